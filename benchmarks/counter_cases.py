@@ -90,7 +90,7 @@ CASES = {
     "norm-LN6": normalised("layer_norm", "LN6", False),
     "norm-backward-LN4": normalised("layer_norm", "LN4", True),
     "selector-64x262144": Case(partial(topk_selector.measure, (64, 262144, 2048)), ("mimw", )),
-    "sparse-mla-8192": Case(partial(sparse_mla.measure, 8192), ("pipe", "seesaw", "shared")),
+    "sparse-mla-8192": Case(partial(sparse_mla.measure, 8192), ("pipe", "shared")),
     "experts-mixtral-512": Case(partial(moe.measure, "mixtral-512"), ("mimw", "triton")),
     "experts-deepseek-4096": Case(partial(moe.measure, "deepseek-4096"), ("mimw", "triton")),
     "models-latents": of_model("deepseek-v3 latents prefill bf16"),

@@ -88,8 +88,8 @@ def _of_no_rest(mutant: Mutant) -> bool:
 
 
 def _of_listed_rows(mutant: Mutant) -> bool:
-    """Whether the changed line belongs to a form of sparse MLA in which tasks hand rows on."""
-    return _of(mutant, "kernels/sparse_mla/pipe.py") or _of(mutant, "kernels/sparse_mla/seesaw.py")
+    """True if the changed line belongs to the form of sparse MLA in which tasks hand rows on."""
+    return _of(mutant, "kernels/sparse_mla/pipe.py")
 
 
 def _of_gathered_keys(mutant: Mutant, word: str) -> bool:

@@ -5,12 +5,12 @@
 
 The published problem: one batch of 4096 queries with 128 heads, rows of 576 columns of which 512 are values, 2048 listed rows for
 each query, bf16, no mask. Inputs are normal / 10; the lists are random rows, each once, all valid. Forms: the plain Triton kernel,
-the form without roles whose operands lie in shared memory (published as "TLE"), the pipe form, the seesaw form. The baseline of a
-run is the plain kernel: published are 1.95 to 2.11 times it for the pipe form and 2.03 to 2.32 times it for the seesaw form. What
-is published of the same form is a baseline, too, scaled to this chip: an H800 has the tensor cores, clocks and L2 of an H100, as an
-H200 has, and the products bound the time (2.34 TFLOP a call), so its time counts as it is where the cache fits into L2; where rows
-come from the memory it counts 0.70 times, the ratio of the bandwidths, as if memory alone bounded it: the demand is never too low.
-Results of some queries are checked against fp64 before anything is timed.
+the form without roles whose operands lie in shared memory (published as "TLE"), the pipe form. The baseline of a run is the plain
+kernel: published are 1.95 to 2.11 times it for the pipe form. What is published of the same form is a baseline, too, scaled to this
+chip: an H800 has the tensor cores, clocks and L2 of an H100, as an H200 has, and the products bound the time (2.34 TFLOP a call),
+so its time counts as it is where the cache fits into L2; where rows come from the memory it counts 0.70 times, the ratio of the
+bandwidths, as if memory alone bounded it: the demand is never too low. Results of some queries are checked against fp64 before
+anything is timed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from .gpu import keep, parsed, row_of, torch
 from .progress import each
 
 QUERIES, HEADS, WIDTH, VALUES, LISTED, SCALE = 4096, 128, 576, 512, 2048, 0.5
-# rows of the cache -> milliseconds on an H800: plain Triton, TLE's forms (without roles, pipe, seesaw), FlashMLA (CUDA)
-PUBLISHED = {8192: (9.896, 6.927, 4.832, 4.273, 3.850), 32768: (11.210, 7.624, 5.321, 4.834, 4.117),
-             65536: (11.655, 8.378, 5.731, 5.305, 4.348), 98304: (11.835, 8.658, 5.972, 5.599, 4.447),
-             131072: (11.923, 8.863, 6.122, 5.887, 4.534)}
-FORMS = {"plain": None, "shared": sparse_mla.shared, "pipe": sparse_mla.pipelined, "seesaw": sparse_mla.seesaw}
+# rows of the cache -> milliseconds on an H800: plain Triton, TLE's forms (without roles, pipe), FlashMLA (CUDA)
+PUBLISHED = {8192: (9.896, 6.927, 4.832, 3.850), 32768: (11.210, 7.624, 5.321, 4.117), 65536: (11.655, 8.378, 5.731, 4.348),
+             98304: (11.835, 8.658, 5.972, 4.447), 131072: (11.923, 8.863, 6.122, 4.534)}
+FORMS = {"plain": None, "shared": sparse_mla.shared, "pipe": sparse_mla.pipelined}
 ALLOWED = 1e-2
 L2_BYTES, MEMORY_RATIO = 50e6, 3.35 / 4.8       # of both chips; the bandwidths of an H800 and an H200, TB/s
 

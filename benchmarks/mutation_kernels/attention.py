@@ -154,7 +154,6 @@ CASES = (
     Case("Attention, backward, wide heads", "src/mimw/kernels/wide_attention_backward/kernel.py", _wide_gradients),
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
     Case("Sparse MLA, pipe", "src/mimw/kernels/sparse_mla/pipe.py", lambda: _sparse_mla(sparse_mla.pipelined)),
-    Case("Sparse MLA, seesaw", "src/mimw/kernels/sparse_mla/seesaw.py", lambda: _sparse_mla(sparse_mla.seesaw)),
     Case("Sparse MLA, without roles", "src/mimw/kernels/sparse_mla/shared.py", lambda: _sparse_mla(sparse_mla.shared)),
     Case("Decoding", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(1)),

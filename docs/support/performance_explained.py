@@ -95,10 +95,10 @@ EXPLAINED = {
         8192 rows: the pipe form takes 4258 us with tensor cores 56 % and shared memory 59 %; warps wait for gathered rows
         (long scoreboard 44 %) although 96 % of them come out of L2, which is 44 % busy: latency, not bandwidth. 131072 rows:
         5025 us, L2 hits 45 %, the same waits 58 %, and neither L2 (51 %) nor the memory (36 %) is a limit; the demand counts
-        0.70 of the published time there, as if the memory were. The seesaw form, 7514 us, moves 13.4 GB of spilled registers
-        and has the tensor cores busy 32 % of the time: two accumulators of 64 x 512 and their probabilities do not fit into
-        what Triton's products keep in registers. The form without roles, 7193 us, has no second worker that computes while
-        rows come: 33 %. The library calls the pipe form.""",
+        0.70 of the published time there, as if the memory were. Steps that follow each other are what takes the time: the
+        producer's list, rows and hand-over are 3800 of the 3860 clocks of a block, in which the products need 2176
+        (benchmarks/notes/sparse-mla.md, "What a block takes, and why the seesaw form is gone"). The form without roles, 7193
+        us, has no second worker that computes while rows come: 33 %. The library calls the pipe form.""",
     "Mixture of experts": """
         mixtral-512, longest launch: tensor cores 82 % and memory 70 % at once, at 1364 MHz: bound by both, and by power
         (stock Triton's: 58 and 59 %, 709 us where ours takes 597). The second product has a tail: an SM is busy 73 % as long

@@ -234,7 +234,7 @@ SECTIONS = (
             curves=(("simplicial-attention", "simplicial_attention"), )),
     Section("Sparse MLA", "python -m benchmarks.sparse_mla", ("sparse_mla", ), "sparse_mla-", work.sparse_mla, "TFLOP/s", """
             The products; in these rows the latency of gathered rows before that: device memory is 3 to 6 % busy, the tensor
-            cores 57 % (pipe), 32 and 33 %, and warps wait for loads
+            cores 57 % (pipe) and 33 %, and warps wait for loads
             (benchmarks/notes/sparse-mla.md, "Sparse MLA prefill"). The forms are
             columns beside each other, and no baselines: each is held against what is published of it on an H800, whose tensor
             cores, clocks and L2 are an H200's, so that its time counts as it is where the cache fits into L2, and 0.70 times,

@@ -304,17 +304,17 @@ def test_topk(tmp_path, monkeypatch, capsys):
 
 
 def measured_sparse_mla(rows, at_least_ms=200.0):
-    times = {"plain": 8000.0, "pipe": 4000.0, "seesaw": 4273.0}
+    times = {"plain": 8000.0, "pipe": 4000.0, "shared": 7624.0}
     return [gpu.row_of(f"sparse_mla-{form}", dict(rows=rows), {}, times, 2e-3, "normal / 10", form) for form in times]
 
 
 def test_sparse_mla(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sparse_mla, "measure", measured_sparse_mla)
     printed = run(sparse_mla, monkeypatch, capsys, 8192, "--results", tmp_path)
-    assert printed[2] == ("   8192 seesaw    4.273 ms  547 TFLOP/s  1.87 x plain (H800: 2.32)  published 4.273 ms, 1.00; FlashMLA "
-                          "3.850 ms, 0.90  error 2.0e-03")
+    assert printed[2] == ("   8192 shared    7.624 ms  306 TFLOP/s  1.05 x plain (H800: 1.43)  published 6.927 ms, 0.91; FlashMLA "
+                          "3.850 ms, 0.50  error 2.0e-03")
     found = [row["name"] for row in rows(tmp_path / "sparse_mla.jsonl")]
-    assert found == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-seesaw"]
+    assert found == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-shared"]
 
 
 def test_published_figures_of_sparse_mla_count_in_full_where_the_cache_fits_into_l2():

@@ -5,9 +5,8 @@ the sums of exponentials. For example:
 
     arguments(q, kv, indices, lengths, out, lse)    (kernel, grid, args, meta), numpy or torch, to launch or simulate
 
-A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are three forms:
-`pipelined` for all problems, in which one warpgroup gathers rows for two; `shared` for all problems, in which all warps gather
-and multiply; and `seesaw`, in which two consumers share the work, for one batch and one KV head without a causal mask.
+A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are two forms:
+`pipelined`, in which one warpgroup gathers rows for two, and `shared`, in which all warps gather and multiply.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ import mimw
 from ..contract import Contract
 from .nouns import Form, Problem
 from .pipe import pipelined
-from .seesaw import seesaw
 from .shared import shared
 
-__all__ = ["CONTRACT", "arguments", "pipelined", "seesaw", "shared", "tensors"]
+__all__ = ["CONTRACT", "arguments", "pipelined", "shared", "tensors"]
 
 HEADS, BLOCK = 64, 64  # of one program; listed rows at a time
 LOG2_E = 1.4426950408889634
@@ -49,17 +47,12 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
                out      (B, S, H, DV), of q's type; rows without any entry become 0
                lse      (B, S, H), fp32: log of the sum of exponentials, natural or to base 2; +inf for rows without any entry
                scale    of the logits, by default (DV + DT) ** -0.5
-               form     `pipelined`, by default, `shared`, or `seesaw`: which takes how long, docs/performance.md says
+               form     `pipelined`, by default, or `shared`: which takes how long, docs/performance.md says
                heads, block  of a program: for tests on small problems; the halves of DV and DT are multiples of 16
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     of = CONTRACT.check(q=q, kv=kv, indices=indices, lengths=lengths, out=out, lse=lse, of_program=heads)
     b, s, h, width, skv, hkv, topk, dv = of.B, of.S, of.H, of.W, of.SKV, of.HKV, of.TOPK, of.DV
-    alone = b == hkv == 1 and not causal and topk % (2 * block) == 0 and width - dv == block == heads
-    if form is seesaw and not alone:
-        raise ValueError(f"the seesaw form takes one batch and one KV head without a causal mask, lists of a multiple of "
-                         f"{2 * block} rows, and a tail of {block} columns; got {b} x {hkv}, causal={causal}, {topk} rows and "
-                         f"{width - dv} columns")
     form = form or pipelined
     rows = b * s * h
     q_rows, out_rows = q.reshape(rows, width), out.reshape(rows, dv)
@@ -68,7 +61,4 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     descriptors = describe(q_rows, [heads, part]), describe(q_rows, [heads, width - dv]), describe(out_rows, [heads, part])
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
     meta = dict(FORM=Form(dv, width - dv, heads, block, causal, base_2), num_warps=8 if form is shared else 4)
-    arrays = *descriptors, kv, indices, lengths, lse
-    if form is seesaw:
-        return seesaw, (h // heads, s), (*arrays, Problem(None, skv, h, hkv, topk, scale)), meta
-    return form, (h // heads, s, b), (*arrays, Problem(s, skv, h, hkv, topk, scale)), meta
+    return form, (h // heads, s, b), (*descriptors, kv, indices, lengths, lse, Problem(s, skv, h, hkv, topk, scale)), meta

@@ -29,8 +29,7 @@ class Form:
 
 
 class Problem(NamedTuple):
-    """Queries of a batch, rows of its KV, heads, KV heads, entries of a list, and the scale of logits times log2(e). One batch says
-    nothing of its queries."""
+    """Queries of a batch, rows of its KV, heads, KV heads, entries of a list, and the scale of logits times log2(e)."""
 
     S: Any
     SKV: Any
