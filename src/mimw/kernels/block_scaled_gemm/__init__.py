@@ -12,7 +12,6 @@ from ..checks import PROGRAMS, lie
 from ..contract import Contract
 from ..contract.memory import strides
 from ..descriptors import described
-from ..grouped_gemm import ragged
 from .configs import Configuration, configuration
 from .kernel import block_scaled_gemm as kernel
 from .nouns import Sizes, StepsOfScales
@@ -63,11 +62,11 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
                          f"{m} rows of {strides(c)[1]}")
     chosen = chosen or configuration(m, n, layout, programs)
     meta = chosen.meta(n, c.dtype.itemsize, layout)
-    tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // BLOCK)
+    tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // chosen.bn)
     rows = c.reshape(matrices * m, n) if matrices > 1 else c[0]
     scales = min(MOST, chosen.bm * (2 if layout == "contiguous" else 1))
-    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, BLOCK, BLOCK]),
-            ragged(rows, [64, BLOCK // meta["FORM"].PIECES.value]), described(lying, [1, 1, scales]), scale_b,
+    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, chosen.bn, BLOCK]),
+            chosen.output(rows), described(lying, [1, 1, scales]), scale_b,
             StepsOfScales(*strides(scale_b)), ends, groups, Sizes(m, n, k))
     return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
 

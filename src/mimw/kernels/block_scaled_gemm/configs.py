@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
+from mimw import TensorDescriptor
+
+from ..descriptors import Maps
+from ..gemm.pieces import widths
+from ..grouped_gemm import ragged
 from .nouns import Form
 
 LINE_BYTES = 128    # the columns that a consumer sends at a time
@@ -24,6 +30,7 @@ class Configuration:
     kernel.py."""
 
     bm: int = 128
+    bn: int = 128
     group_m: int = 8
     stages: int = 5
     staging: int = 2
@@ -32,14 +39,29 @@ class Configuration:
     apart: int = 0
     narrow: bool = False
     early: bool = False
+    turns: int = 0
 
     def meta(self, n: int, out_bytes: int, layout: str) -> dict:
         """The kernel's constants. Each part of a tile starts with the first staging tile, so their number divides that
         of the pieces."""
-        pieces = max(1, 128 * out_bytes // LINE_BYTES)
+        pieces = self.pieces(out_bytes)
+        staging = min(self.staging, pieces.count(pieces[0])) if self.bn != 128 else gcd(self.staging, pieces)
         narrow = self.narrow and 0 < n % 128 <= 64
-        return dict(FORM=Form(self.bm, self.group_m, self.stages, self.rows, pieces, gcd(self.staging, pieces), layout,
-                              self.together, self.apart, narrow, self.early))
+        return dict(FORM=Form(self.bm, self.bn, self.group_m, self.stages, self.rows, pieces, staging, layout,
+                              self.together, self.apart, narrow, self.early, self.turns))
+
+
+    def pieces(self, out_bytes: int) -> int | tuple[int, ...]:
+        """Pieces, a line wide, in which a tile is stored; of tiles as wide as no power of two the widths of each."""
+        return max(1, 128 * out_bytes // LINE_BYTES) if self.bn == 128 else widths(self.bn, LINE_BYTES // out_bytes)
+
+
+    def output(self, c: Any) -> TensorDescriptor | Maps:
+        """C as the kernel takes it: a descriptor of rows that end with a group, or one for each width of the pieces."""
+        pieces = self.pieces(c.dtype.itemsize)
+        if isinstance(pieces, int):
+            return ragged(c, [64, 128 // pieces])
+        return Maps([ragged(c, [64, columns]) for columns in sorted(set(pieces), reverse=True)])
 
 
 TALL = Configuration(bm=256, rows=128, stages=4, staging=1, together=1)

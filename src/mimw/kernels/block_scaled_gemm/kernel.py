@@ -27,12 +27,14 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import consumer, consumers
+from ..consumers import consumer, consumers, open_turns
 from ..gemm.groups import PlaceInGroup
-from ..gemm.output import Output, send
+from ..gemm.output import Output, of_width, send, staging_tile
+from ..gemm.pieces import begin, count, is_cut, width
 from ..gemm.product import columns
 from ..gemm.tiles import Grid, Problem, output_tiles, tile_origin
 from .multiply import BLOCK, Chunks, Part, multiply, multiply_tall
+from .wide import blocks, multiply_wide
 
 WHOLE = tl.constexpr(4)         # scales are 16 bytes: a TMA copy begins at a multiple, else it is an illegal instruction
 
@@ -150,9 +152,30 @@ def store(out, part, sums, at):
 
 
 @mimw.jit
-def compute_tile(chunks, out, part, at, COLUMNS: tl.constexpr):
+def store_pieces(out, part, sums, at):
+    """`store` of sums that come as pieces of columns."""
+    COLUMNS: tl.constexpr = len(sums) * sums[0].shape[1]
+    for piece in tl.static_range(count(out.PIECES)):
+        send_pieces(out, staging_tile(out, part.me, piece), sums, at, begin(out.PIECES, piece, COLUMNS),
+                    width(out.PIECES, piece, COLUMNS), piece)
+
+
+@mimw.jit
+def send_pieces(out, tile, sums, at, FIRST: tl.constexpr, WIDTH: tl.constexpr, piece: tl.constexpr):
+    PIECE: tl.constexpr = sums[0].shape[1]
+    c_desc = of_width(out, out.c_desc, piece)
+    for each in tl.static_range(WIDTH // PIECE):
+        tlx.local_store(tlx.local_slice(tile, [0, each * PIECE], [64, PIECE]), sums[FIRST // PIECE + each].to(tlx.dtype_of(c_desc)))
+    tlx.fence("async_shared")
+    tlx.async_descriptor_store(c_desc, tile, at.box(FIRST))
+
+
+@mimw.jit
+def compute_tile(chunks, out, part, where, at, COLUMNS: tl.constexpr):
     """A consumer's rows of an output tile, from row at.m of C on."""
-    if part.ROWS == 128:
+    if where is not None:
+        store_pieces(out, part, multiply_wide(chunks, part, where, COLUMNS), at)
+    elif part.ROWS == 128:
         sums, more = multiply_tall(chunks, part, COLUMNS)
         store(out, part, sums, at)
         store(out, part, more, at.moved(64))
@@ -182,16 +205,35 @@ def compute(inputs, groups, scales, out, part):
                     for nth in range(count):
                         below = chunks.replace(first=chunk + nth * steps)
                         at_row = PlaceInGroup(group, here.first + m + nth * groups.grid.BM, here.first + here.rows, n)
-                        compute_tile(below, half, part, at_row, BLOCK // 2)
+                        compute_tile(below, half, part, None, at_row, BLOCK // 2)
                     tlx.async_descriptor_store_wait(0)      # the next tile begins with the same staging tile
                 else:
-                    compute_tile(chunks, out, part, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)
+                    compute_tile(chunks, out, part, None, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)
             else:
-                compute_tile(chunks, out, part, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)
+                where = None if groups.grid.BN == BLOCK else blocks(n, groups.problem.N, scales.steps.column)
+                place_here = PlaceInGroup(group, here.first + m, here.first + here.rows, n)
+                compute_tile(chunks, out, part, where, place_here, groups.grid.BN)
             chunk += count * steps
             tile += tl.num_programs(0)
         done, before = here.row + here.rows, before + all_tiles
     tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
+def staging_tiles(c_desc, FORM: tl.constexpr, CONSUMERS: tl.constexpr):
+    """Those of all consumers; a tuple of them, one for each width, where a tile's pieces have several."""
+    if is_cut(FORM.PIECES):
+        staging = ()
+        for each in tl.static_range(len(c_desc)):
+            staging += (staging_of(c_desc[each], (FORM.STAGING if each == 0 else 1) * CONSUMERS), )
+        return staging
+    return staging_of(c_desc, FORM.STAGING * CONSUMERS)
+
+
+@mimw.jit
+def staging_of(c_desc, COUNT: tl.constexpr):
+    """So many tiles of 64 rows, as wide as the blocks of a descriptor."""
+    return tlx.local_alloc((64, c_desc.block_shape[-1]), tlx.dtype_of(c_desc), COUNT)
 
 
 @mimw.jit
@@ -204,16 +246,19 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, steps, ends,
     CONTIGUOUS: tl.constexpr = FORM.LAYOUT == "contiguous"
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
-                      b=tle.gpu.alloc([STAGES, BLOCK, BLOCK], tlx.dtype_of(b_desc)),
+                      b=tle.gpu.alloc([STAGES, FORM.BN, BLOCK], tlx.dtype_of(b_desc)),
                       scales=tle.gpu.alloc([STAGES, 2 * BM if CONTIGUOUS else BM], tl.float32))
-    staging = tlx.local_alloc((64, BLOCK // FORM.PIECES), tlx.dtype_of(c_desc), FORM.STAGING * CONSUMERS)
-    rows = Groups(ends, groups, Problem(sizes.M, sizes.N, sizes.K), Grid(BM, BLOCK, FORM.GROUP_M), FORM.LAYOUT, FORM.NARROW)
+    staging = staging_tiles(c_desc, FORM, CONSUMERS)
+    rows = Groups(ends, groups, Problem(sizes.M, sizes.N, sizes.K), Grid(BM, FORM.BN, FORM.GROUP_M), FORM.LAYOUT, FORM.NARROW)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            part = Part(me, FORM.ROWS * me, FORM.ROWS, FORM.STAGING * me, FORM.TOGETHER, FORM.APART, FORM.EARLY, CONTIGUOUS)
+            part = Part(me, FORM.ROWS * me, FORM.ROWS, FORM.STAGING * me, FORM.TOGETHER, FORM.APART, FORM.EARLY, CONTIGUOUS,
+                        FORM.TURNS)
             out = Output(c_desc, staging, FORM.PIECES, FORM.STAGING)
+            if FORM.TURNS:
+                open_turns(me, CONSUMERS)
             compute(inputs.reader(consumer(me)), rows, ScalesOfB(scale_b, steps), out, part)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), Operands(a_desc, b_desc, scales_desc), rows)

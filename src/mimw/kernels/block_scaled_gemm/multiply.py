@@ -23,7 +23,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import PAIR, TURN
+from ..consumers import PAIR, TURN, begin_turn, pass_turn
 
 BLOCK = tl.constexpr(128)       # of K, and of B's columns, that share a scale
 
@@ -41,6 +41,7 @@ class Part:
     APART: tl.constexpr
     EARLY: tl.constexpr
     CONTIGUOUS: tl.constexpr
+    TURNS: tl.constexpr
 
 
 @tle.struct
@@ -61,9 +62,37 @@ def product(slot, row: tl.constexpr, COLUMNS: tl.constexpr, registers):
     used up, if there is one."""
     a = tlx.local_slice(slot.a, [row, 0], [64, BLOCK])
     b = slot.b
-    if COLUMNS < BLOCK:
+    if COLUMNS < b.shape[0]:
         b = tlx.local_slice(slot.b, [0, 0], [COLUMNS, BLOCK])
     return tlx.async_dot(a, tlx.local_trans(b), registers=registers)
+
+
+@mimw.jit
+def in_turn(slot, part, row: tl.constexpr, COLUMNS: tl.constexpr, registers):
+    if part.TURNS:
+        begin_turn(part.me)
+    if part.TURNS == 2:
+        HALF: tl.constexpr = BLOCK // 2
+        found = tlx.async_dot(tlx.local_slice(slot.a, [row, 0], [64, HALF]),
+                              tlx.local_trans(tlx.local_slice(slot.b, [0, 0], [COLUMNS, HALF])), registers=registers)
+        found = tlx.async_dot(tlx.local_slice(slot.a, [row, HALF], [64, HALF]),
+                              tlx.local_trans(tlx.local_slice(slot.b, [0, HALF], [COLUMNS, HALF])), found)
+    else:
+        found = product(slot, row, COLUMNS, registers)
+    if part.TURNS == 1:
+        pass_turn(part.me, 2)
+    return found
+
+
+@mimw.jit
+def awaited(found, part):
+    if part.TURNS == 2:
+        found = tlx.async_dot_wait(1, found)
+        pass_turn(part.me, 2)
+    found = tlx.async_dot_wait(0, found)
+    if part.TURNS == 3:
+        pass_turn(part.me, 2)
+    return found
 
 
 @mimw.jit
@@ -155,19 +184,19 @@ def multiply_tall(chunks, part, COLUMNS: tl.constexpr):
     column = tl.load(chunks.at)
     for step in range(steps):
         slot = chunks.inputs.wait(first + step).slot
-        found = product(slot, part.ROW, COLUMNS, found)
+        found = in_turn(slot, part, part.ROW, COLUMNS, found)
         rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
         others = scales_of(slot, chunks.shift, LOWER, part.CONTIGUOUS)
         tlx.fence("async_shared")               # of these reads and the next copy, here beside the product, not at the release
-        found = tlx.async_dot_wait(0, found)
+        found = awaited(found, part)
         if part.APART and part.ROW == 0:
             if first + step == tl.minimum(part.APART, steps) - 1:
                 tlx.named_barrier_arrive(TURN, PAIR)
         sums = plus_scaled(sums, found, rows, column)
         sums = tlx.async_dot_wait(0, sums)      # the sum is done here: the next product takes its registers
-        found = product(slot, LOWER, COLUMNS, found)
+        found = in_turn(slot, part, LOWER, COLUMNS, found)
         following = tl.load(chunks.at + tl.minimum(step + 1, steps - 1) * chunks.next_step)
-        found = tlx.async_dot_wait(0, found)
+        found = awaited(found, part)
         chunks.inputs.release(first + step)
         more = plus_scaled(more, found, others, column)
         more = tlx.async_dot_wait(0, more)

@@ -19,6 +19,7 @@ class Form:
     sums that go out in PIECES through STAGING tiles; LAYOUT of groups, and NARROW, as in kernel.py; the others as in a `Part`."""
 
     BM: tl.constexpr
+    BN: tl.constexpr
     GROUP_M: tl.constexpr
     STAGES: tl.constexpr
     ROWS: tl.constexpr
@@ -29,6 +30,7 @@ class Form:
     APART: tl.constexpr
     NARROW: tl.constexpr
     EARLY: tl.constexpr
+    TURNS: tl.constexpr
 
 
 class StepsOfScales(NamedTuple):
