@@ -65,7 +65,7 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
     tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // chosen.bn)
     rows = c.reshape(matrices * m, n) if matrices > 1 else c[0]
     scales = min(MOST, chosen.bm * (2 if layout == "contiguous" else 1))
-    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, chosen.bn, BLOCK]),
+    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, chosen.bn, BLOCK // 2 if chosen.bn != BLOCK and chosen.turns == 2 else BLOCK]),
             chosen.output(rows), described(lying, [1, 1, scales]), scale_b,
             StepsOfScales(*strides(scale_b)), ends, groups, Sizes(m, n, k))
     return (min(programs, tiles), ), args, {**meta, "num_warps": 4}

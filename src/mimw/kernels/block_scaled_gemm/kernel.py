@@ -33,7 +33,7 @@ from ..gemm.output import Output, of_width, send, staging_tile
 from ..gemm.pieces import begin, count, is_cut, width
 from ..gemm.product import columns
 from ..gemm.tiles import Grid, Problem, output_tiles, tile_origin
-from .multiply import BLOCK, Chunks, Part, multiply, multiply_tall
+from .multiply import BLOCK, Chunks, Part, multiply, multiply_tall, multiply_tall_late
 from .wide import blocks, multiply_wide
 
 WHOLE = tl.constexpr(4)         # scales are 16 bytes: a TMA copy begins at a multiple, else it is an illegal instruction
@@ -116,7 +116,14 @@ def copy(operands, slot, matrix, row, group, n, step):
     """Start the copies of one chunk: tiles of A and B, and the scales of A's rows."""
     BOX: tl.constexpr = operands.scales_desc.block_shape[2]
     tle.gpu.copy(operands.a_desc, slot.a, operands.a_desc.block_shape, [matrix, row, step * BLOCK])
-    tle.gpu.copy(operands.b_desc, slot.b, operands.b_desc.block_shape, [group, n, step * BLOCK])
+    WIDE: tl.constexpr = operands.b_desc.block_shape[2]
+    if WIDE < BLOCK:
+        ROWS: tl.constexpr = operands.b_desc.block_shape[1]
+        for half in tl.static_range(BLOCK // WIDE):
+            tle.gpu.copy(operands.b_desc, tlx.local_slice(slot.b, [half * ROWS, 0], [ROWS, WIDE]), operands.b_desc.block_shape,
+                         [group, n, step * BLOCK + half * WIDE])
+    else:
+        tle.gpu.copy(operands.b_desc, slot.b, operands.b_desc.block_shape, [group, n, step * BLOCK])
     for part in tl.static_range(slot.scales.shape[0] // BOX):
         tle.gpu.copy(operands.scales_desc, tlx.local_slice(slot.scales, [part * BOX], [BOX]), operands.scales_desc.block_shape,
                      [matrix, step, row // WHOLE * WHOLE + part * BOX])
@@ -176,7 +183,7 @@ def compute_tile(chunks, out, part, where, at, COLUMNS: tl.constexpr):
     if where is not None:
         store_pieces(out, part, multiply_wide(chunks, part, where, COLUMNS), at)
     elif part.ROWS == 128:
-        sums, more = multiply_tall(chunks, part, COLUMNS)
+        sums, more = multiply_tall_late(chunks, part, COLUMNS) if part.EARLY else multiply_tall(chunks, part, COLUMNS)
         store(out, part, sums, at)
         store(out, part, more, at.moved(64))
     else:
@@ -246,7 +253,7 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, steps, ends,
     CONTIGUOUS: tl.constexpr = FORM.LAYOUT == "contiguous"
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
-                      b=tle.gpu.alloc([STAGES, FORM.BN, BLOCK], tlx.dtype_of(b_desc)),
+                      b=tle.gpu.alloc([STAGES, FORM.BN * (BLOCK // b_desc.block_shape[2]), b_desc.block_shape[2]], tlx.dtype_of(b_desc)),
                       scales=tle.gpu.alloc([STAGES, 2 * BM if CONTIGUOUS else BM], tl.float32))
     staging = staging_tiles(c_desc, FORM, CONSUMERS)
     rows = Groups(ends, groups, Problem(sizes.M, sizes.N, sizes.K), Grid(BM, FORM.BN, FORM.GROUP_M), FORM.LAYOUT, FORM.NARROW)

@@ -68,15 +68,21 @@ def product(slot, row: tl.constexpr, COLUMNS: tl.constexpr, registers):
 
 
 @mimw.jit
+def half_of_b(b, first: tl.constexpr, COLUMNS: tl.constexpr):
+    HALF: tl.constexpr = BLOCK // 2
+    if b.shape[1] == HALF:
+        return tlx.local_trans(tlx.local_slice(b, [first // HALF * COLUMNS, 0], [COLUMNS, HALF]))
+    return tlx.local_trans(tlx.local_slice(b, [0, first], [COLUMNS, HALF]))
+
+
+@mimw.jit
 def in_turn(slot, part, row: tl.constexpr, COLUMNS: tl.constexpr, registers):
     if part.TURNS:
         begin_turn(part.me)
     if part.TURNS == 2:
         HALF: tl.constexpr = BLOCK // 2
-        found = tlx.async_dot(tlx.local_slice(slot.a, [row, 0], [64, HALF]),
-                              tlx.local_trans(tlx.local_slice(slot.b, [0, 0], [COLUMNS, HALF])), registers=registers)
-        found = tlx.async_dot(tlx.local_slice(slot.a, [row, HALF], [64, HALF]),
-                              tlx.local_trans(tlx.local_slice(slot.b, [0, HALF], [COLUMNS, HALF])), found)
+        found = tlx.async_dot(tlx.local_slice(slot.a, [row, 0], [64, HALF]), half_of_b(slot.b, 0, COLUMNS), registers=registers)
+        found = tlx.async_dot(tlx.local_slice(slot.a, [row, HALF], [64, HALF]), half_of_b(slot.b, HALF, COLUMNS), found)
     else:
         found = product(slot, row, COLUMNS, registers)
     if part.TURNS == 1:
@@ -85,10 +91,12 @@ def in_turn(slot, part, row: tl.constexpr, COLUMNS: tl.constexpr, registers):
 
 
 @mimw.jit
-def awaited(found, part):
+def awaited(found, part, FENCE: tl.constexpr):
     if part.TURNS == 2:
         found = tlx.async_dot_wait(1, found)
         pass_turn(part.me, 2)
+    if FENCE:
+        tlx.fence("async_shared")               # of reads of scales and the next copy, here beside the product, not at the release
     found = tlx.async_dot_wait(0, found)
     if part.TURNS == 3:
         pass_turn(part.me, 2)
@@ -184,21 +192,50 @@ def multiply_tall(chunks, part, COLUMNS: tl.constexpr):
     column = tl.load(chunks.at)
     for step in range(steps):
         slot = chunks.inputs.wait(first + step).slot
+        following = tl.load(chunks.at + tl.minimum(step + 1, steps - 1) * chunks.next_step)
         found = in_turn(slot, part, part.ROW, COLUMNS, found)
         rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
         others = scales_of(slot, chunks.shift, LOWER, part.CONTIGUOUS)
-        tlx.fence("async_shared")               # of these reads and the next copy, here beside the product, not at the release
-        found = awaited(found, part)
+        found = awaited(found, part, True)
         if part.APART and part.ROW == 0:
             if first + step == tl.minimum(part.APART, steps) - 1:
                 tlx.named_barrier_arrive(TURN, PAIR)
         sums = plus_scaled(sums, found, rows, column)
         sums = tlx.async_dot_wait(0, sums)      # the sum is done here: the next product takes its registers
         found = in_turn(slot, part, LOWER, COLUMNS, found)
-        following = tl.load(chunks.at + tl.minimum(step + 1, steps - 1) * chunks.next_step)
-        found = awaited(found, part)
+        found = awaited(found, part, False)
         chunks.inputs.release(first + step)
         more = plus_scaled(more, found, others, column)
         more = tlx.async_dot_wait(0, more)
         column = following
+    return sums, more
+
+
+@mimw.jit
+def multiply_tall_late(chunks, part, COLUMNS: tl.constexpr):
+    sums = tl.zeros((64, COLUMNS), tl.float32)
+    more = tl.zeros((64, COLUMNS), tl.float32)
+    found = tl.zeros((64, COLUMNS), tl.float32)
+    LOWER: tl.constexpr = part.ROW + 64
+    first, steps = chunks.first, chunks.steps
+    column = tl.load(chunks.at)
+    chunks.inputs.wait(first)
+    for step in range(steps):
+        behind = tl.minimum(step + 1, steps - 1)
+        slot = chunks.inputs.held(first + step)
+        found = in_turn(slot, part, part.ROW, COLUMNS, found)
+        chunks.inputs.release(first + step - 1, pred=step > 0)
+        following = tl.load(chunks.at + behind * chunks.next_step)
+        rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
+        others = scales_of(slot, chunks.shift, LOWER, part.CONTIGUOUS)
+        found = awaited(found, part, True)
+        sums = plus_scaled(sums, found, rows, column)
+        sums = tlx.async_dot_wait(0, sums)      # the sum is done here: the next product takes its registers
+        found = in_turn(slot, part, LOWER, COLUMNS, found)
+        chunks.inputs.wait(first + behind)      # here beside the product
+        found = awaited(found, part, False)
+        more = plus_scaled(more, found, others, column)
+        more = tlx.async_dot_wait(0, more)
+        column = following
+    chunks.inputs.release(first + steps - 1)
     return sums, more

@@ -87,8 +87,7 @@ def multiply_wide(chunks, part, where, COLUMNS: tl.constexpr):
         following = scales_at(chunks.at + tl.minimum(step + 1, chunks.steps - 1) * chunks.next_step, where, COLUMNS)
         found = in_turn(slot, part, part.ROW, COLUMNS, found)
         rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
-        tlx.fence("async_shared")
-        found = awaited(found, part)
+        found = awaited(found, part, True)
         chunks.inputs.release(chunks.first + step)
         more = ()
         for piece in tl.static_range(COUNT):
