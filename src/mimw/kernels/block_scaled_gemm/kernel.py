@@ -162,6 +162,9 @@ def store(out, part, sums, at):
 def store_pieces(out, part, sums, at):
     """`store` of sums that come as pieces of columns."""
     COLUMNS: tl.constexpr = len(sums) * sums[0].shape[1]
+    if len(sums) == 1:
+        store(out, part, sums[0], at)
+        return
     for piece in tl.static_range(count(out.PIECES)):
         send_pieces(out, staging_tile(out, part.me, piece), sums, at, begin(out.PIECES, piece, COLUMNS),
                     width(out.PIECES, piece, COLUMNS), piece)
@@ -180,7 +183,7 @@ def send_pieces(out, tile, sums, at, FIRST: tl.constexpr, WIDTH: tl.constexpr, p
 @mimw.jit
 def compute_tile(chunks, out, part, where, at, COLUMNS: tl.constexpr):
     """A consumer's rows of an output tile, from row at.m of C on."""
-    if where is not None:
+    if part.ROWS == 64 and where is not None:
         store_pieces(out, part, multiply_wide(chunks, part, where, COLUMNS), at)
     elif part.ROWS == 128:
         sums, more = multiply_tall_late(chunks, part, COLUMNS) if part.EARLY else multiply_tall(chunks, part, COLUMNS)
@@ -217,7 +220,7 @@ def compute(inputs, groups, scales, out, part):
                 else:
                     compute_tile(chunks, out, part, None, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)
             else:
-                where = None if groups.grid.BN == BLOCK else blocks(n, groups.problem.N, scales.steps.column)
+                where = None if groups.grid.BN == BLOCK and not part.TURNS else blocks(n, groups.problem.N, scales.steps.column)
                 place_here = PlaceInGroup(group, here.first + m, here.first + here.rows, n)
                 compute_tile(chunks, out, part, where, place_here, groups.grid.BN)
             chunk += count * steps
