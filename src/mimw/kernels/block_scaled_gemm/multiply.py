@@ -218,17 +218,20 @@ def multiply_tall_late(chunks, part, COLUMNS: tl.constexpr):
     found = tl.zeros((64, COLUMNS), tl.float32)
     LOWER: tl.constexpr = part.ROW + 64
     first, steps = chunks.first, chunks.steps
+    FIRST: tl.constexpr = part.APART == 1       # the fence stands in front of the release
     column = tl.load(chunks.at)
     chunks.inputs.wait(first)
     for step in range(steps):
         behind = tl.minimum(step + 1, steps - 1)
         slot = chunks.inputs.held(first + step)
         found = in_turn(slot, part, part.ROW, COLUMNS, found)
+        if FIRST:
+            tlx.fence("async_shared")
         chunks.inputs.release(first + step - 1, pred=step > 0)
         following = tl.load(chunks.at + behind * chunks.next_step)
         rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
         others = scales_of(slot, chunks.shift, LOWER, part.CONTIGUOUS)
-        found = awaited(found, part, True)
+        found = awaited(found, part, not FIRST)
         sums = plus_scaled(sums, found, rows, column)
         sums = tlx.async_dot_wait(0, sums)      # the sum is done here: the next product takes its registers
         found = in_turn(slot, part, LOWER, COLUMNS, found)
@@ -237,5 +240,7 @@ def multiply_tall_late(chunks, part, COLUMNS: tl.constexpr):
         more = plus_scaled(more, found, others, column)
         more = tlx.async_dot_wait(0, more)
         column = following
+    if FIRST:
+        tlx.fence("async_shared")
     chunks.inputs.release(first + steps - 1)
     return sums, more

@@ -82,6 +82,27 @@ def multiply_wide(chunks, part, where, COLUMNS: tl.constexpr):
         sums += (tl.zeros((64, PIECE), tl.float32), )
     found = tl.zeros((64, COLUMNS), tl.float32)
     scales = scales_at(chunks.at, where, COLUMNS)
+    if part.EARLY:
+        chunks.inputs.wait(chunks.first)
+        for step in range(chunks.steps):
+            behind = tl.minimum(step + 1, chunks.steps - 1)
+            slot = chunks.inputs.held(chunks.first + step)
+            found = in_turn(slot, part, part.ROW, COLUMNS, found)
+            tlx.fence("async_shared")
+            chunks.inputs.release(chunks.first + step - 1, pred=step > 0)
+            following = scales_at(chunks.at + behind * chunks.next_step, where, COLUMNS)
+            rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
+            chunks.inputs.wait(chunks.first + behind)
+            found = awaited(found, part, False)
+            more = ()
+            for piece in tl.static_range(COUNT):
+                one = tle.extract_tile(found, [0, piece], [64, PIECE]) if COUNT > 1 else found
+                more += (sums[piece] + one * (rows * scale_of(piece, where.begin, scales, COLUMNS))[:, None], )
+            sums = more
+            scales = following
+        tlx.fence("async_shared")
+        chunks.inputs.release(chunks.first + chunks.steps - 1)
+        return sums
     for step in range(chunks.steps):
         slot = chunks.inputs.wait(chunks.first + step).slot
         following = scales_at(chunks.at + tl.minimum(step + 1, chunks.steps - 1) * chunks.next_step, where, COLUMNS)
