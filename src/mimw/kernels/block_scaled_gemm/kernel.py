@@ -33,8 +33,8 @@ from ..gemm.output import Output, of_width, send, staging_tile
 from ..gemm.pieces import begin, count, is_cut, width
 from ..gemm.product import columns
 from ..gemm.tiles import Grid, Problem, output_tiles, tile_origin
-from .multiply import BLOCK, Chunks, Part, multiply, multiply_tall, multiply_tall_late
-from .wide import blocks, multiply_wide
+from .multiply import BLOCK, Chunks, Part, multiply, multiply_tall, multiply_tall_late, tall_pairs
+from .wide import blocks, multiply_pairs, multiply_wide
 
 WHOLE = tl.constexpr(4)         # scales are 16 bytes: a TMA copy begins at a multiple, else it is an illegal instruction
 
@@ -184,9 +184,14 @@ def send_pieces(out, tile, sums, at, FIRST: tl.constexpr, WIDTH: tl.constexpr, p
 def compute_tile(chunks, out, part, where, at, COLUMNS: tl.constexpr):
     """A consumer's rows of an output tile, from row at.m of C on."""
     if part.ROWS == 64 and where is not None:
-        store_pieces(out, part, multiply_wide(chunks, part, where, COLUMNS), at)
+        store_pieces(out, part, multiply_pairs(chunks, part, where, COLUMNS) if part.TOGETHER == 2 else multiply_wide(chunks, part, where, COLUMNS), at)
     elif part.ROWS == 128:
-        sums, more = multiply_tall_late(chunks, part, COLUMNS) if part.EARLY else multiply_tall(chunks, part, COLUMNS)
+        if part.TOGETHER == 2:
+            sums, more = tall_pairs(chunks, part, COLUMNS)
+        elif part.EARLY:
+            sums, more = multiply_tall_late(chunks, part, COLUMNS)
+        else:
+            sums, more = multiply_tall(chunks, part, COLUMNS)
         store(out, part, sums, at)
         store(out, part, more, at.moved(64))
     else:
@@ -269,6 +274,6 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, steps, ends,
             out = Output(c_desc, staging, FORM.PIECES, FORM.STAGING)
             if FORM.TURNS:
                 open_turns(me, CONSUMERS)
-            compute(inputs.reader(consumer(me)), rows, ScalesOfB(scale_b, steps), out, part)
+            compute(inputs.reader(consumer(me)), rows, ScalesOfB(scale_b + (tlx.thread_id(0) // (sizes.M + 4096) if FORM.APART == 1 else 0), steps), out, part)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), Operands(a_desc, b_desc, scales_desc), rows)

@@ -192,7 +192,6 @@ def multiply_tall(chunks, part, COLUMNS: tl.constexpr):
     column = tl.load(chunks.at)
     for step in range(steps):
         slot = chunks.inputs.wait(first + step).slot
-        following = tl.load(chunks.at + tl.minimum(step + 1, steps - 1) * chunks.next_step)
         found = in_turn(slot, part, part.ROW, COLUMNS, found)
         rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
         others = scales_of(slot, chunks.shift, LOWER, part.CONTIGUOUS)
@@ -203,6 +202,7 @@ def multiply_tall(chunks, part, COLUMNS: tl.constexpr):
         sums = plus_scaled(sums, found, rows, column)
         sums = tlx.async_dot_wait(0, sums)      # the sum is done here: the next product takes its registers
         found = in_turn(slot, part, LOWER, COLUMNS, found)
+        following = tl.load(chunks.at + tl.minimum(step + 1, steps - 1) * chunks.next_step)
         found = awaited(found, part, False)
         chunks.inputs.release(first + step)
         more = plus_scaled(more, found, others, column)
@@ -243,4 +243,49 @@ def multiply_tall_late(chunks, part, COLUMNS: tl.constexpr):
     if FIRST:
         tlx.fence("async_shared")
     chunks.inputs.release(first + steps - 1)
+    return sums, more
+
+
+@mimw.jit
+def tall_chunk(chunks, part, step, sums, more, found, column, LOADS: tl.constexpr):
+    COLUMNS: tl.constexpr = found.shape[1]
+    LOWER: tl.constexpr = part.ROW + 64
+    last = chunks.steps - 1
+    slot = chunks.inputs.held(chunks.first + step)
+    found = in_turn(slot, part, part.ROW, COLUMNS, found)
+    tlx.fence("async_shared")
+    chunks.inputs.release(chunks.first + step - 1, pred=step > 0)
+    one, two = column, column
+    if LOADS:
+        one = tl.load(chunks.at + tl.minimum(step + 2, last) * chunks.next_step)
+        two = tl.load(chunks.at + tl.minimum(step + 3, last) * chunks.next_step)
+    rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
+    others = scales_of(slot, chunks.shift, LOWER, part.CONTIGUOUS)
+    found = awaited(found, part, False)
+    sums = plus_scaled(sums, found, rows, column)
+    sums = tlx.async_dot_wait(0, sums)      # the sum is done here: the next product takes its registers
+    found = in_turn(slot, part, LOWER, COLUMNS, found)
+    chunks.inputs.wait(chunks.first + tl.minimum(step + 1, last))      # here beside the product
+    found = awaited(found, part, False)
+    more = plus_scaled(more, found, others, column)
+    more = tlx.async_dot_wait(0, more)
+    return sums, more, found, one, two
+
+
+@mimw.jit
+def tall_pairs(chunks, part, COLUMNS: tl.constexpr):
+    sums = tl.zeros((64, COLUMNS), tl.float32)
+    more = tl.zeros((64, COLUMNS), tl.float32)
+    found = tl.zeros((64, COLUMNS), tl.float32)
+    one = tl.load(chunks.at)
+    two = tl.load(chunks.at + tl.minimum(1, chunks.steps - 1) * chunks.next_step)
+    chunks.inputs.wait(chunks.first)
+    for pair in range(chunks.steps // 2):
+        sums, more, found, third, fourth = tall_chunk(chunks, part, 2 * pair, sums, more, found, one, True)
+        sums, more, found, _x, _y = tall_chunk(chunks, part, 2 * pair + 1, sums, more, found, two, False)
+        one, two = third, fourth
+    if chunks.steps % 2 != 0:
+        sums, more, found, _x, _y = tall_chunk(chunks, part, chunks.steps - 1, sums, more, found, one, False)
+    tlx.fence("async_shared")
+    chunks.inputs.release(chunks.first + chunks.steps - 1)
     return sums, more

@@ -73,6 +73,50 @@ def scale_of(piece: tl.constexpr, begin, scales, COLUMNS: tl.constexpr):
 
 
 @mimw.jit
+def one_chunk(chunks, part, where, step, sums, found, scales, LOADS: tl.constexpr):
+    COLUMNS: tl.constexpr = found.shape[1]
+    PIECE: tl.constexpr = piece_of(COLUMNS)
+    last = chunks.steps - 1
+    slot = chunks.inputs.held(chunks.first + step)
+    found = in_turn(slot, part, part.ROW, COLUMNS, found)
+    tlx.fence("async_shared")
+    chunks.inputs.release(chunks.first + step - 1, pred=step > 0)
+    one, two = scales, scales
+    if LOADS:
+        one = scales_at(chunks.at + tl.minimum(step + 2, last) * chunks.next_step, where, COLUMNS)
+        two = scales_at(chunks.at + tl.minimum(step + 3, last) * chunks.next_step, where, COLUMNS)
+    rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
+    chunks.inputs.wait(chunks.first + tl.minimum(step + 1, last))
+    found = awaited(found, part, False)
+    more = ()
+    for piece in tl.static_range(len(sums)):
+        each = tle.extract_tile(found, [0, piece], [64, PIECE])
+        more += (tlx.async_dot_wait(0, sums[piece] + each * (rows * scale_of(piece, where.begin, scales, COLUMNS))[:, None]), )
+    return more, found, one, two
+
+
+@mimw.jit
+def multiply_pairs(chunks, part, where, COLUMNS: tl.constexpr):
+    PIECE: tl.constexpr = piece_of(COLUMNS)
+    sums = ()
+    for _ in tl.static_range(COLUMNS // PIECE):
+        sums += (tl.zeros((64, PIECE), tl.float32), )
+    found = tl.zeros((64, COLUMNS), tl.float32)
+    one = scales_at(chunks.at, where, COLUMNS)
+    two = scales_at(chunks.at + tl.minimum(1, chunks.steps - 1) * chunks.next_step, where, COLUMNS)
+    chunks.inputs.wait(chunks.first)
+    for pair in range(chunks.steps // 2):
+        sums, found, third, fourth = one_chunk(chunks, part, where, 2 * pair, sums, found, one, True)
+        sums, found, _x, _y = one_chunk(chunks, part, where, 2 * pair + 1, sums, found, two, False)
+        one, two = third, fourth
+    if chunks.steps % 2 != 0:
+        sums, found, _x, _y = one_chunk(chunks, part, where, chunks.steps - 1, sums, found, one, False)
+    tlx.fence("async_shared")
+    chunks.inputs.release(chunks.first + chunks.steps - 1)
+    return sums
+
+
+@mimw.jit
 def multiply_wide(chunks, part, where, COLUMNS: tl.constexpr):
     """64 rows of A times COLUMNS columns of B, one chunk at a time; meanwhile the other consumer's are added."""
     PIECE: tl.constexpr = piece_of(COLUMNS)
