@@ -269,10 +269,11 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, steps, ends,
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            part = Part(me, FORM.ROWS * me, FORM.ROWS, FORM.STAGING * me, FORM.TOGETHER, FORM.APART, FORM.EARLY, CONTIGUOUS,
-                        FORM.TURNS)
+            part = Part(me, FORM.ROWS * me, FORM.ROWS, FORM.STAGING * me, FORM.TOGETHER, FORM.APART, FORM.EARLY,
+                        (2 if FORM.TURNS == 7 else 1) if CONTIGUOUS else 0,
+                        FORM.TURNS % 7)
             out = Output(c_desc, staging, FORM.PIECES, FORM.STAGING)
-            if FORM.TURNS:
+            if FORM.TURNS % 7:
                 open_turns(me, CONSUMERS)
             compute(inputs.reader(consumer(me)), rows, ScalesOfB(scale_b + (tlx.thread_id(0) // (sizes.M + 4096) if FORM.APART == 1 else 0), steps), out, part)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer

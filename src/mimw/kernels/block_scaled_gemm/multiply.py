@@ -106,8 +106,11 @@ def awaited(found, part, FENCE: tl.constexpr):
 @mimw.jit
 def scales_of(slot, shift, row: tl.constexpr, CONTIGUOUS: tl.constexpr):
     """The scales of 64 rows from row `row` of the tile on, which begins at number `shift` of those that were copied."""
-    if CONTIGUOUS:
+    if CONTIGUOUS == 2:
         return tl.load(tle.gpu.local_ptr(slot.scales, (shift + row + tl.arange(0, 64), )))
+    elif CONTIGUOUS:
+        rows = tlx.require_layout(tl.arange(0, 64), tlx.layout(((4, 8, 4), 2), ((0, 1, 16), 8)))
+        return tlx.local_gather(slot.scales, shift + row + rows, 0)
     else:
         return tlx.local_load(tlx.local_slice(slot.scales, [row], [64]))
 
