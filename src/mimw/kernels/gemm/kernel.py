@@ -103,7 +103,7 @@ def compute(inputs, finish, tiles, room, flags, sharers, me: tl.constexpr, PROMO
     split = split_of(problem, tiles, sharers)
     place = Room(room, flags, tl.program_id(0) * tiles.sharers() + (0 if tiles.PING_PONG else me), tiles.sharers())
     number = me
-    if tiles.PING_PONG or (PROMOTED and (PROMOTED == 1 or part.ROWS == 128)):
+    if tiles.PING_PONG:
         open_turns(me, tiles.CONSUMERS)
     for this in range(part.TURN, items(split), part.TURNS):
         one = item(split, this)

@@ -14,7 +14,6 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..consumers import begin_turn, pass_turn
 from .product import right_operand
 
 
@@ -24,15 +23,6 @@ def chunk_product(inputs, chunk, part, registers=None):
     slot = inputs.wait(chunk).slot
     a = tlx.local_slice(slot.a, [part.ROW, 0], [part.ROWS, slot.a.shape[1]])
     return tlx.async_dot(a, right_operand(slot.b, part), registers=registers)
-
-
-@mimw.jit
-def product_in_turn(inputs, chunk, part, registers=None):
-    """`chunk_product`, started when the other consumer's is, and waited for: so one is multiplied while the other one adds."""
-    begin_turn(part.me)
-    found = chunk_product(inputs, chunk, part, registers)
-    pass_turn(part.me, part.CONSUMERS)
-    return tlx.async_dot_wait(0, found)
 
 
 @mimw.jit
@@ -60,10 +50,10 @@ def multiply_halves(inputs, first, steps, part):
     upper, lower = tl.zeros((HALF, part.COLUMNS), tl.float32), tl.zeros((HALF, part.COLUMNS), tl.float32)
     found = tl.zeros((HALF, part.COLUMNS), tl.float32)
     for chunk in range(first, first + steps):
-        found = product_in_turn(inputs, chunk, one, found)
+        found = tlx.async_dot_wait(0, chunk_product(inputs, chunk, one, found))
         upper += found
         upper = tlx.async_dot_wait(0, upper)      # the sum is done here: the next product takes its registers
-        found = product_in_turn(inputs, chunk, other, found)
+        found = tlx.async_dot_wait(0, chunk_product(inputs, chunk, other, found))
         inputs.release(chunk)
         lower += found
         lower = tlx.async_dot_wait(0, lower)
@@ -77,13 +67,6 @@ def multiply_promoted(inputs, first, steps, part, TOGETHER: tl.constexpr):
     if part.ROWS == 128:
         return multiply_halves(inputs, first, steps, part)
     acc = tl.zeros((part.ROWS, part.COLUMNS), tl.float32)
-    if TOGETHER == 1:
-        found = tl.zeros((part.ROWS, part.COLUMNS), tl.float32)
-        for chunk in range(first, first + steps):
-            found = product_in_turn(inputs, chunk, part, found)
-            inputs.release(chunk)
-            acc += found
-        return acc
     whole = steps // TOGETHER * TOGETHER
     for step in range(0, whole, TOGETHER):
         acc = plus_products(acc, inputs, first + step, TOGETHER, part)
