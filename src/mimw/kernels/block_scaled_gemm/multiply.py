@@ -15,8 +15,8 @@ matters that something is multiplied meanwhile:
     multiply_wide    other numbers of columns (tall.py, wide.py): one set of registers for all products, which follow each other;
                      meanwhile the other consumer's are multiplied
 
-Between two products of a consumer nothing slow may stand: a fence waits for all loads of the thread that are under way, and the
-wait for a chunk and its release take time, too (benchmarks/notes/block-scaled-gemm.md).
+What stands between two products of a consumer holds both up: so the latter two wait for chunks, give them back, fence and load
+scales beside a product (benchmarks/notes/block-scaled-gemm.md).
 """
 
 from typing import Any

@@ -5,7 +5,7 @@ Input: the pipe `inputs`, as in multiply.py, and a consumer's part of a tile. Ou
     sums, more = multiply_tall(chunks, part)            (64, 128) each, in fp32
 
 Both halves' sums stay in registers; their products have a third set of those in turn. A chunk's scales of columns are loaded two or
-three chunks before, both of a pair together, and are waited for a chunk later: a load that misses L1 takes as long as two products.
+three chunks before, those of a pair together, and none is waited for in the chunk where its load began.
 """
 
 import triton.language as tl
@@ -23,7 +23,7 @@ def plus_chunk(chunks, part, step, sums, more, found, column, ahead):
     LOWER: tl.constexpr = part.ROW + 64
     slot = chunks.inputs.held(chunks.first + step)
     found = product(slot, part.ROW, found)
-    tlx.fence("async_shared")               # of the reads of the chunk before, with no load under way
+    tlx.fence("async_shared")               # of the reads of the chunk before and the next copy there
     chunks.inputs.release(chunks.first + step - 1, pred=step > 0)
     if ahead is None:
         ahead = (tl.load(chunks.scales_of_b(step + 2)), tl.load(chunks.scales_of_b(step + 3)))

@@ -91,7 +91,7 @@ def plus_chunk(chunks, part, where, step, sums, found, scales, ahead):
     behind it, unless they are there `ahead`."""
     slot = chunks.inputs.held(chunks.first + step)
     found = product(slot, part.ROW, found)
-    tlx.fence("async_shared")               # of the reads of the chunk before, with no load under way
+    tlx.fence("async_shared")               # of the reads of the chunk before and the next copy there
     chunks.inputs.release(chunks.first + step - 1, pred=step > 0)
     if ahead is None:
         ahead = (scales_at(chunks.scales_of_b(step + 2), where), scales_at(chunks.scales_of_b(step + 3), where))
