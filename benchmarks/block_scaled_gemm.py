@@ -11,10 +11,10 @@ Inputs are standard normal, divided by their scales; results are checked against
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mimw.kernels import block_scaled_gemm, gemm
-from mimw.kernels.block_scaled_gemm import Configuration
+from mimw.kernels.block_scaled_gemm import TALL, WIDE, Configuration
 from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, some_of
@@ -38,10 +38,7 @@ class Case:
 CASES = {"4096x7168x16384": Case(4096, 7168, 16384, published=1484), "4096x4096x7168": Case(4096, 4096, 7168, published=1424),
          "4096x2112x7168": Case(4096, 2112, 7168, published=1296),
          "4x8192x4096x7168": Case(8192, 4096, 7168, 4, "contiguous", 1381), "32x256x4096x7168": Case(256, 4096, 7168, 32, "masked")}
-CANDIDATES = [Configuration(), Configuration(narrow=True),
-              *(Configuration(early=True, apart=apart, narrow=True) for apart in (0, 1)),
-              *(Configuration(bm=256, rows=128, stages=4, staging=1, together=1, group_m=group, apart=apart, narrow=narrow)
-                for group, apart, narrow in ((4, 0, True), (8, 0, False), (8, 0, True), (8, 2, True)))]
+CANDIDATES = [Configuration(), TALL, replace(TALL, group_m=4), WIDE, replace(WIDE, bn=160, staging=2)]
 
 
 def published(name: str) -> dict[str, float]:
@@ -123,9 +120,8 @@ def line(row: Row) -> str:
     used, published = row.configuration, CASES[row.name.removeprefix("block_scaled_gemm-")].published
     others = "  ".join(f"{name} {rate(row, time):.0f}" for name, time in row.baselines.items())
     return (f"{row.name:<34} {row.microseconds:8.1f} us {rate(row, row.microseconds):5.0f} TFLOP/s  {others}  "
-            f"H800, published: {published or '-'}  error {row.error:.1e}  {used['bm']}x128, {used['stages']} stages, "
-            f"band {used['group_m']}, {used['together']} together, {used['apart']} apart"
-            f"{', narrow' * used['narrow']}{', early' * used['early']}")
+            f"H800, published: {published or '-'}  error {row.error:.1e}  {used['bm']}x{used['bn']}, {used['stages']} stages, "
+            f"band {used['group_m']}, {used['together']} together")
 
 
 def main() -> None:

@@ -9,12 +9,13 @@ import pytest
 import mimw
 from mimw.kernels import block_scaled_gemm
 from mimw.kernels.block_scaled_gemm import Configuration
+from mimw.kernels.block_scaled_gemm.wide import first_block, last_block, piece_of
 from tests.lowering.assembly import assembled
 from tests.lowering.launches import ptx_of
 
-ONE = Configuration(stages=3, together=1)
-TALL = Configuration(bm=256, rows=128, stages=2, staging=1, together=1, apart=2, narrow=True)
-OVERLAPPING = Configuration(stages=3, together=2, apart=1, narrow=True, early=True)
+SQUARE = Configuration(stages=3)
+TALL = Configuration(bm=256, rows=128, stages=2, staging=1, together=1)
+WIDE = Configuration(bn=192, stages=3, together=1)
 FP8, RANDOM = ml_dtypes.float8_e4m3fn, np.random.default_rng
 
 
@@ -39,30 +40,45 @@ def exact(a, b, scale_a, scale_b):
     return (a.astype(np.float64) * np.repeat(scale_a, 128, 1)[:, :k]) @ (b.astype(np.float64) * spread).T
 
 
-def holds(machine, arrays, wanted, programs=2, chosen=ONE, ends=None, allowed=4e-3):
+def holds(machine, arrays, wanted, programs=2, chosen=SQUARE, ends=None, allowed=4e-3):
     grid, args, meta = block_scaled_gemm.arguments(*arrays, programs, ends, chosen)
     machine.launch(block_scaled_gemm.kernel, grid, *args, **meta)
     np.testing.assert_allclose(arrays[2].astype(np.float64), wanted, rtol=0, atol=allowed * np.abs(wanted).max())
 
 
-@pytest.mark.long(but=["shape0-chosen0", "shape1-chosen3", "shape2-chosen[12]"])
-@pytest.mark.parametrize("chosen", [ONE, TALL, OVERLAPPING, Configuration(bm=64, stages=2, staging=1)])
-@pytest.mark.parametrize("shape", [(200, 272, 400), (8, 16, 16), (540, 208, 144)])
+@pytest.mark.long(but=["shape0-chosen0", "shape1-chosen[24]", "shape2-chosen[13]"])
+@pytest.mark.parametrize("chosen", [SQUARE, TALL, WIDE, Configuration(bm=64, stages=2, staging=1), replace(WIDE, bn=96),
+                                    replace(WIDE, bn=144)])
+@pytest.mark.parametrize("shape", [(200, 272, 400), (8, 16, 16), (540, 528, 144)])
 def test_one_matrix(machine, shape, chosen):
-    """Of 272 columns 16 are left over, which makes tiles of 64, of 208 more."""
+    """Of 528 columns tiles of 192 begin at 192 and 384, in the middle of a block of scales and with one, and the last is cut."""
     m, n, k = shape
     a, b, c, *both = problem((m, k), n)
     holds(machine, (a, b, c, *both), exact(a, b, *both), chosen=chosen)
 
 
-def test_results_in_fp32(machine):
+@pytest.mark.parametrize("columns", (96, 112, 128, 144, 160, 192))
+def test_each_piece_has_the_scale_of_its_block(columns):
+    """Wherever a tile begins: every piece lies in one block, the first or the last that it is said to lie in."""
+    piece = piece_of(columns)
+    for begin in range(0, 128, piece):
+        for number in range(columns // piece):
+            block = (begin + number * piece) // 128
+            first, last = first_block(columns, number), last_block(columns, number)
+            assert (begin + number * piece + piece - 1) // 128 == block <= 1
+            assert block == (first if begin + number * piece < 128 else last)
+
+
+@pytest.mark.parametrize("chosen", [SQUARE, WIDE])
+def test_results_in_fp32(machine, chosen):
     """Of 128 products the tensor cores keep 14 bits of the sum; sums of these are fp32."""
     a, b, c, *both = problem((40, 272), 136, output=np.float32)
-    holds(machine, (a, b, c, *both), exact(a, b, *both), allowed=1e-3)
+    holds(machine, (a, b, c, *both), exact(a, b, *both), chosen=chosen, allowed=1e-3)
 
 
-@pytest.mark.parametrize("sizes, programs", [((70, 0, 130, 1), 3), ((0, 0), 1), ((128, 128), 132)])
-def test_contiguous_groups(machine, sizes, programs):
+@pytest.mark.parametrize("sizes, programs, chosen", [((70, 0, 130, 1), 3, SQUARE), ((0, 0), 1, SQUARE), ((128, 128), 132, SQUARE),
+                                                     ((70, 0, 300, 1), 2, TALL), ((70, 0, 130, 1), 2, WIDE)])
+def test_contiguous_groups(machine, sizes, programs, chosen):
     ends = np.cumsum(sizes).astype(np.int32)
     a, b, c, scale_a, scale_b = problem((ends[-1] + 7, 144), 136, len(sizes))
     lying = np.zeros((2, -(-len(a) // 4) * 4), np.float32)
@@ -70,10 +86,10 @@ def test_contiguous_groups(machine, sizes, programs):
     scale_a, wanted = lying.T[:len(a)], c.astype(np.float64)
     for group, (start, end) in enumerate(zip([0, *ends], ends)):
         wanted[start:end] = exact(a[start:end], b[group], scale_a[start:end], scale_b[group])
-    holds(machine, (a, b, c, scale_a, scale_b), wanted, programs, ends=ends)
+    holds(machine, (a, b, c, scale_a, scale_b), wanted, programs, chosen, ends)
 
 
-@pytest.mark.parametrize("counts, chosen", [((70, 0, 136), ONE), ((1, 130, 5), TALL)])
+@pytest.mark.parametrize("counts, chosen", [((70, 0, 136), SQUARE), ((1, 130, 5), TALL), ((136, 130, 5), WIDE)])
 def test_masked_groups(machine, counts, chosen):
     a, b, c, scale_a, scale_b = problem((len(counts), 136, 144), 264, len(counts))
     wanted = c.astype(np.float64)
@@ -82,18 +98,23 @@ def test_masked_groups(machine, counts, chosen):
     holds(machine, (a, b, c, scale_a, scale_b), wanted, 3, chosen, np.array(counts, np.int32))
 
 
-@pytest.mark.parametrize("chosen", [ONE, TALL, OVERLAPPING])
+@pytest.mark.parametrize("chosen", [SQUARE, TALL, WIDE])
 def test_no_interleaving_is_wrong(chosen):
     arrays = problem((200, 272), 136, 2)
     grid, args, meta = block_scaled_gemm.arguments(*arrays, 2, np.array([70, 190], np.int32), chosen)
     assert mimw.check(block_scaled_gemm.kernel, grid, *args, seeds=3, **meta).ok
 
 
-def test_tall_tiles_where_they_take_no_more_rounds():
-    """Of 4096 x 2112 they would take three rounds of 132, as long as six; five of short tiles are enough. One tile is short."""
-    for m, n, layout, rows in ((4096, 7168, "plain", 128), (4096, 2112, "plain", 64), (4096, 7168, "contiguous", 64),
-                               (64, 64, "plain", 64)):
-        assert block_scaled_gemm.configuration(m, n, layout, 132).rows == rows
+@pytest.mark.parametrize("m, n, layout, tile", [
+    (4096, 7168, "plain", (256, 128)),              # 7 rounds of 132; 14 and 10 of smaller ones take as long and longer
+    (4096, 2112, "plain", (128, 192)),              # 3 rounds, as long as 4.5 of 128 columns, which would be 5
+    (4096, 576, "plain", (128, 192)),               # one instead of two
+    (4096, 1536, "plain", (128, 128)),              # two, as long as three of 128
+    (64, 64, "plain", (128, 128)), (4096, 7168, "contiguous", (128, 128)),
+])
+def test_the_tiles_that_fill_up_rounds(m, n, layout, tile):
+    chosen = block_scaled_gemm.configuration(m, n, layout, 132)
+    assert (chosen.bm, chosen.bn) == tile
 
 
 @pytest.mark.parametrize("change, text", [
@@ -111,8 +132,12 @@ def test_refusals(change, text):
         block_scaled_gemm.arguments(**arrays, programs=1)
 
 
-@pytest.mark.parametrize("n, chosen", [(512, Configuration()), (544, replace(TALL, stages=4))])
-def test_nothing_spills(n, chosen, tmp_path):
-    _, args, meta = block_scaled_gemm.arguments(*problem((512, 512), n), 132, None, chosen)
+@pytest.mark.parametrize("groups", [None, 4])
+@pytest.mark.parametrize("chosen", [Configuration(), replace(TALL, stages=4), replace(WIDE, staging=3, stages=4),
+                                    replace(WIDE, bn=96), replace(WIDE, bn=144)])
+def test_nothing_spills(chosen, groups, tmp_path):
+    """Of groups neither, and their scales, which begin anywhere, go through shared memory once."""
+    ends = None if groups is None else np.full(groups, 512, np.int32)
+    _, args, meta = block_scaled_gemm.arguments(*problem((512, 512), 544, groups), 132, ends, chosen)
     said = assembled(ptx_of(block_scaled_gemm.kernel, args, meta), tmp_path)
     assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said

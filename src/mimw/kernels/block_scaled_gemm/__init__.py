@@ -12,8 +12,7 @@ from ..checks import PROGRAMS, lie
 from ..contract import Contract
 from ..contract.memory import strides
 from ..descriptors import described
-from ..grouped_gemm import ragged
-from .configs import Configuration, configuration
+from .configs import TALL, WIDE, Configuration, configuration
 from .kernel import block_scaled_gemm as kernel
 from .nouns import Sizes, StepsOfScales
 
@@ -31,7 +30,7 @@ def _contract(matrices: str, groups: str, *more: str) -> Contract:
 CONTRACTS = {"plain": _contract("", ""), "contiguous": _contract("", "G, ", "ends: i32 (G) contiguous"),
              "masked": _contract("G, ", "G, ", "ends: i32 (G) contiguous")}
 
-__all__ = ["CONTRACTS", "Configuration", "arguments", "block_scaled_matmul", "configuration", "kernel"]
+__all__ = ["CONTRACTS", "TALL", "WIDE", "Configuration", "arguments", "block_scaled_matmul", "configuration", "kernel"]
 
 
 def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
@@ -62,14 +61,13 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
         raise ValueError(f"the matrices of c must lie one behind the other; they are {strides(c)[0]} elements apart, and each has "
                          f"{m} rows of {strides(c)[1]}")
     chosen = chosen or configuration(m, n, layout, programs)
-    meta = chosen.meta(n, c.dtype.itemsize, layout)
-    tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // BLOCK)
+    tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // chosen.bn)
     rows = c.reshape(matrices * m, n) if matrices > 1 else c[0]
     scales = min(MOST, chosen.bm * (2 if layout == "contiguous" else 1))
-    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, BLOCK, BLOCK]),
-            ragged(rows, [64, BLOCK // meta["FORM"].PIECES.value]), described(lying, [1, 1, scales]), scale_b,
+    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, chosen.bn, BLOCK]),
+            chosen.output(rows), described(lying, [1, 1, scales]), scale_b,
             StepsOfScales(*strides(scale_b)), ends, groups, Sizes(m, n, k))
-    return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
+    return (min(programs, tiles), ), args, {"FORM": chosen.form(c.dtype.itemsize, layout), "num_warps": 4}
 
 
 def block_scaled_matmul(a, b, scale_a, scale_b, ends=None, out=None, out_dtype=None, chosen: Configuration | None = None):

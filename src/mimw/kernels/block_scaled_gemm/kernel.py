@@ -8,15 +8,14 @@ Input: descriptors of A, B, C and A's scales, a pointer to B's scales, and sizes
 Every 128 of K the sums leave the tensor cores, are multiplied by both scales and added up in fp32 by ordinary instructions, while
 another consumer multiplies. That keeps all bits of the sums, too (gemm/promoted.py); how a consumer does it is in multiply.py.
 
-Nouns: the pipe `inputs`, whose chunk holds a (BM, 128) tile of A, the (128, 128) tile of B that goes with it, and the BM scales of
+Nouns: the pipe `inputs`, whose chunk holds a (BM, 128) tile of A, the (BN, 128) tile of B that goes with it, and the BM scales of
 A; STAGING tiles for each consumer's stores. Which rows belong together says LAYOUT:
 
     plain        all M rows
     contiguous   rows ends[g - 1] to ends[g] - 1 are group g's, and are multiplied by B[g]
     masked       matrix g of A has M rows, of which the first ends[g] are there
 
-Tiles are counted group by group, and a group's last tile ends where the group does: both as in grouped_gemm. Where 64 columns or
-fewer are left over (NARROW), a product of 64 columns takes half the time; two such tiles, one below the other, count as one.
+Tiles are counted group by group, and a group's last tile ends where the group does: both as in grouped_gemm.
 """
 
 from typing import Any
@@ -29,23 +28,24 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from ..gemm.groups import PlaceInGroup
-from ..gemm.output import Output, send
+from ..gemm.output import of_width, output, staging_tile
+from ..gemm.pieces import begin, count, width
 from ..gemm.product import columns
-from ..gemm.tiles import Grid, Problem, output_tiles, tile_origin
-from .multiply import BLOCK, Chunks, Part, multiply, multiply_tall
+from ..gemm.tiles import Problem, output_tiles, tile_origin
+from .multiply import BLOCK, Chunks, Part, multiply
+from .tall import multiply_tall
+from .wide import blocks, multiply_wide
 
 WHOLE = tl.constexpr(4)         # scales are 16 bytes: a TMA copy begins at a multiple, else it is an illegal instruction
 
 
 @tle.struct
 class Groups:
-    """All groups, `ends` of those that LAYOUT says there are; in NARROW tiles are the columns that are left over."""
+    """All groups, `ends` of those that LAYOUT says there are, and the tiles that they are cut into."""
     ends: tl.tensor | None
     count: Any
     problem: Problem
-    grid: Grid
-    LAYOUT: tl.constexpr
-    NARROW: tl.constexpr
+    tiles: Any
 
 
 @tle.struct
@@ -75,38 +75,12 @@ class ScalesOfB:
 @mimw.jit
 def extent(groups, group, before):
     """A group's rows, where the group before ended at row `before`."""
-    if groups.LAYOUT == "plain":
+    if groups.tiles.LAYOUT == "plain":
         return Extent(0, 0, groups.problem.M, 0)
-    elif groups.LAYOUT == "contiguous":
+    elif groups.tiles.LAYOUT == "contiguous":
         return Extent(0, before, tl.load(groups.ends + group) - before, before)
     else:
         return Extent(group, 0, tl.load(groups.ends + group), group * groups.problem.M)
-
-
-@mimw.jit
-def whole_tiles(groups, rows):
-    """Tiles of 128 columns, and all that are counted."""
-    if groups.NARROW:
-        whole = output_tiles(rows, groups.problem.N // BLOCK * BLOCK, groups.grid)
-        return whole, whole + tl.cdiv(tl.cdiv(rows, groups.grid.BM), 2)
-    whole = output_tiles(rows, groups.problem.N, groups.grid)
-    return whole, whole
-
-
-@mimw.jit
-def place(groups, tile, whole, rows):
-    """(first row, first column, how many tiles one below the other) of tile number `tile` of a group."""
-    grid = groups.grid
-    if groups.NARROW:
-        if tile < whole:
-            m, n = tile_origin(tile, rows, groups.problem.N // BLOCK * BLOCK, grid)
-            count = 1
-        else:
-            m, n = (tile - whole) * 2 * grid.BM, groups.problem.N // BLOCK * BLOCK
-            count = min(2, tl.cdiv(rows - m, grid.BM))
-        return m, n, count
-    m, n = tile_origin(tile, rows, groups.problem.N, grid)
-    return m, n, 1
 
 
 @mimw.jit
@@ -128,37 +102,50 @@ def load(inputs, operands, groups):
     tile = tl.program_id(0)
     for group in range(groups.count):
         here = extent(groups, group, done)
-        whole, all_tiles = whole_tiles(groups, here.rows)
-        while tile < before + all_tiles:
-            m, n, count = place(groups, tile - before, whole, here.rows)
-            for nth in range(count):
-                for step in range(tl.cdiv(groups.problem.K, BLOCK)):
-                    copy(operands, inputs.acquire(chunk), here.matrix, here.row + m + nth * groups.grid.BM, group, n, step)
-                    inputs.commit(chunk)
-                    chunk += 1
+        behind = before + output_tiles(here.rows, groups.problem.N, groups.tiles)
+        while tile < behind:
+            m, n = tile_origin(tile - before, here.rows, groups.problem.N, groups.tiles)
+            for step in range(tl.cdiv(groups.problem.K, BLOCK)):
+                copy(operands, inputs.acquire(chunk), here.matrix, here.row + m, group, n, step)
+                inputs.commit(chunk)
+                chunk += 1
             tile += tl.num_programs(0)
-        done, before = here.row + here.rows, before + all_tiles
+        done, before = here.row + here.rows, behind
 
 
 @mimw.jit
-def store(out, part, sums, at):
-    """Write the columns of an output tile up to its group's end in pieces; a piece waits for the store that last used its tile."""
-    for piece in tl.static_range(out.PIECES):
-        tile = out.staging[part.STAGE + piece % out.STAGING]
-        tlx.async_descriptor_store_wait(out.STAGING - 1)
-        send(out, tile, columns(sums, piece, out.PIECES), at, piece * (sums.shape[1] // out.PIECES))
+def store(out, me: tl.constexpr, sums, at):
+    """Write an output tile, whose sums come as one or more pieces of columns, up to its group's end."""
+    PIECES: tl.constexpr = out.PIECES
+    COLUMNS: tl.constexpr = len(sums) * sums[0].shape[1]
+    for piece in tl.static_range(count(PIECES)):
+        send(out, staging_tile(out, me, piece), sums, at, begin(PIECES, piece, COLUMNS), width(PIECES, piece, COLUMNS), piece)
 
 
 @mimw.jit
-def compute_tile(chunks, out, part, at, COLUMNS: tl.constexpr):
+def send(out, tile, sums, at, first: tl.constexpr, WIDTH: tl.constexpr, piece: tl.constexpr):
+    """Store so many columns from column `first` on, which are a part of one piece of the sums or some whole ones."""
+    EACH: tl.constexpr = min(sums[0].shape[1], WIDTH)
+    PARTS: tl.constexpr = sums[0].shape[1] // EACH
+    c_desc = of_width(out, out.c_desc, piece)
+    for each in tl.static_range(first // EACH, (first + WIDTH) // EACH):
+        part = columns(sums[each // PARTS], each % PARTS, PARTS)
+        tlx.local_store(tlx.local_slice(tile, [0, each * EACH - first], [64, EACH]), part.to(tlx.dtype_of(c_desc)))
+    tlx.fence("async_shared")
+    tlx.async_descriptor_store(c_desc, tile, at.box(first))
+
+
+@mimw.jit
+def compute_tile(chunks, out, part, where, at):
     """A consumer's rows of an output tile, from row at.m of C on."""
     if part.ROWS == 128:
-        sums, more = multiply_tall(chunks, part, COLUMNS)
-        store(out, part, sums, at)
-        store(out, part, more, at.moved(64))
+        sums, more = multiply_tall(chunks, part)
+        store(out, part.me, (sums, ), at)
+        store(out, part.me, (more, ), at.moved(64))
+    elif part.COLUMNS == BLOCK:
+        store(out, part.me, (multiply(chunks, part), ), at)
     else:
-        AHEAD: tl.constexpr = part.TOGETHER // 2 if part.me == 1 and part.APART else 0
-        store(out, part, multiply(chunks, part, COLUMNS, AHEAD), at)
+        store(out, part.me, multiply_wide(chunks, part, where), at)
 
 
 @mimw.jit
@@ -170,28 +157,27 @@ def compute(inputs, groups, scales, out, part):
     tile = tl.program_id(0)
     for group in range(groups.count):
         here = extent(groups, group, done)
-        whole, all_tiles = whole_tiles(groups, here.rows)
-        while tile < before + all_tiles:
-            m, n, count = place(groups, tile - before, whole, here.rows)
-            at = scales.scales + group.to(tl.int64) * scales.steps.group + n // BLOCK * scales.steps.column
-            chunks = Chunks(inputs, chunk, steps, at, scales.steps.chunk, (here.row + m) % WHOLE)
-            m += part.ROW
-            if groups.NARROW:
-                if tile - before >= whole:
-                    half = Output(out.c_desc, out.staging, out.PIECES // 2, 1)
-                    for nth in range(count):
-                        below = chunks.replace(first=chunk + nth * steps)
-                        at_row = PlaceInGroup(group, here.first + m + nth * groups.grid.BM, here.first + here.rows, n)
-                        compute_tile(below, half, part, at_row, BLOCK // 2)
-                    tlx.async_descriptor_store_wait(0)      # the next tile begins with the same staging tile
-                else:
-                    compute_tile(chunks, out, part, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)
-            else:
-                compute_tile(chunks, out, part, PlaceInGroup(group, here.first + m, here.first + here.rows, n), BLOCK)
-            chunk += count * steps
+        behind = before + output_tiles(here.rows, groups.problem.N, groups.tiles)
+        while tile < behind:
+            m, n = tile_origin(tile - before, here.rows, groups.problem.N, groups.tiles)
+            first = scales.scales + group.to(tl.int64) * scales.steps.group + n // BLOCK * scales.steps.column
+            chunks = Chunks(inputs, chunk, steps, first, scales.steps.chunk, (here.row + m) % WHOLE)
+            at = PlaceInGroup(group, here.first + m + part.ROW, here.first + here.rows, n)
+            compute_tile(chunks, out, part, blocks(n, groups.problem.N, scales.steps.column), at)
+            chunk += steps
             tile += tl.num_programs(0)
-        done, before = here.row + here.rows, before + all_tiles
+        done, before = here.row + here.rows, behind
     tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
+def in_lanes(scales, sizes, FORM: tl.constexpr):
+    """B's scales, of which ptxas shall not know that all lanes load the same ones: it would move each to a uniform register, and
+    the next product would wait for that. So a scale is waited for where it is used. No thread's number is so large that this is not
+    0; `multiply` needs no such loads."""
+    if FORM.ROWS == 128 or FORM.BN != BLOCK:
+        return scales + tlx.thread_id(0) // (sizes.M + 4096)
+    return scales
 
 
 @mimw.jit
@@ -199,21 +185,18 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, steps, ends,
     """C = A B[group] with scales. A is (matrices, M, K), B (groups, N, K), A's scales (matrices, cdiv(K, 128), M)."""
     BM: tl.constexpr = FORM.BM
     STAGES: tl.constexpr = FORM.STAGES
-    tl.static_assert(FORM.APART <= STAGES, "the second consumer's slots would never be given back")
-    CONSUMERS: tl.constexpr = BM // FORM.ROWS
     CONTIGUOUS: tl.constexpr = FORM.LAYOUT == "contiguous"
-    inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
+    inputs = tle.pipe(capacity=STAGES, readers=consumers(FORM.CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
-                      b=tle.gpu.alloc([STAGES, BLOCK, BLOCK], tlx.dtype_of(b_desc)),
+                      b=tle.gpu.alloc([STAGES, FORM.BN, BLOCK], tlx.dtype_of(b_desc)),
                       scales=tle.gpu.alloc([STAGES, 2 * BM if CONTIGUOUS else BM], tl.float32))
-    staging = tlx.local_alloc((64, BLOCK // FORM.PIECES), tlx.dtype_of(c_desc), FORM.STAGING * CONSUMERS)
-    rows = Groups(ends, groups, Problem(sizes.M, sizes.N, sizes.K), Grid(BM, BLOCK, FORM.GROUP_M), FORM.LAYOUT, FORM.NARROW)
+    out = output(c_desc, FORM)
+    rows = Groups(ends, groups, Problem(sizes.M, sizes.N, sizes.K), FORM)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=240, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            part = Part(me, FORM.ROWS * me, FORM.ROWS, FORM.STAGING * me, FORM.TOGETHER, FORM.APART, FORM.EARLY, CONTIGUOUS)
-            out = Output(c_desc, staging, FORM.PIECES, FORM.STAGING)
-            compute(inputs.reader(consumer(me)), rows, ScalesOfB(scale_b, steps), out, part)
+            part = Part(me, FORM.ROWS * me, FORM.ROWS, FORM.BN, FORM.TOGETHER, CONTIGUOUS)
+            compute(inputs.reader(consumer(me)), rows, ScalesOfB(in_lanes(scale_b, sizes, FORM), steps), out, part)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), Operands(a_desc, b_desc, scales_desc), rows)

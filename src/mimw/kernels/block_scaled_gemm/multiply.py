@@ -1,18 +1,22 @@
 """How a consumer multiplies with scales of blocks: what stays in the tensor cores, and what is added up beside them.
 
-Input: the pipe `inputs` of tiles of A and B and scales of A, a pointer to B's scales. Output: the scaled sums over K of 64 or 128
-rows, in fp32:
+Input: the pipe `inputs` of tiles of A and B and scales of A, a pointer to B's scales. Output: the scaled sums over K of 64 rows and
+up to 128 columns, in fp32:
 
     chunks = Chunks(inputs, first, steps, at, next_step, shift)     at: B's first scale of the columns
-    sums = multiply(chunks, part, 128, AHEAD)
+    sums = multiply(chunks, part)
 
 A product of 64 x 128 takes the tensor cores 256 cycles and a thread 64 registers; to scale and add it takes 64 instructions. So it
 matters that something is multiplied meanwhile:
 
     multiply         64 rows: three sets of registers, so the consumer's next product runs while one is added. Every TOGETHER chunks
                      all have ended, since ptxas serialises products in flight over the end of a loop (C7514)
-    multiply_tall    128 rows: two sums, and one set of registers in which the products of both halves follow each other; meanwhile
-                     the other consumer's are multiplied. B's tiles serve twice as many rows: a quarter fewer bytes out of L2
+    multiply_tall    128 rows, and
+    multiply_wide    other numbers of columns (tall.py, wide.py): one set of registers for all products, which follow each other;
+                     meanwhile the other consumer's are multiplied
+
+What stands between two products of a consumer holds both up: so the latter two wait for chunks, give them back, fence and load
+scales beside a product (benchmarks/notes/block-scaled-gemm.md).
 """
 
 from typing import Any
@@ -23,23 +27,18 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..consumers import PAIR, TURN
-
 BLOCK = tl.constexpr(128)       # of K, and of B's columns, that share a scale
 
 
 @tle.struct
 class Part:
-    """A consumer's ROWS rows of a tile, from row ROW on, its first staging tile, and its way: TOGETHER chunks at a time, the second
-    consumer APART chunks behind the first; EARLY scales of columns are read a chunk ahead, and fences stand beside products,
-    not at releases. CONTIGUOUS groups of rows begin anywhere among the scales that were copied."""
+    """A consumer's ROWS rows of a tile of COLUMNS, from row ROW on; `multiply` has TOGETHER chunks at a time. CONTIGUOUS groups of
+    rows begin anywhere among the scales that were copied."""
     me: tl.constexpr
     ROW: tl.constexpr
     ROWS: tl.constexpr
-    STAGE: tl.constexpr
+    COLUMNS: tl.constexpr
     TOGETHER: tl.constexpr
-    APART: tl.constexpr
-    EARLY: tl.constexpr
     CONTIGUOUS: tl.constexpr
 
 
@@ -54,23 +53,24 @@ class Chunks:
     next_step: Any
     shift: Any
 
+    @mimw.jit
+    def scales_of_b(self, step):
+        """The place of B's first scale of chunk `step`, or of the last one."""
+        return self.at + tl.minimum(step, self.steps - 1) * self.next_step
+
 
 @mimw.jit
-def product(slot, row: tl.constexpr, COLUMNS: tl.constexpr, registers):
-    """A[row :] B for 64 rows and the first COLUMNS columns, started and not waited for, in the `registers` of a tile that has been
-    used up, if there is one."""
-    a = tlx.local_slice(slot.a, [row, 0], [64, BLOCK])
-    b = slot.b
-    if COLUMNS < BLOCK:
-        b = tlx.local_slice(slot.b, [0, 0], [COLUMNS, BLOCK])
-    return tlx.async_dot(a, tlx.local_trans(b), registers=registers)
+def product(slot, row: tl.constexpr, registers):
+    """A[row :] B for 64 rows, started and not waited for, in the `registers` of a tile that has been used up, if there is one."""
+    return tlx.async_dot(tlx.local_slice(slot.a, [row, 0], [64, BLOCK]), tlx.local_trans(slot.b), registers=registers)
 
 
 @mimw.jit
 def scales_of(slot, shift, row: tl.constexpr, CONTIGUOUS: tl.constexpr):
     """The scales of 64 rows from row `row` of the tile on, which begins at number `shift` of those that were copied."""
     if CONTIGUOUS:
-        return tl.load(tle.gpu.local_ptr(slot.scales, (shift + row + tl.arange(0, 64), )))
+        rows = tlx.require_layout(tl.arange(0, 64), tlx.layout(((4, 8, 4), 2), ((0, 1, 16), 8)))     # where sums have them
+        return tlx.local_gather(slot.scales, shift + row + rows, 0)
     else:
         return tlx.local_load(tlx.local_slice(slot.scales, [row], [64]))
 
@@ -82,94 +82,36 @@ def plus_scaled(sums, part, rows, column):
 
 
 @mimw.jit
-def plus_products(sums, column, chunks, step, COUNT: tl.constexpr, part):
-    """`sums` and the products of COUNT chunks from chunk `step` of the tile on: one is added while the next one is multiplied. And
-    the columns' scale of the chunk behind, if EARLY: then `column` is the first one's."""
-    COLUMNS: tl.constexpr = sums.shape[1]
+def plus_products(sums, chunks, step, COUNT: tl.constexpr, part):
+    """`sums` and the products of COUNT chunks from chunk `step` of the tile on: one is added while the next one is multiplied."""
     first = chunks.first + step
-    if not part.EARLY:
-        column = tl.load(chunks.at + step * chunks.next_step)
+    column = tl.load(chunks.at + step * chunks.next_step)
     slot = chunks.inputs.wait(first).slot
-    found = product(slot, part.ROW, COLUMNS, None)
+    found = product(slot, part.ROW, None)
     rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
     for chunk in tl.static_range(1, COUNT):
         next_column = tl.load(chunks.at + (step + chunk) * chunks.next_step)
         slot = chunks.inputs.wait(first + chunk).slot
-        more = product(slot, part.ROW, COLUMNS, None)
+        more = product(slot, part.ROW, None)
         next_rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
-        if part.EARLY:
-            tlx.fence("async_shared")
         found = tlx.async_dot_wait(1, found)
         chunks.inputs.release(first + (chunk - 1))
         sums = plus_scaled(sums, found, rows, column)
         sums = tlx.async_dot_wait(1, sums)      # the sum is done here, beside the next product
         found, rows, column = more, next_rows, next_column
-    following = column
-    if part.EARLY:
-        if COUNT == 1:
-            tlx.fence("async_shared")
-        following = tl.load(chunks.at + tl.minimum(step + COUNT, chunks.steps - 1) * chunks.next_step)
     found = tlx.async_dot_wait(0, found)
     chunks.inputs.release(first + (COUNT - 1))
-    return plus_scaled(sums, found, rows, column), following
+    return plus_scaled(sums, found, rows, column)
 
 
 @mimw.jit
-def multiply(chunks, part, COLUMNS: tl.constexpr, AHEAD: tl.constexpr):
-    """64 rows of A times B, TOGETHER chunks at a time; AHEAD are in front by themselves, so that the consumers' products do not all
-    end at the same chunk."""
-    sums = tl.zeros((64, COLUMNS), tl.float32)
-    column = tl.load(chunks.at) if part.EARLY else 0.0
-    ahead = 0
-    if AHEAD:
-        ahead = tl.minimum(chunks.steps, AHEAD)
-        for step in range(ahead):
-            sums, next_column = plus_products(sums, column, chunks, step, 1, part)
-            if part.EARLY:
-                column = next_column
-    behind = ahead + (chunks.steps - ahead) // part.TOGETHER * part.TOGETHER
-    for step in range(ahead, behind, part.TOGETHER):
-        sums, next_column = plus_products(sums, column, chunks, step, part.TOGETHER, part)
-        if part.EARLY:
-            column = next_column
+def multiply(chunks, part):
+    """64 rows of A times B, TOGETHER chunks at a time."""
+    sums = tl.zeros((64, BLOCK), tl.float32)
+    whole = chunks.steps // part.TOGETHER * part.TOGETHER
+    for step in range(0, whole, part.TOGETHER):
+        sums = plus_products(sums, chunks, step, part.TOGETHER, part)
     if part.TOGETHER > 1:
-        for step in range(behind, chunks.steps):
-            sums, next_column = plus_products(sums, column, chunks, step, 1, part)
-            if part.EARLY:
-                column = next_column
+        for step in range(whole, chunks.steps):
+            sums = plus_products(sums, chunks, step, 1, part)
     return sums
-
-
-@mimw.jit
-def multiply_tall(chunks, part, COLUMNS: tl.constexpr):
-    """128 rows of A times B, as two halves. The second consumer begins when the first one has products of APART chunks: so they
-    neither wait for theirs nor store together."""
-    sums = tl.zeros((64, COLUMNS), tl.float32)
-    more = tl.zeros((64, COLUMNS), tl.float32)
-    found = tl.zeros((64, COLUMNS), tl.float32)
-    LOWER: tl.constexpr = part.ROW + 64
-    first, steps = chunks.first, chunks.steps
-    if part.APART and part.ROW > 0:
-        if first == 0:
-            tlx.named_barrier_wait(TURN, PAIR)
-    column = tl.load(chunks.at)
-    for step in range(steps):
-        slot = chunks.inputs.wait(first + step).slot
-        found = product(slot, part.ROW, COLUMNS, found)
-        rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
-        others = scales_of(slot, chunks.shift, LOWER, part.CONTIGUOUS)
-        tlx.fence("async_shared")               # of these reads and the next copy, here beside the product, not at the release
-        found = tlx.async_dot_wait(0, found)
-        if part.APART and part.ROW == 0:
-            if first + step == tl.minimum(part.APART, steps) - 1:
-                tlx.named_barrier_arrive(TURN, PAIR)
-        sums = plus_scaled(sums, found, rows, column)
-        sums = tlx.async_dot_wait(0, sums)      # the sum is done here: the next product takes its registers
-        found = product(slot, LOWER, COLUMNS, found)
-        following = tl.load(chunks.at + tl.minimum(step + 1, steps - 1) * chunks.next_step)
-        found = tlx.async_dot_wait(0, found)
-        chunks.inputs.release(first + step)
-        more = plus_scaled(more, found, others, column)
-        more = tlx.async_dot_wait(0, more)
-        column = following
-    return sums, more
