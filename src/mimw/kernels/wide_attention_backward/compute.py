@@ -1,0 +1,163 @@
+"""The role of a consumer of heads of up to 192: 64 keys, for which dK and dV add up in registers while blocks of queries go by.
+
+Input: shared memory in halves (halves.py). Output: shares of dQ, dK and dV in memory. For example:
+
+    left, right, dv = state                     sums over the blocks before: dK's halves of the columns, and dV
+    state = step(..., block, state, ...)        those with block number `block`; the share of dQ of the last block
+
+Of 240 registers the sums take 160. So a step holds one other tile at a time, where ../attention_backward/compute.py, whose words
+these are, holds two or three: scores, then dP^T, then the share of dQ. Its products run beside the store of dS^T only; while a
+consumer has exponentials, the tensor cores have the other one's products.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+from ..attention_backward.buffers import WHOLE_SLOTS
+from ..attention_backward.compute import FINISHED, probabilities, signal, wait
+from ..attention_backward.order import program_of
+from ..attention_backward.schedule import span
+from ..attention_backward.scores import rules_of
+from ..consumers import consumer
+from .halves import CONSUMERS, HALF
+from .shares import hand_over
+
+STEP = tl.constexpr(int(__import__("os").environ.get("STEP", "11")))
+
+
+@mimw.jit
+def in_pairs(p):
+    """The same weights, two in a register: the compiler would keep each alone for its way back to fp32, and there is no room."""
+    return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [p], p.dtype, True, 2)
+
+
+@mimw.jit
+def place(ds, chunk, me: tl.constexpr):
+    """The rows of consumer `me` of chunk number `chunk` of dS^T; chunk n + 1 is that of block n."""
+    tile = ds.rows[chunk % WHOLE_SLOTS]
+    return tlx.local_slice(tile, [me * 64, 0], [64, tile.shape[1]])
+
+
+@mimw.jit
+def share(ds, chunk, keys, me: tl.constexpr):
+    """Half of the columns of dQ, of a chunk of dS^T."""
+    dq = None
+    for c in tl.static_range(CONSUMERS):
+        dq = tlx.async_dot(tlx.local_trans(place(ds, chunk, c)), keys[2 * c + me], dq)
+    return dq
+
+
+@mimw.jit
+def scores_of(keys, seen, me: tl.constexpr, zero):
+    """K Q^T of the consumer's keys; of `zero` ../attention_backward/compute.py says what for."""
+    scores = tlx.async_dot(keys[2 * me + zero], tlx.local_trans(seen.left))
+    return tlx.async_dot_wait(0, tlx.async_dot(keys[2 * me + 1 + zero], tlx.local_trans(seen.right), scores))
+
+
+@mimw.jit
+def gradients_of_scores(weight, v, slope):
+    """dS^T of a block of queries. The sums of dP^T begin at - delta, which so takes no registers beside them."""
+    delta = tlx.local_load(slope.numbers)
+    dp = tlx.async_dot(v, tlx.local_trans(slope.rows), tl.broadcast_to(-delta[None, :], (v.shape[0], delta.shape[0])))
+    return (weight.to(tl.float32) * tlx.async_dot_wait(0, dp)).to(weight.dtype)
+
+
+@mimw.jit
+def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
+    """The gradients of block number `block`, whose first query is `query`."""
+    queries, slopes = pipes
+    left, right, dv = state
+    keys, values, ds = memory.keys.rows, memory.values.rows, memory.ds
+    zero = block & problem.opaque_zero
+    v = tlx.local_slice(values[zero], [me * 64, 0], [64, values.shape[1]])
+    seen = queries.wait(block).slot
+    scores = scores_of(keys, seen, me, zero)
+    p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, keys.dtype, MASKED, form)
+    weight = in_pairs(p[len(p) - 1])
+    weights = weight if len(p) == 1 else in_pairs(p[0])
+    slope = slopes.wait(block).slot
+    tile = gradients_of_scores(weight, v, slope)
+    wait(ds, block, form)
+    if STEP == 5:
+        tlx.local_store(place(ds, block + 1, me), tile)
+        tlx.fence("async_shared")
+        signal(ds, block + 1, form)
+    dv = tlx.async_dot(weights, slope.rows, dv)
+    left = tlx.async_dot(tile, seen.left, left)
+    right = tlx.async_dot(tile, seen.right, right)
+    if STEP == 11:
+        tlx.local_store(place(ds, block + 1, me), tile)
+        tlx.fence("async_shared")
+        signal(ds, block + 1, form)
+    dv = tlx.async_dot_wait(2, dv)
+    slopes.release(block)
+    left = tlx.async_dot_wait(0, left)
+    right = tlx.async_dot_wait(0, right)
+    queries.release(block)
+    dq = tlx.async_dot_wait(0, share(ds, block, keys, me))
+    if block > 0:
+        hand_over(memory.shares, block - 1, dq, me)
+    return left, right, dv
+
+
+@mimw.jit
+def sums_of_steps(memory, pipes, at, rules, problem, me: tl.constexpr, form):
+    """(the number of the last block, sums) of the keys at `at`: (batch, head, first key, what `span` says of their queries)."""
+    batch, head, key, (first, blocks, early, late) = at
+    BM: tl.constexpr = form.BM
+    GROUP: tl.constexpr = form.GROUP
+    DV: tl.constexpr = memory.values.rows.shape[1]
+    state = tl.zeros((64, HALF), tl.float32), tl.zeros((64, HALF), tl.float32), tl.zeros((64, DV), tl.float32)
+    block = 0
+    for g in range(GROUP + problem.opaque_zero):        # not known to be one round, as there
+        of_head = rules_of(rules, batch, head * GROUP + g)
+        if form.CAUSAL or problem.left is not None or problem.right is not None:
+            for i in range(early):
+                state = step(memory, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
+                block += 1
+        for i in range(early, late):
+            state = step(memory, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, form)
+            block += 1
+        if problem.left is not None:
+            for i in range(late, blocks):
+                state = step(memory, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
+                block += 1
+    return block - 1, state
+
+
+@mimw.jit
+def finish(memory, block, sums, scale, me: tl.constexpr, form):
+    """The share of dQ of the last block, number `block`; dK and dV, as they go to memory, over the consumer's rows of K and V."""
+    keys, values = memory.keys.rows, memory.values.rows
+    left, right, dv = sums
+    wait(memory.ds, block + 1, form)
+    hand_over(memory.shares, block, tlx.async_dot_wait(0, share(memory.ds, block + 1, keys, me)), me)
+    v = tlx.local_slice(values[0], [me * 64, 0], [64, values.shape[1]])
+    tlx.local_store(v, dv.to(v.dtype))
+    tlx.named_barrier_wait(FINISHED, CONSUMERS * 128)       # both have made their last shares: nobody reads K any more
+    tlx.local_store(keys[2 * me], (left * scale).to(v.dtype))
+    tlx.local_store(keys[2 * me + 1], (right * scale).to(v.dtype))
+    tlx.fence("async_shared")
+    return keys[2 * me], keys[2 * me + 1], v
+
+
+@mimw.jit
+def compute(memory, dk_desc, dv_desc, rules, problem, me: tl.constexpr, form):
+    """The role: dK and dV of 64 keys, to memory."""
+    number, head, batch = program_of(form.BANDS)
+    queries = span(number * form.BN, problem, form.BM, form.BN, form.CAUSAL)
+    key = number * form.BN + me * 64
+    pipes = memory.queries.reader(consumer(me)), memory.slopes.reader(consumer(me))
+    tlx.local_store(place(memory.ds, 0, me), tl.zeros((64, form.BM), memory.keys.rows.dtype))
+    tlx.fence("async_shared")
+    signal(memory.ds, 0, form)
+    tlx.barrier_wait(memory.keys.full[0], 0)
+    tlx.barrier_wait(memory.values.full[0], 0)
+    block, sums = sums_of_steps(memory, pipes, (batch, head, key, queries), rules, problem, me, form)
+    left, right, v = finish(memory, block, sums, rules.scale, me, form)
+    tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])
+    tlx.async_descriptor_store(dk_desc, left, [batch, head, key, 0])
+    tlx.async_descriptor_store(dk_desc, right, [batch, head, key, HALF])
+    tlx.async_descriptor_store_wait(0)

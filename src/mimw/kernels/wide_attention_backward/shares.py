@@ -1,0 +1,45 @@
+"""Shares of dQ through one place in shared memory, for which two consumers' columns leave room: they use it in turn.
+
+Input: a consumer's half of a block's dQ in registers. Output: the half added to the fp32 sums. For example:
+
+    hand_over(shares, block, dq, me)        a consumer: behind the other one's share of the block before, or of this one
+    store(shares, sums_desc, problem, form) the role that adds shares to memory by TMA
+
+Taking turns costs nothing: the consumers are half a block apart anyway, so that one's exponentials run beside the other's products.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+from ..attention_backward.order import program_of
+from ..attention_backward.schedule import span
+from ..attention_backward.sums import BLOCK_COLUMNS, share_of
+from .halves import CONSUMERS, HALF
+
+
+@mimw.jit
+def hand_over(shares, block, dq, me: tl.constexpr):
+    """The share of dQ of block number `block`, of consumer `me`, which is the first or the second of it."""
+    tlx.barrier_wait(shares.read[1 - me], (block + me + 1) & 1)
+    tlx.local_store(shares.tile[0], share_of(dq))
+    tlx.fence("async_shared")
+    tlx.barrier_arrive(shares.full[me])
+
+
+@mimw.jit
+def store(shares, sums_desc, problem, form):
+    """The role: both consumers' shares of each block's dQ, added to the sums. TMA adds."""
+    number, head, batch = program_of(form.BANDS)
+    first, blocks, _, _ = span(number * form.BN, problem, form.BM, form.BN, form.CAUSAL)
+    of_all = tl.cdiv(problem.seq_q, form.BM)
+    of_head = (batch * problem.heads + head * form.GROUP) * of_all
+    ROWS: tl.constexpr = form.BM * HALF // BLOCK_COLUMNS
+    for block in range(blocks * form.GROUP):
+        row = (of_head + block // blocks * of_all + first + block % blocks) * (CONSUMERS * ROWS)
+        for c in tl.static_range(CONSUMERS):
+            tlx.barrier_wait(shares.full[c], block & 1)
+            tlx.async_descriptor_store(sums_desc, shares.tile[0], [row + c * ROWS, 0], store_reduce="add")
+            tlx.async_descriptor_store_wait(0)
+            tlx.barrier_arrive(shares.read[c])
