@@ -32,6 +32,7 @@ from .one import wide_gradients
 
 __all__ = ["WIDEST", "after", "before", "kernel", "launches", "query_gradients", "sums_of", "wide_gradients", "workspace"]
 
+KIND = __import__("os").environ.get("STEP", "tma")
 WIDEST, BM, BN = 256, 64, 64
 QUERY, KEY = "(batch, heads, seq_q, dim) tma-all", "(batch, kv_heads, seq_k, dim) tma-all"
 VALUE, RESULT = "(batch, kv_heads, seq_k, value_dim) tma-all", "(batch, heads, seq_q, value_dim) tma-all"
@@ -90,7 +91,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
             describe(dv, [1, 1, BN, values]), *numbers)
     blocks = -(-seq_k // bn)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))
-    form = Form(BM, bn, heads // kv_heads, causal, columns, seq_k % bn != 0, "tma" if one else None, bands, one)
+    form = Form(BM, bn, heads // kv_heads, causal, columns, seq_k % bn != 0, (KIND if one else None), bands, one)
     meta = dict(FORM=KeysForm(form, values, 2, 2), num_warps=4)
     main = wide_gradients if one else kernel, grid_of(blocks, kv_heads, batch, bands), args, meta
     if one:

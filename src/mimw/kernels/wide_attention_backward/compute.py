@@ -24,13 +24,16 @@ from ..consumers import consumer
 from .halves import CONSUMERS, HALF
 from .shares import hand_over
 
-STEP = tl.constexpr(int(__import__("os").environ.get("STEP", "11")))
-
 
 @mimw.jit
-def in_pairs(p):
-    """The same weights, two in a register: the compiler would keep each alone for its way back to fp32, and there is no room."""
-    return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [p], p.dtype, True, 2)
+def times(p, dp):
+    """p dp in fp32, of weights that lie in pairs in a register: the compiler would take each out of its pair beside the product for
+    dp, and there is no room."""
+    if p.dtype == tl.bfloat16:
+        text: tl.constexpr = "{ shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000; mul.f32 $0, $0, $3; mul.f32 $1, $1, $4; }"
+        return tl.inline_asm_elementwise(text, "=&f,=&f,r,f,f", [p, dp], tl.float32, True, 2)
+    else:
+        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [p], p.dtype, True, 2).to(tl.float32) * dp
 
 
 @mimw.jit
@@ -61,7 +64,7 @@ def gradients_of_scores(weight, v, slope):
     """dS^T of a block of queries. The sums of dP^T begin at - delta, which so takes no registers beside them."""
     delta = tlx.local_load(slope.numbers)
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows), tl.broadcast_to(-delta[None, :], (v.shape[0], delta.shape[0])))
-    return (weight.to(tl.float32) * tlx.async_dot_wait(0, dp)).to(weight.dtype)
+    return times(weight, tlx.async_dot_wait(0, dp)).to(v.dtype)
 
 
 @mimw.jit
@@ -75,19 +78,18 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
     seen = queries.wait(block).slot
     scores = scores_of(keys, seen, me, zero)
     p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, keys.dtype, MASKED, form)
-    weight = in_pairs(p[len(p) - 1])
-    weights = weight if len(p) == 1 else in_pairs(p[0])
+    weight = p[len(p) - 1]
     slope = slopes.wait(block).slot
     tile = gradients_of_scores(weight, v, slope)
     wait(ds, block, form)
-    if STEP == 5:
+    if form.DQ == 'first':
         tlx.local_store(place(ds, block + 1, me), tile)
         tlx.fence("async_shared")
         signal(ds, block + 1, form)
-    dv = tlx.async_dot(weights, slope.rows, dv)
+    dv = tlx.async_dot(p[0], slope.rows, dv)
     left = tlx.async_dot(tile, seen.left, left)
     right = tlx.async_dot(tile, seen.right, right)
-    if STEP == 11:
+    if form.DQ == 'tma':
         tlx.local_store(place(ds, block + 1, me), tile)
         tlx.fence("async_shared")
         signal(ds, block + 1, form)
