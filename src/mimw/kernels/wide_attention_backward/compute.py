@@ -10,6 +10,7 @@ these are, holds two or three: scores, then dP^T, then the share of dQ. Its prod
 consumer has exponentials, the tensor cores have the other one's products.
 """
 
+import triton
 import triton.language as tl
 
 import mimw
@@ -67,6 +68,17 @@ def gradients_of_scores(weight, v, slope):
     return times(weight, tlx.async_dot_wait(0, dp)).to(v.dtype)
 
 
+@triton.constexpr_function
+def has(kind, letter):
+    return letter in kind
+
+
+@mimw.jit
+def product(v, slope):
+    delta = tlx.local_load(slope.numbers)
+    return tlx.async_dot(v, tlx.local_trans(slope.rows), tl.broadcast_to(-delta[None, :], (v.shape[0], delta.shape[0])))
+
+
 @mimw.jit
 def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
     """The gradients of block number `block`, whose first query is `query`."""
@@ -76,31 +88,70 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
     zero = block & problem.opaque_zero
     v = tlx.local_slice(values[zero], [me * 64, 0], [64, values.shape[1]])
     seen = queries.wait(block).slot
-    scores = scores_of(keys, seen, me, zero)
+    K: tl.constexpr = form.DQ
+    if has(K, "e"):
+        scores = tlx.async_dot(keys[2 * me + zero], tlx.local_trans(seen.left))
+        scores = tlx.async_dot(keys[2 * me + 1 + zero], tlx.local_trans(seen.right), scores)
+        slope = slopes.wait(block).slot
+        dp = product(v, slope)
+        scores = tlx.async_dot_wait(1, scores)
+    else:
+        scores = scores_of(keys, seen, me, zero)
     p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, keys.dtype, MASKED, form)
     weight = p[len(p) - 1]
-    slope = slopes.wait(block).slot
-    tile = gradients_of_scores(weight, v, slope)
+    if not has(K, "e"):
+        slope = slopes.wait(block).slot
+        dp = product(v, slope)
+    if has(K, "v"):
+        dv = tlx.async_dot(p[0], slope.rows, dv)
+        dp = tlx.async_dot_wait(1, dp)
+    else:
+        dp = tlx.async_dot_wait(0, dp)
+    tile = times(weight, dp).to(v.dtype)
     wait(ds, block, form)
-    if form.DQ == 'first':
+    if has(K, "f"):
+        if not has(K, "v"):
+            dv = tlx.async_dot(p[0], slope.rows, dv)
         tlx.local_store(place(ds, block + 1, me), tile)
         tlx.fence("async_shared")
         signal(ds, block + 1, form)
-    dv = tlx.async_dot(p[0], slope.rows, dv)
-    left = tlx.async_dot(tile, seen.left, left)
-    right = tlx.async_dot(tile, seen.right, right)
-    if form.DQ == 'tma':
+        dv = tlx.async_dot_wait(0, dv)
+        slopes.release(block)
+        if has(K, "q"):
+            dq = share(ds, block, keys, me)
+        if has(K, "s"):
+            left = tlx.async_dot(place(ds, block + 1, me), seen.left, left)
+            right = tlx.async_dot(place(ds, block + 1, me), seen.right, right)
+        else:
+            left = tlx.async_dot(tile, seen.left, left)
+            right = tlx.async_dot(tile, seen.right, right)
+    else:
+        if has(K, "v"):
+            dv = tlx.async_dot_wait(0, dv)
+            slopes.release(block)
+        else:
+            dv = tlx.async_dot(p[0], slope.rows, dv)
+        if has(K, "q"):
+            dq = share(ds, block, keys, me)
+        left = tlx.async_dot(tile, seen.left, left)
+        right = tlx.async_dot(tile, seen.right, right)
         tlx.local_store(place(ds, block + 1, me), tile)
         tlx.fence("async_shared")
         signal(ds, block + 1, form)
-    dv = tlx.async_dot_wait(2, dv)
-    slopes.release(block)
+        if not has(K, "v"):
+            dv = tlx.async_dot_wait(2, dv)
+            slopes.release(block)
+    if has(K, "q"):
+        dq = tlx.async_dot_wait(2, dq)
+        if block > 0:
+            hand_over(memory.shares, block - 1, dq, me)
     left = tlx.async_dot_wait(0, left)
     right = tlx.async_dot_wait(0, right)
     queries.release(block)
-    dq = tlx.async_dot_wait(0, share(ds, block, keys, me))
-    if block > 0:
-        hand_over(memory.shares, block - 1, dq, me)
+    if not has(K, "q"):
+        dq = tlx.async_dot_wait(0, share(ds, block, keys, me))
+        if block > 0:
+            hand_over(memory.shares, block - 1, dq, me)
     return left, right, dv
 
 
