@@ -8,6 +8,7 @@ Input: a consumer's half of a block's dQ in registers. Output: the half added to
 Taking turns costs nothing: the consumers are half a block apart anyway, so that one's exponentials run beside the other's products.
 """
 
+import triton
 import triton.language as tl
 
 import mimw
@@ -28,6 +29,11 @@ def hand_over(shares, block, dq, me: tl.constexpr):
     tlx.barrier_arrive(shares.full[me])
 
 
+@triton.constexpr_function
+def has(kind, letter):
+    return letter in kind
+
+
 @mimw.jit
 def store(shares, sums_desc, problem, form):
     """The role: both consumers' shares of each block's dQ, added to the sums. TMA adds."""
@@ -40,6 +46,7 @@ def store(shares, sums_desc, problem, form):
         row = (of_head + block // blocks * of_all + first + block % blocks) * (CONSUMERS * ROWS)
         for c in tl.static_range(CONSUMERS):
             tlx.barrier_wait(shares.full[c], block & 1)
-            tlx.async_descriptor_store(sums_desc, shares.tile[0], [row + c * ROWS, 0], store_reduce="add")
-            tlx.async_descriptor_store_wait(0)
+            if not has(form.DQ, "n"):
+                tlx.async_descriptor_store(sums_desc, shares.tile[0], [row + c * ROWS, 0], store_reduce="add")
+                tlx.async_descriptor_store_wait(0)
             tlx.barrier_arrive(shares.read[c])
