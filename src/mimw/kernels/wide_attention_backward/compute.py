@@ -16,13 +16,12 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..attention_backward.buffers import WHOLE_SLOTS
-from ..attention_backward.compute import FINISHED, probabilities, signal, wait
+from ..attention_backward.buffers import WHOLE_SLOTS as SLOTS
+from ..attention_backward.compute import FINISHED, probabilities
 from ..attention_backward.order import program_of
-from ..attention_backward.schedule import span
 from ..attention_backward.scores import rules_of
 from ..consumers import consumer
-from .halves import CONSUMERS, HALF
+from .halves import CONSUMERS, HALF, blocks_of
 from .shares import hand_over
 
 
@@ -40,8 +39,20 @@ def times(p, dp):
 @mimw.jit
 def place(ds, chunk, me: tl.constexpr):
     """The rows of consumer `me` of chunk number `chunk` of dS^T; chunk n + 1 is that of block n."""
-    tile = ds.rows[chunk % WHOLE_SLOTS]
+    tile = ds.rows[chunk % SLOTS]
     return tlx.local_slice(tile, [me * 64, 0], [64, tile.shape[1]])
+
+
+@mimw.jit
+def signal(ds, chunk):
+    """Announce that this consumer has put in its part of chunk number `chunk`, behind a fence, and has read the chunk before."""
+    tlx.barrier_arrive(ds.full[chunk % SLOTS])
+
+
+@mimw.jit
+def wait(ds, chunk):
+    """Wait until both consumers have put in chunk number `chunk`. Both have read the one before, so its slot may be written."""
+    tlx.barrier_wait(ds.full[chunk % SLOTS], (chunk // SLOTS) & 1)
 
 
 @mimw.jit
@@ -89,75 +100,100 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
     v = tlx.local_slice(values[zero], [me * 64, 0], [64, values.shape[1]])
     seen = queries.wait(block).slot
     K: tl.constexpr = form.DQ
-    if has(K, "e"):
+    if has(K, "l"):
         scores = tlx.async_dot(keys[2 * me + zero], tlx.local_trans(seen.left))
         scores = tlx.async_dot(keys[2 * me + 1 + zero], tlx.local_trans(seen.right), scores)
-        slope = slopes.wait(block).slot
-        dp = product(v, slope)
-        scores = tlx.async_dot_wait(1, scores)
+        last = queries.held(tl.maximum(block - 1, 0))
+        left = tlx.async_dot(place(ds, block, me), last.left, left)
+        right = tlx.async_dot(place(ds, block, me), last.right, right)
+        scores = tlx.async_dot_wait(2, scores)
     else:
         scores = scores_of(keys, seen, me, zero)
     p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, keys.dtype, MASKED, form)
     weight = p[len(p) - 1]
-    if not has(K, "e"):
-        slope = slopes.wait(block).slot
-        dp = product(v, slope)
+    slope = slopes.wait(block).slot
+    if has(K, "l"):
+        left = tlx.async_dot_wait(0, left)
+        right = tlx.async_dot_wait(0, right)
+        if block > 0:
+            queries.release(block - 1)
+    dp = product(v, slope)
     if has(K, "v"):
         dv = tlx.async_dot(p[0], slope.rows, dv)
         dp = tlx.async_dot_wait(1, dp)
     else:
         dp = tlx.async_dot_wait(0, dp)
     tile = times(weight, dp).to(v.dtype)
-    wait(ds, block, form)
-    if has(K, "f"):
+    wait(ds, block)
+    if has(K, "l"):
         if not has(K, "v"):
             dv = tlx.async_dot(p[0], slope.rows, dv)
-        tlx.local_store(place(ds, block + 1, me), tile)
-        tlx.fence("async_shared")
-        signal(ds, block + 1, form)
-        dv = tlx.async_dot_wait(0, dv)
-        slopes.release(block)
-        if has(K, "q"):
-            dq = share(ds, block, keys, me)
-        if has(K, "s"):
-            left = tlx.async_dot(place(ds, block + 1, me), seen.left, left)
-            right = tlx.async_dot(place(ds, block + 1, me), seen.right, right)
-        else:
-            left = tlx.async_dot(tile, seen.left, left)
-            right = tlx.async_dot(tile, seen.right, right)
-    else:
-        if has(K, "v"):
+        if not has(K, "b"):
+            tlx.local_store(place(ds, block + 1, me), tile)
+            tlx.fence("async_shared")
             dv = tlx.async_dot_wait(0, dv)
             slopes.release(block)
-        else:
-            dv = tlx.async_dot(p[0], slope.rows, dv)
-        if has(K, "q"):
             dq = share(ds, block, keys, me)
-        left = tlx.async_dot(tile, seen.left, left)
-        right = tlx.async_dot(tile, seen.right, right)
-        tlx.local_store(place(ds, block + 1, me), tile)
-        tlx.fence("async_shared")
-        signal(ds, block + 1, form)
-        if not has(K, "v"):
-            dv = tlx.async_dot_wait(2, dv)
+        else:
+            dv = tlx.async_dot_wait(0, dv)
             slopes.release(block)
-    if has(K, "q"):
-        dq = tlx.async_dot_wait(2, dq)
+            dq = share(ds, block, keys, me)
+            tlx.local_store(place(ds, block + 1, me), tile)
+            tlx.fence("async_shared")
+        dq = tlx.async_dot_wait(0, dq)
+        signal(ds, block + 1)
         if block > 0:
             hand_over(memory.shares, block - 1, dq, me)
-    left = tlx.async_dot_wait(0, left)
-    right = tlx.async_dot_wait(0, right)
-    queries.release(block)
-    if not has(K, "q"):
-        dq = tlx.async_dot_wait(0, share(ds, block, keys, me))
-        if block > 0:
-            hand_over(memory.shares, block - 1, dq, me)
+    else:
+        if has(K, "f"):
+            if not has(K, "v"):
+                dv = tlx.async_dot(p[0], slope.rows, dv)
+            tlx.local_store(place(ds, block + 1, me), tile)
+            tlx.fence("async_shared")
+            if has(K, "s"):
+                tlx.named_barrier_wait(FINISHED + 1 + me, 128)
+            dv = tlx.async_dot_wait(0, dv)
+            slopes.release(block)
+            if has(K, "q"):
+                dq = share(ds, block, keys, me)
+            if has(K, "s"):
+                left = tlx.async_dot(place(ds, block + 1, me), seen.left, left)
+                right = tlx.async_dot(place(ds, block + 1, me), seen.right, right)
+            else:
+                left = tlx.async_dot(tile, seen.left, left)
+                right = tlx.async_dot(tile, seen.right, right)
+        else:
+            if has(K, "v"):
+                dv = tlx.async_dot_wait(0, dv)
+                slopes.release(block)
+            else:
+                dv = tlx.async_dot(p[0], slope.rows, dv)
+            left = tlx.async_dot(tile, seen.left, left)
+            right = tlx.async_dot(tile, seen.right, right)
+            tlx.local_store(place(ds, block + 1, me), tile)
+            tlx.fence("async_shared")
+            if not has(K, "v"):
+                dv = tlx.async_dot_wait(2, dv)
+                slopes.release(block)
+        if has(K, "q"):
+            dq = tlx.async_dot_wait(2, dq)
+            signal(ds, block + 1)
+            if block > 0:
+                hand_over(memory.shares, block - 1, dq, me)
+        left = tlx.async_dot_wait(0, left)
+        right = tlx.async_dot_wait(0, right)
+        queries.release(block)
+        if not has(K, "q"):
+            dq = tlx.async_dot_wait(0, share(ds, block, keys, me))
+            signal(ds, block + 1)
+            if block > 0:
+                hand_over(memory.shares, block - 1, dq, me)
     return left, right, dv
 
 
 @mimw.jit
 def sums_of_steps(memory, pipes, at, rules, problem, me: tl.constexpr, form):
-    """(the number of the last block, sums) of the keys at `at`: (batch, head, first key, what `span` says of their queries)."""
+    """(the number of the last block, sums) of the keys at `at`: (batch, head, first key, what `blocks_of` says of their queries)."""
     batch, head, key, (first, blocks, early, late) = at
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
@@ -181,11 +217,18 @@ def sums_of_steps(memory, pipes, at, rules, problem, me: tl.constexpr, form):
 
 
 @mimw.jit
-def finish(memory, block, sums, scale, me: tl.constexpr, form):
+def finish(memory, queries, block, sums, scale, me: tl.constexpr, form):
     """The share of dQ of the last block, number `block`; dK and dV, as they go to memory, over the consumer's rows of K and V."""
     keys, values = memory.keys.rows, memory.values.rows
     left, right, dv = sums
-    wait(memory.ds, block + 1, form)
+    wait(memory.ds, block + 1)
+    if has(form.DQ, "l"):
+        last = queries.held(block)
+        left = tlx.async_dot(place(memory.ds, block + 1, me), last.left, left)
+        right = tlx.async_dot(place(memory.ds, block + 1, me), last.right, right)
+        left = tlx.async_dot_wait(0, left)
+        right = tlx.async_dot_wait(0, right)
+        queries.release(block)
     hand_over(memory.shares, block, tlx.async_dot_wait(0, share(memory.ds, block + 1, keys, me)), me)
     v = tlx.local_slice(values[0], [me * 64, 0], [64, values.shape[1]])
     tlx.local_store(v, dv.to(v.dtype))
@@ -200,16 +243,16 @@ def finish(memory, block, sums, scale, me: tl.constexpr, form):
 def compute(memory, dk_desc, dv_desc, rules, problem, me: tl.constexpr, form):
     """The role: dK and dV of 64 keys, to memory."""
     number, head, batch = program_of(form.BANDS)
-    queries = span(number * form.BN, problem, form.BM, form.BN, form.CAUSAL)
+    queries = blocks_of(number * form.BN, problem, form)
     key = number * form.BN + me * 64
     pipes = memory.queries.reader(consumer(me)), memory.slopes.reader(consumer(me))
     tlx.local_store(place(memory.ds, 0, me), tl.zeros((64, form.BM), memory.keys.rows.dtype))
     tlx.fence("async_shared")
-    signal(memory.ds, 0, form)
+    signal(memory.ds, 0)
     tlx.barrier_wait(memory.keys.full[0], 0)
     tlx.barrier_wait(memory.values.full[0], 0)
     block, sums = sums_of_steps(memory, pipes, (batch, head, key, queries), rules, problem, me, form)
-    left, right, v = finish(memory, block, sums, rules.scale, me, form)
+    left, right, v = finish(memory, pipes[0], block, sums, rules.scale, me, form)
     tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, left, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, right, [batch, head, key, HALF])

@@ -69,6 +69,14 @@ def memory_of_halves(FORM: tl.constexpr, DTYPE: tl.constexpr):
 
 
 @mimw.jit
+def blocks_of(key, problem, form):
+    """What `span` says of the program's keys; of no queries there is one block, all beyond the end."""
+    first, blocks, early, late = span(key, problem, form.BM, form.BN, form.CAUSAL)
+    blocks = tl.maximum(blocks, 1)
+    return first, blocks, early, blocks if problem.left is None else late
+
+
+@mimw.jit
 def load_keys(desc, keys, batch, head, key):
     """The program's keys."""
     tlx.barrier_expect_bytes(keys.full[0], CONSUMERS * 64 * 2 * HALF * tlx.size_of(tlx.dtype_of(desc)))
@@ -93,7 +101,7 @@ def load(memory, of, problem, form):
     heads, queries, slopes = problem.heads, memory.queries.writer(), memory.slopes.writer()
     number, head, batch = program_of(form.BANDS)
     key = number * form.BN
-    first, blocks, _, _ = span(key, problem, form.BM, form.BN, form.CAUSAL)
+    first, blocks, _, _ = blocks_of(key, problem, form)
     for block in range(blocks * GROUP):
         query_head, query = head * GROUP + block // blocks, (first + block % blocks) * form.BM
         if block == 0:

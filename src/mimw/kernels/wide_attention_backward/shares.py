@@ -15,9 +15,8 @@ import mimw
 import mimw.tlx as tlx
 
 from ..attention_backward.order import program_of
-from ..attention_backward.schedule import span
 from ..attention_backward.sums import BLOCK_COLUMNS, share_of
-from .halves import CONSUMERS, HALF
+from .halves import CONSUMERS, HALF, blocks_of
 
 
 @mimw.jit
@@ -38,7 +37,7 @@ def has(kind, letter):
 def store(shares, sums_desc, problem, form):
     """The role: both consumers' shares of each block's dQ, added to the sums. TMA adds."""
     number, head, batch = program_of(form.BANDS)
-    first, blocks, _, _ = span(number * form.BN, problem, form.BM, form.BN, form.CAUSAL)
+    first, blocks, _, _ = blocks_of(number * form.BN, problem, form)
     of_all = tl.cdiv(problem.seq_q, form.BM)
     of_head = (batch * problem.heads + head * form.GROUP) * of_all
     ROWS: tl.constexpr = form.BM * HALF // BLOCK_COLUMNS
