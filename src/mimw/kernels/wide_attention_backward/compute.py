@@ -22,7 +22,7 @@ from ..attention_backward.order import program_of
 from ..attention_backward.scores import rules_of
 from ..consumers import consumer
 from .halves import CONSUMERS, HALF, blocks_of
-from .shares import hand_over
+from .shares import give, put
 
 
 @mimw.jit
@@ -109,6 +109,9 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
         scores = tlx.async_dot_wait(2, scores)
     else:
         scores = scores_of(keys, seen, me, zero)
+    if has(K, "g"):
+        if block > 1:
+            give(memory.shares, me)
     p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, keys.dtype, MASKED, form)
     weight = p[len(p) - 1]
     slope = slopes.wait(block).slot
@@ -126,11 +129,17 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
     tile = times(weight, dp).to(v.dtype)
     wait(ds, block)
     if has(K, "l"):
-        if not has(K, "v"):
+        if not has(K, "v") and not has(K, "d"):
             dv = tlx.async_dot(p[0], slope.rows, dv)
-        if not has(K, "b"):
+        if has(K, "d"):
             tlx.local_store(place(ds, block + 1, me), tile)
             tlx.fence("async_shared")
+            dq = share(ds, block, keys, me)
+            dv = tlx.async_dot(p[0], slope.rows, dv)
+        elif not has(K, "b"):
+            tlx.local_store(place(ds, block + 1, me), tile)
+            if not has(K, "t"):
+                tlx.fence("async_shared")
             dv = tlx.async_dot_wait(0, dv)
             slopes.release(block)
             dq = share(ds, block, keys, me)
@@ -140,10 +149,17 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
             dq = share(ds, block, keys, me)
             tlx.local_store(place(ds, block + 1, me), tile)
             tlx.fence("async_shared")
-        dq = tlx.async_dot_wait(0, dq)
+        dq = tlx.async_dot_wait(1 if has(K, "d") else 0, dq)
+        if has(K, "t"):
+            tlx.fence("async_shared")
         signal(ds, block + 1)
         if block > 0:
-            hand_over(memory.shares, block - 1, dq, me)
+            put(memory.shares, block - 1, dq, me)
+            if not has(K, "g"):
+                give(memory.shares, me)
+        if has(K, "d"):
+            dv = tlx.async_dot_wait(0, dv)
+            slopes.release(block)
     else:
         if has(K, "f"):
             if not has(K, "v"):
@@ -171,7 +187,8 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
             left = tlx.async_dot(tile, seen.left, left)
             right = tlx.async_dot(tile, seen.right, right)
             tlx.local_store(place(ds, block + 1, me), tile)
-            tlx.fence("async_shared")
+            if not has(K, "t"):
+                tlx.fence("async_shared")
             if not has(K, "v"):
                 dv = tlx.async_dot_wait(2, dv)
                 slopes.release(block)
@@ -179,15 +196,21 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
             dq = tlx.async_dot_wait(2, dq)
             signal(ds, block + 1)
             if block > 0:
-                hand_over(memory.shares, block - 1, dq, me)
+                put(memory.shares, block - 1, dq, me)
+                if not has(K, "g"):
+                    give(memory.shares, me)
         left = tlx.async_dot_wait(0, left)
         right = tlx.async_dot_wait(0, right)
         queries.release(block)
         if not has(K, "q"):
             dq = tlx.async_dot_wait(0, share(ds, block, keys, me))
+            if has(K, "t"):
+                tlx.fence("async_shared")
             signal(ds, block + 1)
             if block > 0:
-                hand_over(memory.shares, block - 1, dq, me)
+                put(memory.shares, block - 1, dq, me)
+                if not has(K, "g"):
+                    give(memory.shares, me)
     return left, right, dv
 
 
@@ -229,7 +252,11 @@ def finish(memory, queries, block, sums, scale, me: tl.constexpr, form):
         left = tlx.async_dot_wait(0, left)
         right = tlx.async_dot_wait(0, right)
         queries.release(block)
-    hand_over(memory.shares, block, tlx.async_dot_wait(0, share(memory.ds, block + 1, keys, me)), me)
+    if has(form.DQ, "g"):
+        if block > 0:
+            give(memory.shares, me)
+    put(memory.shares, block, tlx.async_dot_wait(0, share(memory.ds, block + 1, keys, me)), me)
+    give(memory.shares, me)
     v = tlx.local_slice(values[0], [me * 64, 0], [64, values.shape[1]])
     tlx.local_store(v, dv.to(v.dtype))
     tlx.named_barrier_wait(FINISHED, CONSUMERS * 128)       # both have made their last shares: nobody reads K any more

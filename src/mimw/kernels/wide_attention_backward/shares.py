@@ -20,10 +20,15 @@ from .halves import CONSUMERS, HALF, blocks_of
 
 
 @mimw.jit
-def hand_over(shares, block, dq, me: tl.constexpr):
-    """The share of dQ of block number `block`, of consumer `me`, which is the first or the second of it."""
+def put(shares, block, dq, me: tl.constexpr):
+    """The share of dQ of block number `block`, of consumer `me`, which is the first or the second of it, in its place."""
     tlx.barrier_wait(shares.read[1 - me], (block + me + 1) & 1)
     tlx.local_store(shares.tile[0], share_of(dq))
+
+
+@mimw.jit
+def give(shares, me: tl.constexpr):
+    """Announce the share that consumer `me` has put."""
     tlx.fence("async_shared")
     tlx.barrier_arrive(shares.full[me])
 
