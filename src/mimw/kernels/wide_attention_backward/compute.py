@@ -16,12 +16,11 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..attention_backward.buffers import WHOLE_SLOTS as SLOTS
 from ..attention_backward.compute import FINISHED, probabilities
 from ..attention_backward.order import program_of
 from ..attention_backward.scores import rules_of
 from ..consumers import consumer
-from .halves import CONSUMERS, HALF, blocks_of
+from .halves import CONSUMERS, HALF, SLOTS, blocks_of
 from .shares import give, put
 
 
@@ -104,9 +103,10 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
         scores = tlx.async_dot(keys[2 * me + zero], tlx.local_trans(seen.left))
         scores = tlx.async_dot(keys[2 * me + 1 + zero], tlx.local_trans(seen.right), scores)
         last = queries.held(tl.maximum(block - 1, 0))
-        left = tlx.async_dot(place(ds, block, me), last.left, left)
+        if not has(K, "m"):
+            left = tlx.async_dot(place(ds, block, me), last.left, left)
         right = tlx.async_dot(place(ds, block, me), last.right, right)
-        scores = tlx.async_dot_wait(2, scores)
+        scores = tlx.async_dot_wait(1 if has(K, "m") else 2, scores)
     else:
         scores = scores_of(keys, seen, me, zero)
     if has(K, "g"):
@@ -116,7 +116,8 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
     weight = p[len(p) - 1]
     slope = slopes.wait(block).slot
     if has(K, "l"):
-        left = tlx.async_dot_wait(0, left)
+        if not has(K, "m"):
+            left = tlx.async_dot_wait(0, left)
         right = tlx.async_dot_wait(0, right)
         if block > 0:
             queries.release(block - 1)
@@ -140,16 +141,20 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
             tlx.local_store(place(ds, block + 1, me), tile)
             if not has(K, "t"):
                 tlx.fence("async_shared")
+            if has(K, "m"):
+                tlx.named_barrier_wait(FINISHED + 1 + me, 128)
             dv = tlx.async_dot_wait(0, dv)
             slopes.release(block)
             dq = share(ds, block, keys, me)
+            if has(K, "m"):
+                left = tlx.async_dot(place(ds, block + 1, me), seen.left, left)
         else:
             dv = tlx.async_dot_wait(0, dv)
             slopes.release(block)
             dq = share(ds, block, keys, me)
             tlx.local_store(place(ds, block + 1, me), tile)
             tlx.fence("async_shared")
-        dq = tlx.async_dot_wait(1 if has(K, "d") else 0, dq)
+        dq = tlx.async_dot_wait(1 if has(K, "d") or has(K, "m") else 0, dq)
         if has(K, "t"):
             tlx.fence("async_shared")
         signal(ds, block + 1)
@@ -157,6 +162,8 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
             put(memory.shares, block - 1, dq, me)
             if not has(K, "g"):
                 give(memory.shares, me)
+        if has(K, "m"):
+            left = tlx.async_dot_wait(0, left)
         if has(K, "d"):
             dv = tlx.async_dot_wait(0, dv)
             slopes.release(block)
@@ -247,9 +254,10 @@ def finish(memory, queries, block, sums, scale, me: tl.constexpr, form):
     wait(memory.ds, block + 1)
     if has(form.DQ, "l"):
         last = queries.held(block)
-        left = tlx.async_dot(place(memory.ds, block + 1, me), last.left, left)
+        if not has(form.DQ, "m"):
+            left = tlx.async_dot(place(memory.ds, block + 1, me), last.left, left)
+            left = tlx.async_dot_wait(0, left)
         right = tlx.async_dot(place(memory.ds, block + 1, me), last.right, right)
-        left = tlx.async_dot_wait(0, left)
         right = tlx.async_dot_wait(0, right)
         queries.release(block)
     if has(form.DQ, "g"):

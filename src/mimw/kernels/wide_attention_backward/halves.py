@@ -18,7 +18,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_backward.buffers import WHOLE_SLOTS, numbered_pipe, tile_once
+from ..attention_backward.buffers import numbered_pipe, tile_once
 from ..attention_backward.kernel import load_once, load_rows
 from ..attention_backward.nouns import Tiles
 from ..attention_backward.order import program_of
@@ -28,6 +28,7 @@ from ..consumers import consumers
 
 HALF = tl.constexpr(96)
 CONSUMERS = tl.constexpr(2)
+SLOTS = tl.constexpr(2)       # of dS^T: one is written, one read
 
 
 @tle.struct
@@ -62,7 +63,7 @@ def memory_of_halves(FORM: tl.constexpr, DTYPE: tl.constexpr):
     queries = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="queries", left=tle.gpu.alloc([STAGES, BM, HALF], DTYPE),
                        right=tle.gpu.alloc([STAGES, BM, HALF], DTYPE), numbers=tle.gpu.alloc([STAGES, BM], tl.float32))
     slopes = numbered_pipe("slopes", FORM.DO_STAGES, BM, FORM.DV, DTYPE, CONSUMERS)
-    ds = Tiles(tlx.local_alloc((64 * CONSUMERS, BM), DTYPE, WHOLE_SLOTS), tlx.alloc_barriers(WHOLE_SLOTS, CONSUMERS))
+    ds = Tiles(tlx.local_alloc((64 * CONSUMERS, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
     share = tlx.local_alloc((BM * HALF // BLOCK_COLUMNS, BLOCK_COLUMNS), tl.float32, 1)
     return Halves(keys, tile_once(64 * CONSUMERS, FORM.DV, DTYPE), queries, slopes, ds,
                   Place(share, tlx.alloc_barriers(CONSUMERS), tlx.alloc_barriers(CONSUMERS)))
