@@ -87,7 +87,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
     describe, wide = mimw.TensorDescriptor.from_tensor, HALF.value if one else columns
     args = (describe(q, [1, 1, BM, wide]), describe(k, [1, 1, BN, wide]), describe(v, [1, 1, bn, values]),
             describe(do, [1, 1, BM, values]), describe(rows[0], [1, BM]), describe(rows[1], [1, BM]),
-            *([describe(sums, [BM * wide // 32, 32])] if one else []), describe(dk, [1, 1, BN, wide]),
+            *([describe(sums, [BM if "p" in KIND else 3 * BM, 32])] if one else []), describe(dk, [1, 1, BN, wide]),
             describe(dv, [1, 1, BN, values]), *numbers)
     blocks = -(-seq_k // bn)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))

@@ -12,6 +12,7 @@ in stripes of 64, a product cannot have one and a half. A half of K lies in one 
 
 from typing import Any
 
+import triton
 import triton.language as tl
 
 import mimw
@@ -54,6 +55,11 @@ class Halves:
     shares: Place
 
 
+@triton.constexpr_function
+def parts_of(form):
+    return 3 if "p" in form.DQ else 1
+
+
 @mimw.jit
 def memory_of_halves(FORM: tl.constexpr, DTYPE: tl.constexpr):
     """The shared memory of a program."""
@@ -64,9 +70,10 @@ def memory_of_halves(FORM: tl.constexpr, DTYPE: tl.constexpr):
                        right=tle.gpu.alloc([STAGES, BM, HALF], DTYPE), numbers=tle.gpu.alloc([STAGES, BM], tl.float32))
     slopes = numbered_pipe("slopes", FORM.DO_STAGES, BM, FORM.DV, DTYPE, CONSUMERS)
     ds = Tiles(tlx.local_alloc((64 * CONSUMERS, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
-    share = tlx.local_alloc((BM * HALF // BLOCK_COLUMNS, BLOCK_COLUMNS), tl.float32, 1)
+    PARTS: tl.constexpr = parts_of(FORM.form)
+    share = tlx.local_alloc((3 * BM // PARTS, BLOCK_COLUMNS), tl.float32, PARTS)
     return Halves(keys, tile_once(64 * CONSUMERS, FORM.DV, DTYPE), queries, slopes, ds,
-                  Place(share, tlx.alloc_barriers(CONSUMERS), tlx.alloc_barriers(CONSUMERS)))
+                  Place(share, tlx.alloc_barriers(CONSUMERS), tlx.alloc_barriers(CONSUMERS * PARTS)))
 
 
 @mimw.jit

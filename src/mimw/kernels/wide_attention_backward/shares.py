@@ -8,10 +8,10 @@ Input: a consumer's half of a block's dQ in registers. Output: the half added to
 Taking turns costs nothing: the consumers are half a block apart anyway, so that one's exponentials run beside the other's products.
 """
 
-import triton
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_backward.order import program_of
@@ -22,8 +22,14 @@ from .halves import CONSUMERS, HALF, blocks_of
 @mimw.jit
 def put(shares, block, dq, me: tl.constexpr):
     """The share of dQ of block number `block`, of consumer `me`, which is the first or the second of it, in its place."""
-    tlx.barrier_wait(shares.read[1 - me], (block + me + 1) & 1)
-    tlx.local_store(shares.tile[0], share_of(dq))
+    PARTS: tl.constexpr = 3 if shares.tile[0].shape[0] == 64 else 1
+    if PARTS == 1:
+        tlx.barrier_wait(shares.read[1 - me], (block + me + 1) & 1)
+        tlx.local_store(shares.tile[0], share_of(dq))
+    else:
+        for part in tl.static_range(PARTS):
+            tlx.barrier_wait(shares.read[(1 - me) * PARTS + part], (block + me + 1) & 1)
+            tlx.local_store(shares.tile[part], share_of(tle.extract_tile(dq, [0, part], [64, BLOCK_COLUMNS])))
 
 
 @mimw.jit
@@ -31,11 +37,6 @@ def give(shares, me: tl.constexpr):
     """Announce the share that consumer `me` has put."""
     tlx.fence("async_shared")
     tlx.barrier_arrive(shares.full[me])
-
-
-@triton.constexpr_function
-def has(kind, letter):
-    return letter in kind
 
 
 @mimw.jit
@@ -50,7 +51,9 @@ def store(shares, sums_desc, problem, form):
         row = (of_head + block // blocks * of_all + first + block % blocks) * (CONSUMERS * ROWS)
         for c in tl.static_range(CONSUMERS):
             tlx.barrier_wait(shares.full[c], block & 1)
-            if not has(form.DQ, "n"):
-                tlx.async_descriptor_store(sums_desc, shares.tile[0], [row + c * ROWS, 0], store_reduce="add")
-                tlx.async_descriptor_store_wait(0)
-            tlx.barrier_arrive(shares.read[c])
+            PARTS: tl.constexpr = 3 if shares.tile[0].shape[0] == 64 else 1
+            for part in tl.static_range(PARTS):
+                tlx.async_descriptor_store(sums_desc, shares.tile[part], [row + c * ROWS + part * 64, 0], store_reduce="add")
+            for part in tl.static_range(PARTS):
+                tlx.async_descriptor_store_wait(PARTS - 1 - part)
+                tlx.barrier_arrive(shares.read[c * PARTS + part])
