@@ -47,11 +47,11 @@ def store(shares, sums_desc, problem, form):
     of_all = tl.cdiv(problem.seq_q, form.BM)
     of_head = (batch * problem.heads + head * form.GROUP) * of_all
     ROWS: tl.constexpr = form.BM * HALF // BLOCK_COLUMNS
+    PARTS: tl.constexpr = 3 if shares.tile[0].shape[0] == 64 else 1
     for block in range(blocks * form.GROUP):
         row = (of_head + block // blocks * of_all + first + block % blocks) * (CONSUMERS * ROWS)
         for c in tl.static_range(CONSUMERS):
             tlx.barrier_wait(shares.full[c], block & 1)
-            PARTS: tl.constexpr = 3 if shares.tile[0].shape[0] == 64 else 1
             for part in tl.static_range(PARTS):
                 tlx.async_descriptor_store(sums_desc, shares.tile[part], [row + c * ROWS + part * 64, 0], store_reduce="add")
             for part in tl.static_range(PARTS):
