@@ -23,7 +23,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from . import attention_backward, attention_varlen
 from .driver import command
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .gpu import compiled_before, keep, multiprocessors, parsed, row_of, summary, torch, tried
 from .progress import each
 
 SEQS = (1024, 2048, 4096, 8192, 16384)
@@ -31,11 +31,13 @@ DTYPES = {"bf16": "bfloat16", "fp16": "float16"}  # -> their names in torch
 CANDIDATES = {
     64: [Configuration(k_stages=4, v_stages=4, ping_pong=turns) for turns in (False, True)] + [
         Configuration(bm=192, consumers=3, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
-        Configuration(bm=192, bn=112, consumers=3, k_stages=3, v_stages=3), Configuration(bn=160, k_stages=3, v_stages=3),
-        Configuration(bn=176, k_stages=3, v_stages=3), Configuration(bn=192)],
+        *(Configuration(bm=192, bn=bn, consumers=3, k_stages=3, v_stages=3) for bn in (96, 112)),
+        Configuration(bn=160, k_stages=3, v_stages=3), Configuration(bn=176, k_stages=3, v_stages=3), Configuration(bn=192)],
     96: [Configuration(k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
         Configuration(bm=192, bn=64, consumers=3, k_stages=4, v_stages=4), Configuration(k_stages=2, v_stages=3)] + [
-        Configuration(bn=bn, k_stages=k, v_stages=k, whole=True) for bn, k in ((128, 3), (144, 3), (160, 2), (176, 2))],
+        Configuration(bn=bn, k_stages=k, v_stages=k, whole=True) for bn, k in ((128, 3), (144, 3), (160, 2), (176, 2))] + [
+        Configuration(k_stages=3, v_stages=3, whole=True, ping_pong=True),
+        Configuration(bm=192, bn=96, consumers=3, k_stages=3, v_stages=3, whole=True)],
     128: [Configuration(k_stages=k, v_stages=v, ping_pong=turns)
           for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)] + [
         Configuration(bn=bn, ahead=bn < 176, ping_pong=turns) for bn in (144, 160, 176) for turns in (False, True)],
@@ -132,7 +134,7 @@ def measure(shape: dict[str, int], dtype_name: str, causal: bool, chosen: Config
     torch.cuda.synchronize()
     error = check(q, k, v, o, lse, causal)
     times = alternate({"mimw": run, **baselines(q, k, v, causal)}, at_least_ms)
-    used = chosen or attention.configuration(shape["dim"], causal)
+    used = chosen or attention.configuration(shape["dim"], causal, seq_q=shape["seq"])
     return row_of(f"attention-{dtype_name}-{'causal' if causal else 'full'}", shape, vars(used), times, error, "standard normal")
 
 
@@ -172,7 +174,7 @@ def candidates_of(options, dim: int, causal: bool) -> list:
 
 
 def main() -> None:
-    parser = command(__doc__, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0, jobs=True)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     parser.add_argument("--dims", "--dim", type=int, nargs="*", choices=CANDIDATES, default=[128])
     parser.add_argument("--seq", type=int, nargs="*", default=SEQS)
@@ -188,7 +190,9 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     masks = {"full": [False], "causal": [True], "both": [False, True]}[options.mask]
     cases = (options.varlen or attention_varlen.CASES) if options.varlen is not None else options.seq
-    every = product(options.dims, masks, cases)
+    every = list(product(options.dims, masks, cases))
+    compiled_before(options.jobs, one, [(case, dim, options, causal, chosen) for dim, causal, case in every
+                                        for chosen in candidates_of(options, dim, causal)])
     for dim, causal, case in each(every, lambda it: f"{it[0]} {'causal' if it[1] else 'full'} {it[2]}"):
         rows = []
         for row in tried(f"{case}", candidates_of(options, dim, causal), lambda chosen: one(case, dim, options, causal, chosen),

@@ -24,7 +24,7 @@ from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import graphed
 
 from .driver import command, search, some_of
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
+from .gpu import compiled_before, keep, multiprocessors, parsed, row_of, summary, torch
 from .progress import each
 
 LENGTHS = {1: (1024, 8192, 32768, 131072), 8: (1024, 8192, 32768, 131072), 32: (1024, 8192, 32768), 128: (1024, 8192)}
@@ -190,7 +190,7 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0, jobs=True)
     some_of(parser, "cases", CASES)
     for name, default in (("dim", 128), ("heads", 64), ("kv-heads", 8), ("queries", 1), ("page", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
@@ -204,10 +204,12 @@ def main() -> None:
         shapes = [f"{batch}x{heads}x{length}x{options.dim}{paged}" for batch, length in cases]
         words = "--ms", str(options.ms), "--spills", "512"      # before and behind the loops of a consumer
         raise SystemExit(search("attention_decode", shapes, "bf16", options.results, *words))
+    others = dict(heads=options.heads, kv_heads=options.kv_heads, dim=options.dim, queries=options.queries, page=options.page,
+                  ragged=int(options.ragged)) | ({"e4m3": 1} if options.e4m3 else {})
+    shapes = [dict(batch=batch, length=length) | others for batch, length in cases]
+    compiled_before(options.jobs, measure, [(shape, None, options.ms) for shape in shapes])
     ratios: dict[str, list[float]] = {}
-    for batch, length in each(cases):
-        shape = dict(batch=batch, length=length, heads=options.heads, kv_heads=options.kv_heads, dim=options.dim,
-                     queries=options.queries, page=options.page, ragged=int(options.ragged)) | ({"e4m3": 1} if options.e4m3 else {})
+    for shape in each(shapes, lambda shape: f"{shape['batch']} x {shape['length']}"):
         row = measure(shape, None, options.ms, options.flex)
         keep(row, options.results / "attention_decode.jsonl")
         print(line(row), flush=True)

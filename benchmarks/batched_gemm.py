@@ -16,7 +16,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, some_of
 from .gemm_error import allowed
-from .gpu import multiprocessors, parsed, row_of, table, torch
+from .gpu import compiled_before, multiprocessors, parsed, row_of, table, torch
 from .progress import each
 
 CASES = {"16x2048": (16, 2048, 2048, 2048), "64x1024": (64, 1024, 1024, 1024), "256x512": (256, 512, 512, 512),
@@ -30,7 +30,8 @@ def measure(name: str, at_least_ms: float = 200.0) -> Row:
     cuda = dict(device="cuda", dtype=torch.bfloat16)
     a, b = torch.randn(batch, m, k, **cuda), torch.randn(1 if name == "one" else batch, k, n, **cuda)
     c, spread = torch.empty(batch, m, n, **cuda), b.expand(batch, k, n)
-    grid, args, meta = batched_gemm.arguments(a, b, c, multiprocessors())
+    counter = torch.zeros(1, dtype=torch.int32, device="cuda") if batched_gemm.steals(k, a.itemsize) else None
+    grid, args, meta = batched_gemm.arguments(a, b, c, multiprocessors(), counter=counter)
     launch = batched_gemm.kernel.freeze(grid, *args, **meta)
     launch()
     some, last = torch.randperm(m, device="cuda")[:64], batch - 1
@@ -51,9 +52,10 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, ms=200.0)
+    parser = command(__doc__, ms=200.0, jobs=True)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
+    compiled_before(options.jobs, measure, [(name, options.ms) for name in options.cases or CASES])
     rows = (measure(name, options.ms) for name in each(options.cases or CASES))
     table(rows, options.results / "batched_gemm.jsonl", line, lambda row: "torch", "torch.bmm")
 

@@ -19,7 +19,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, some_of
 from .gemm_error import allowed
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .gpu import compiled_before, keep, multiprocessors, parsed, row_of, summary, torch, tried
 from .progress import each
 
 
@@ -129,14 +129,15 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0, jobs=True)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
+    names, choices = options.cases or CASES, CANDIDATES if options.tune else [None]
+    compiled_before(options.jobs, measure, [(name, chosen, options.ms) for name in names for chosen in choices])
     ratios = []
-    for name in each(options.cases or CASES):
+    for name in each(names):
         rows = []
-        for row in tried(name, CANDIDATES if options.tune else [None], lambda chosen: measure(name, chosen, options.ms),
-                         options.tune):
+        for row in tried(name, choices, lambda chosen: measure(name, chosen, options.ms), options.tune):
             rows.append(row)
             keep(row, options.results / "block_scaled_gemm.jsonl")
             print(line(row), flush=True)

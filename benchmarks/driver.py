@@ -29,9 +29,10 @@ from mimw.cli import main as mimw
 RESULTS = Path(__file__).parent / "results"
 
 
-def command(doc: str, rounds: int | None = None, tune: bool = False, ms: float | None = None) -> argparse.ArgumentParser:
+def command(doc: str, rounds: int | None = None, tune: bool = False, ms: float | None = None,
+            jobs: bool = False) -> argparse.ArgumentParser:
     """A parser with the docstring for its help, and the options that several benchmarks have: `--results`, the folder of their
-    files of rows; `--rounds` and `--ms`, milliseconds, where their defaults are given; `--tune`."""
+    files of rows; `--rounds` and `--ms`, milliseconds, where their defaults are given; `--tune`; `--jobs`."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if rounds is not None:
         parser.add_argument("--rounds", type=int, default=rounds)
@@ -39,6 +40,8 @@ def command(doc: str, rounds: int | None = None, tune: bool = False, ms: float |
         parser.add_argument("--tune", action="store_true", help="try every candidate configuration")
     if ms is not None:
         parser.add_argument("--ms", type=float, default=ms, help="how long each candidate is timed at least")
+    if jobs:
+        parser.add_argument("--jobs", type=int, default=0, help="processes that compile before anything is timed; 0 for none")
     with_results(parser)
     return parser
 

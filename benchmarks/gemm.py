@@ -19,7 +19,7 @@ from mimw.tuning.arrays import TORCH
 from mimw.tuning.operators.gemm import Gemm, check, launcher, tensors
 
 from .driver import command, search, some_of
-from .gpu import multiprocessors, parsed, row_of, table, torch
+from .gpu import compiled_before, multiprocessors, parsed, row_of, table, torch
 from .progress import each
 
 SHAPES = {"GH1": (8192, 8192, 1024), "GH2": (8192, 8192, 2048), "GH3": (8192, 8192, 4096), "GH4": (8192, 8192, 8192),
@@ -53,7 +53,7 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, tune=True)
+    parser = command(__doc__, tune=True, jobs=True)
     some_of(parser, "shapes", SHAPES)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     if parser.parse_known_args()[0].tune:       # before anything asks for the GPU: the search forks
@@ -61,7 +61,9 @@ def main() -> None:
         shapes = ["x".join(map(str, SHAPES[name])) for name in options.shapes or SHAPES]
         raise SystemExit(search("gemm", shapes, options.dtype, options.results))
     options = parsed(parser)
-    rows = (measure(name, SHAPES[name], options.dtype) for name in each(options.shapes or SHAPES))
+    cases = [(name, SHAPES[name], options.dtype) for name in options.shapes or SHAPES]
+    compiled_before(options.jobs, measure, cases)
+    rows = (measure(*case) for case in each(cases, lambda case: case[0]))
     table(rows, options.results / f"gemm-{options.dtype}.jsonl", line, lambda row: "cuBLAS", "cuBLAS")
 
 

@@ -18,7 +18,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, some_of
 from .gemm_error import allowed
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .gpu import compiled_before, keep, multiprocessors, parsed, row_of, summary, torch, tried
 from .progress import each
 
 KINDS = ("bias", "bias-gelu", "residual", "fp8-tensor", "fp8-row", "fp8-tensor-fast", "fp8-row-fast")
@@ -103,11 +103,13 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0, jobs=True)
     some_of(parser, "kinds", KINDS)
     options = parsed(parser)
     ratios = []
     every = [(kind, shape) for kind in options.kinds or KINDS for shape in (FP8 if kind.startswith("fp8") else BF16)]
+    compiled_before(options.jobs, measure, [(kind, shape, chosen, options.ms) for kind, shape in every
+                                            for chosen in (candidates(kind) if options.tune else [None])])
     for kind, shape in each(every):
         rows = []
         for row in tried(kind, candidates(kind) if options.tune else [None],

@@ -1,6 +1,7 @@
 """What benchmarks of kernels on a GPU share: rows with baselines, candidate configurations tried, the last line of a table.
 
-    options = parsed(command(__doc__, tune=True))                an error where there is no GPU
+    options = parsed(command(__doc__, tune=True, jobs=True))     an error where there is no GPU
+    compiled_before(options.jobs, measure, [("GH3", )])          by `--jobs` processes
     times = alternate({"mimw": run, "cuBLAS": baseline}, 200.0)                   {"mimw": 822.1, "cuBLAS": 851.0}
     row = row_of("gemm-bf16-GH3", shape, configuration, times, error, "standard normal")
     keep(row, options.results / "gemm-bf16.jsonl")
@@ -13,6 +14,7 @@ can be imported, and says its `--help`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -20,6 +22,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import mimw
 from mimw.testing.benchmark import Row, versions
 
 from .driver import append, code
@@ -55,6 +58,21 @@ def row_of(name: str, shape: Mapping[str, int], configuration: Mapping[str, Any]
 def keep(row: Row, file: Path) -> None:
     """Append the row to a file of one JSON object a line."""
     append(asdict(row), file)
+
+
+def compiled_before(jobs: int, measure: Callable[..., Any], cases: Iterable[tuple]) -> None:
+    """Compile by so many processes what `measure(*case)` launches, for all cases; nothing by none of them.
+
+    Launches are left out (`mimw.compile_ahead`), so results stay wrong, and `measure` ends at its check, before anything is timed.
+    What else it raises, it raises again when it measures.
+    """
+    def rehearse() -> None:
+        for case in cases:
+            with contextlib.suppress(Exception):
+                measure(*case)
+
+    if jobs:
+        mimw.compile_ahead(rehearse, jobs=jobs)
 
 
 def tried(name: str, candidates: Iterable, measure: Callable[[Any], Row], go_on: bool) -> Iterator[Row]:

@@ -19,7 +19,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, search, some_of
 from .gemm_error import allowed
-from .gpu import multiprocessors, parsed, row_of, table, torch
+from .gpu import compiled_before, multiprocessors, parsed, row_of, table, torch
 from .progress import each
 
 CASES = {"8x1024": (8, 1024, 4096, 4096), "64x256": (64, 256, 2048, 7168), "128x128": (128, 128, 2048, 7168),
@@ -80,13 +80,14 @@ def shape_of(name: str) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0, jobs=True)
     some_of(parser, "cases", CASES)
     if parser.parse_known_args()[0].tune:       # before anything asks for the GPU: the search forks
         options = parser.parse_args()
         shapes = [shape_of(name) for name in options.cases or CASES]
         raise SystemExit(search("grouped_gemm", shapes, "bf16", options.results, "--ms", str(options.ms)))
     options = parsed(parser)
+    compiled_before(options.jobs, measure, [(name, None, options.ms) for name in options.cases or CASES])
     rows = (measure(name, None, options.ms) for name in each(options.cases or CASES))
     table(rows, options.results / "grouped_gemm.jsonl", line, lambda row: "torch", "torch._grouped_mm")
 

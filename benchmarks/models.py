@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import mimw
 from mimw import ops
 from mimw.testing.benchmark import Row, alternate
 
 from .driver import command
 from .gemm_error import allowed
-from .gpu import keep, parsed, row_of, summary, torch
+from .gpu import compiled_before, keep, parsed, row_of, summary, torch
 from .model_shapes import SHAPES, Shape
 from .progress import each
 
@@ -64,12 +63,6 @@ def line(row: Row) -> str:
             f"{row.baselines['torch']:8.1f} us  ratio {row.ratios()['torch']:.3f}  error {row.error:.1e}")
 
 
-def launch_all(names: list[str]) -> None:
-    """Each product once."""
-    for name in names:
-        problem(SHAPES[name])[0]()
-
-
 def summaries(ratios: dict[str, float]) -> list[str]:
     """The last lines of a table: of all rows, and of each type and phase."""
     lines = [summary(list(ratios.values()), "torch")]
@@ -81,16 +74,14 @@ def summaries(ratios: dict[str, float]) -> list[str]:
 
 
 def main() -> None:
-    parser = command(__doc__, ms=200.0)
+    parser = command(__doc__, ms=200.0, jobs=True)
     parser.add_argument("--only", action="append", default=[], metavar="WORD",
                         help="rows whose names have this word, and every other one that is given")
-    parser.add_argument("--jobs", type=int, default=0, help="processes that compile before; 0 for none")
     options = parsed(parser)
     names = [name for name in SHAPES if all(word in name for word in options.only)]
     if not names:
         parser.error(f"no row has all of {', '.join(options.only)} in its name; names are like {next(iter(SHAPES))!r}")
-    if options.jobs:
-        mimw.compile_ahead(launch_all, names, jobs=options.jobs)
+    compiled_before(options.jobs, measure, [(name, options.ms) for name in names])
     ratios = {}
     for name in each(names):
         row = measure(name, options.ms)

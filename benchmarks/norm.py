@@ -14,7 +14,6 @@ read and dx written.
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 from dataclasses import asdict, replace
 
 from mimw.kernels import norm, norm_backward
@@ -24,7 +23,7 @@ from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import CALLS, graphed
 
 from .driver import command, some_of
-from .gpu import keep, parsed, row_of, summary, torch, write_configurations
+from .gpu import compiled_before, keep, parsed, row_of, summary, torch, write_configurations
 from .progress import each
 
 SHAPES = {"LN1": (4, 16384), "LN2": (4, 32768), "LN3": (4, 65536), "LN4": (1152, 16384), "LN5": (1152, 32768),
@@ -225,27 +224,6 @@ def candidates(rows: int, n: int, backward: bool = False, centred: bool = True) 
     return [whole, replace(whole, stages=4, behind=4), replace(whole, stages=4, behind=4, drawn=True), replace(half, stages=10)]
 
 
-def compile_some(kind: str, backward: bool, work: list) -> None:
-    """Launch each (shape, configuration) once: a process of its own fills the cache of compiled kernels."""
-    for (rows, n), chosen in work:
-        try:
-            Problem(kind, rows, n, backward).run(chosen)[0]()
-        except Exception as error:  # the search says it again
-            print(f"{chosen}: {type(error).__name__}", flush=True)
-
-
-def compiled_before(kind: str, backward: bool, names: list[str], jobs: int) -> None:
-    """All candidates compiled, by `jobs` processes."""
-    work = [((rows, n), chosen) for rows, n in map(SHAPES.get, names)
-            for chosen in candidates(rows, n, backward, kind == "layer_norm")]
-    begun = [multiprocessing.get_context("spawn").Process(target=compile_some, args=(kind, backward, work[at::jobs]))
-             for at in range(jobs)]
-    for one in begun:
-        one.start()
-    for one in begun:
-        one.join()
-
-
 def line(row: Row) -> str:
     """A row for people."""
     used = " ".join(f"{name}={value}" for name, value in row.configuration.items())
@@ -255,20 +233,19 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0, jobs=True)
     some_of(parser, "shapes", SHAPES)
     parser.add_argument("--kind", choices=("layer_norm", "rms_norm"), default="layer_norm")
     parser.add_argument("--backward", action="store_true", help="the gradients")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that compile the candidates of --tune")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     options = parsed(parser)
     names, ratios, best = options.shapes or list(SHAPES), [], []
-    if options.tune and options.jobs > 1:
-        compiled_before(options.kind, options.backward, names, options.jobs)
-    centred = options.kind == "layer_norm"
+    choices = {name: candidates(*SHAPES[name], options.backward, options.kind == "layer_norm") if options.tune else [None]
+               for name in names}
+    compiled_before(options.jobs, measure, [(options.kind, name, chosen, options.ms, False, options.backward)
+                                            for name in names for chosen in choices[name]])
     for name in each(names):
-        choices = candidates(*SHAPES[name], options.backward, centred) if options.tune else [None]
-        rows = side_by_side(options.kind, name, choices, options.ms, not options.no_compile, options.backward, options.tune)
+        rows = side_by_side(options.kind, name, choices[name], options.ms, not options.no_compile, options.backward, options.tune)
         for row in rows:
             keep(row, options.results / "norm.jsonl")
             print(line(row), flush=True)

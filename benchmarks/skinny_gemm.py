@@ -18,7 +18,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, some_of
 from .gemm_error import allowed
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .gpu import compiled_before, keep, multiprocessors, parsed, row_of, summary, torch, tried
 from .progress import each
 
 K = 8192
@@ -68,14 +68,15 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, tune=True, ms=200.0)
+    parser = command(__doc__, tune=True, ms=200.0, jobs=True)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
+    choices = {name: candidates(*CASES[name], multiprocessors()) if options.tune else [None] for name in options.cases or CASES}
+    compiled_before(options.jobs, measure, [(name, chosen, options.ms) for name in choices for chosen in choices[name]])
     ratios = []
-    for name in each(options.cases or CASES):
+    for name in each(choices):
         rows = []
-        for row in tried(name, candidates(*CASES[name], multiprocessors()) if options.tune else [None],
-                         lambda chosen: measure(name, chosen, options.ms), options.tune):
+        for row in tried(name, choices[name], lambda chosen: measure(name, chosen, options.ms), options.tune):
             rows.append(row)
             keep(row, options.results / "skinny_gemm.jsonl")
             print(line(row), flush=True)

@@ -237,7 +237,7 @@ def test_scales_of_blocks(tmp_path, monkeypatch, capsys):
 
 
 def measured_attention(shape, dtype_name, causal, chosen=None, at_least_ms=200.0):
-    used = chosen or attention.attention.configuration(shape["dim"], causal)
+    used = chosen or attention.attention.configuration(shape["dim"], causal, seq_q=shape["seq"])
     assert at_least_ms == 5.0
     times = {"mimw": 100.0, "cuDNN": 110.0, "FlashAttention": 90.0}
     name = f"attention-{dtype_name}-{'causal' if causal else 'full'}"

@@ -170,3 +170,9 @@ def test_refused_arrays(change, text):
     arrays = {**dict.fromkeys("qkvo", np.zeros(SHAPE, np.float16)), **change}
     with pytest.raises(ValueError, match=text):
         attention.arguments(*arrays.values(), np.zeros(SHAPE[:3], np.float32), np.zeros(1, np.int32), 1)
+
+
+@pytest.mark.parametrize("seq_q, bm", [(128, 128), (200, 128), (384, 192), (512, 128), (1024, 128), (1536, 192), (2048, 192)])
+def test_tiles_of_192_queries_where_few_of_their_rows_are_idle(seq_q, bm):
+    assert [attention.configuration(dim, False, seq_q=seq_q).bm for dim in (64, 96)] == [bm, bm]
+    assert attention.configuration(64, False).bm == 192 and attention.configuration(64, False, True, seq_q).bm == 128

@@ -9,10 +9,8 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from triton.compiler.errors import CompilationError
 
 import mimw
-from benchmarks.loops import loops
 from mimw.kernels import attention_backward as backward
 from mimw.kernels.attention_backward import Configuration
 from mimw.runtime.simulate import prepare
@@ -74,14 +72,12 @@ def check(machine, *shape, dtype=np.float16, one_order=False, **options):
         np.testing.assert_allclose(found, wanted[3], rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.long(but=["float16-128-False", "bfloat16-64-False", "float16-24-True"])
 @pytest.mark.parametrize("dtype, dim, causal", [(np.float16, 128, False), (BF16, 128, True), (BF16, 64, False),
                                                 (np.float16, 64, True), (np.float16, 96, False), (np.float16, 24, True)])
 def test_types_and_head_dims(machine, dtype, dim, causal):
     check(machine, 1, 2, 1, 256, 256, dim, dtype=dtype, causal=causal)
 
 
-@pytest.mark.long(but=["1-300-True"])
 @pytest.mark.parametrize("seq_q, seq_k, causal", [(3, 3, True), (1, 300, True), (128, 129, False), (65, 257, True),
                                                   (200, 60, False)])
 def test_lengths(machine, seq_q, seq_k, causal):
@@ -94,43 +90,16 @@ def test_grouped_queries(machine, causal):
     check(machine, 1, 4, 2, 150, 150, 64, causal=causal)
 
 
-@pytest.mark.long(but=["two slots"])
 @pytest.mark.parametrize("chosen", [Configuration(bm=64, q_stages=3), Configuration(bm=64)], ids=["deep", "two slots"])
 def test_configurations(machine, chosen):
     """Two heads on one head of keys: behind the last block of the first follows one in the middle of the second."""
     check(machine, 2, 4, 2, 300, 300, 64, causal=chosen.q_stages == 2, chosen=chosen)
 
 
-OF_80 = Configuration(bm=80, steps="whole")
-
-
-@pytest.mark.parametrize("shape, options", [((2, 4, 2, 100, 130, 128), {}),
-                                            ((1, 2, 1, 250, 300, 128), dict(causal=True)),
-                                            ((1, 2, 2, 80, 128, 120), dict(dtype=BF16)),
-                                            ((1, 2, 1, 200, 420, 128), dict(window=(90, 30))),
-                                            ((1, 2, 1, 90, 70, 128), dict(softcap=2.0, scale=0.3))],
-                         ids=["grouped", "causal", "one block", "window", "soft cap"])
-def test_blocks_of_80_queries(machine, shape, options):
-    """80 divides no length here but one; each consumer makes 64 rows of dQ^T."""
-    check(machine, *shape, chosen=OF_80, **options)
-
-
-@pytest.mark.parametrize("dim, chosen", [(64, Configuration(bm=128, steps="whole")),
-                                         (128, Configuration(q_stages=3, do_stages=3, steps="whole"))], ids=["64", "128"])
-def test_whole_steps(machine, dim, chosen):
-    check(machine, 1, 2, 1, 300, 200, dim, chosen=chosen)
-
-
 def test_refused_configurations():
-    for options, text in ((dict(do_stages=1), "2 slots of queries and 1 of dO"), (dict(dq="direct"), "dq is 'direct'"),
-                          (dict(steps="half"), "steps is 'half'; it may be \"ahead\" or \"whole\""),
-                          (dict(bm=80), "blocks of 80 queries, which are no multiple of 64")):
+    for options, text in ((dict(do_stages=1), "2 slots of queries and 1 of dO"), (dict(dq="direct"), "dq is 'direct'")):
         with pytest.raises(ValueError, match=text):
             Configuration(**options)
-    arrays, _ = problem(1, 1, 1, 80, 128, 64, chosen=OF_80)
-    kernel, grid, args, meta = backward.launches(*arrays, chosen=OF_80)[1]
-    with pytest.raises(CompilationError, match="64 rows of dQ.T a consumer"):
-        mimw.simulate(kernel, grid, *args, **meta)
 
 
 SLOPES, SINKS = np.array([0.5, 0.03], np.float32), np.array([1.0, -2.0], np.float32)
@@ -148,7 +117,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.long(but=["window-", "to the left-", "sinks-one order", "all-one order"])
 @pytest.mark.parametrize("name, one_order", [     # in one order three of them reach nothing that "three keys" and "all" do not
     pytest.param(name, one_order, id=f"{name}-{'one order' if one_order else ''}",
                  marks=[pytest.mark.gpu] * (one_order and name in ("two keys", "causal window", "soft cap")))
@@ -158,7 +126,6 @@ def test_changed_scores(machine, name, one_order):
     check(machine, *shape, one_order=one_order, **options)
 
 
-@pytest.mark.long(but=["shape1-False", "shape2-True"])
 @pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 2, 1, 70, 70, 80), False),
                                            ((1, 2, 1, 130, 130, 64), True),
                                            ((2, 2, 1, 70, 300, 128), False)])
@@ -207,14 +174,6 @@ def test_every_interleaving_is_right(causal, dim):
     assert report.ok, str(report)
 
 
-def test_every_interleaving_of_blocks_of_80_is_right():
-    arrays, _ = problem(1, 2, 1, 170, 130, 128, chosen=OF_80)
-    kernel, grid, args, meta = backward.launches(*arrays, chosen=OF_80)[1]
-    arrays[9][:], arrays[10][:] = 0, 0
-    report = mimw.check(kernel, grid, *args, seeds=2, **meta)
-    assert report.ok, str(report)
-
-
 def assembly_of(launch, tmp_path):
     """What ptxas says of a launch, compiled for any numbers."""
     kernel, grid, args, meta = launch
@@ -232,20 +191,6 @@ def test_products_overlap_and_nothing_spills(tmp_path):
     """At D = 128 a consumer has 240 registers and needs all of them."""
     arrays, _ = problem(2, 2, 2, 256, 256, 128, BF16, chosen=Configuration())
     assert_overlap(assembly_of(backward.launches(*arrays, chosen=Configuration())[1], tmp_path))
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_products_of_80_queries_overlap(causal):
-    """An instruction a step of each of the five products, exponentials beside products, and few words in local memory."""
-    arrays, _ = problem(2, 2, 2, 256, 256, 128, BF16, chosen=OF_80)
-    kernel, grid, args, meta = backward.launches(*arrays, causal=causal, chosen=OF_80)[1]
-    compiled = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
-    for loop in loops(compiled.sass):
-        assert loop.products == 8 + 8 + 5 + 8 + 5 and loop.exponentials() == (40, 40)
-        assert loop.count("STSM") == 5 and loop.count("STS\\.128") == 10, "dS^T and a share of dQ^T, as they lie"
-        assert loop.count("MEMBAR.*") == 2
-        assert loop.count("LDL.*") < 20
-    assert compiled.shared_bytes < 232448 and compiled.stack_bytes < 128
 
 
 def test_products_for_one_order_overlap_and_nothing_spills(tmp_path):
@@ -289,7 +234,6 @@ def test_refused_arrays(change, text):
 
 
 @pytest.mark.gpu
-@pytest.mark.long(but=["True-64-*"])
 @pytest.mark.parametrize("causal, dim, seq_q, seq_k", [(False, 128, 1024, 1024), (True, 128, 1000, 1100), (True, 64, 777, 777)])
 def test_torch_tensors_with_heads_last_but_one(causal, dim, seq_q, seq_k):
     """Against autograd in fp32; the forward kernel gives O and its log-sum-exps."""

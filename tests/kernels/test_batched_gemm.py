@@ -30,8 +30,8 @@ def problem(batch, shape, dtype="bf16", count_a=None, count_b=None, transposed=T
     return a, b.swapaxes(1, 2) if transposed else b, np.full((batch, m, n), np.nan, output)
 
 
-def holds(machine, a, b, c, allowed, chosen, programs=3):
-    grid, args, meta = batched_gemm.arguments(a, b, c, programs, chosen)
+def holds(machine, a, b, c, allowed, chosen, programs=3, counter=None):
+    grid, args, meta = batched_gemm.arguments(a, b, c, programs, chosen, counter=counter)
     machine.launch(batched_gemm.kernel, grid, *args, **meta)
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(c.astype(np.float64), np.broadcast_to(wanted, c.shape), rtol=0, atol=allowed * np.abs(wanted).max())
@@ -66,8 +66,25 @@ def test_strides(machine):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_no_interleaving_is_wrong(schedule):
-    grid, args, meta = batched_gemm.arguments(*problem(2, (72, 136, 72)), 2, SCHEDULES[schedule])
+@pytest.mark.parametrize("programs", [1, 2, 132])
+def test_stolen_tiles(machine, schedule, programs):
+    """An odd number of tiles, so that a last draw of two consumers has one alone; the counter is 0 again behind two launches."""
+    a, b, c = problem(3, (192, 136, 72), "fp16")
+    counter = np.zeros(1, np.int32)
+    for _ in range(2):
+        c.fill(np.nan)
+        holds(machine, a, b, c, 1e-3, SCHEDULES[schedule], programs, counter)
+        assert counter[0] == 0
+
+
+def test_programs_steal_where_stores_bound_them():
+    assert batched_gemm.steals(128, 2) and not batched_gemm.steals(1024, 2)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("counter", [None, np.zeros(1, np.int32)], ids=["shares", "stolen"])
+def test_no_interleaving_is_wrong(schedule, counter):
+    grid, args, meta = batched_gemm.arguments(*problem(2, (72, 136, 72)), 2, SCHEDULES[schedule], counter=counter)
     assert mimw.check(batched_gemm.kernel, grid, *args, seeds=5, **meta).ok
 
 
@@ -83,8 +100,9 @@ def test_refusals(change, text):
         batched_gemm.arguments(**matrices, programs=1)
 
 
-def test_nothing_spills(tmp_path):
+@pytest.mark.parametrize("counter", [None, np.zeros(1, np.int32)], ids=["shares", "stolen"])
+def test_nothing_spills(tmp_path, counter):
     a = np.empty((4, 1024, 1024), ml_dtypes.bfloat16)
-    _, args, meta = batched_gemm.arguments(a, a, a, 132)
+    _, args, meta = batched_gemm.arguments(a, a, a, 132, counter=counter)
     said = assembled(ptx_of(batched_gemm.kernel, args, meta), tmp_path)
     assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said

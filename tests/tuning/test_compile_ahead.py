@@ -200,3 +200,22 @@ def test_an_error_of_the_function_comes_out_and_launches_are_launches_again():
     x, y = arrays()
     scaled(x, y, 7.0)
     assert (y == 7 * x).all()
+
+
+def test_a_benchmark_that_rehearses_its_cases_up_to_their_checks(cold):
+    """Each case is wrong, since nothing was launched; all cases are compiled, and nothing by no processes."""
+    pytest.importorskip("torch")
+    from benchmarks.gpu import compiled_before
+
+    (x, y), asked = arrays(), []
+
+    def measure(factor):
+        asked.append(factor)
+        scaled(x, y, factor)
+        assert np.array_equal(y, x * factor), "wrong"
+        asked.append("timed")
+
+    compiled_before(0, measure, [(2, ), (3, )])
+    assert asked == []
+    compiled_before(1, measure, [(2, ), (3, )])
+    assert asked == [2, 3] and not y.any()

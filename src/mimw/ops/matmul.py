@@ -76,8 +76,11 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
     left, right = _batched(left, batch), _batched(right, batch)
     c = c.view(left.shape[0], left.shape[1], right.shape[2])
     if batch and is_hopper(a) and not exact and _batches_for_tma(left, right, c):
-        kernel, (grid, args, meta) = batched_gemm.kernel, batched_gemm.arguments(left, right, c, programs(a))
+        stolen = batched_gemm.steals(left.shape[2], a.itemsize)
+        counter = zeros(a) if stolen else None
+        kernel, (grid, args, meta) = batched_gemm.kernel, batched_gemm.arguments(left, right, c, programs(a), counter=counter)
     else:
+        stolen = False
         kernel, (grid, args, meta) = plain_matmul.kernel, plain_matmul.arguments(left, right, c, exact)
     launch = Launch(a, kernel, grid, args, meta)
     a_views, b_views = left.data_ptr() == a.data_ptr(), right.data_ptr() == b.data_ptr()
@@ -85,7 +88,8 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
 
     def plan(a: Tensor, b: Tensor) -> Tensor:
         c = a.new_empty_strided(shape, strides, dtype=of_its_own)
-        launch(a if a_views else _batched(_left(a, dims), batch), b if b_views else _batched(_right(b), batch), c)
+        launch(a if a_views else _batched(_left(a, dims), batch), b if b_views else _batched(_right(b), batch), c,
+               *([zeros(a)] if stolen else []))
         return c
 
     return plan

@@ -60,7 +60,7 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
                         programs=programs, reach=reach)
     batch, heads, seq_q, seq_k, dim, scale = of.batch, of.heads, of.seq_q, of.seq_k, of.dim, scale_of(scale, of.dim)
     windowed = left is not None or right is not None
-    chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)))
+    chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)), seq_q)
     group = heads // of.kv_heads
     rows = chosen.bm // chosen.consumers
     descs, rests = zip(*(_described(x, of, chosen) for x, of in ((q, rows), (k, chosen.bn), (v, chosen.bn), (o, rows))))

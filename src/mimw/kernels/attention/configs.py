@@ -21,6 +21,7 @@ HEAD_DIMS = tuple(PARTS)
 WIDTHS = (f"dim in {HEAD_DIMS} -- the head dim may be {', '.join(map(str, HEAD_DIMS))}",    # lines of contracts
           f"value_dim == {VALUES}.get(dim, dim) -- values must be as wide as keys, or {VALUES[192]} where these have 192")
 L2_BYTES = 32 << 20  # of keys and values that the programs work on at a time; an H200 has 50 MB
+WASTED = 1.08   # times the rows of smaller tiles that larger ones may compute
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,28 @@ def heads_in_band(all_heads: int, group: int, seq_k: int, head_dim: int, causal:
 @by_chip(Path(__file__).parent / "configs.json")
 def _measured(rows: list[dict]) -> dict[tuple[int, bool], Configuration]:
     """(head dim, causal) -> the fastest configuration found on the chip that the file names."""
-    return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in rows}
+    return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in rows if "short" not in row}
 
 
-def configuration(head_dim: int, causal: bool, changed: bool = False) -> Configuration:
+@by_chip(Path(__file__).parent / "configs.json")
+def _of_short_ones(rows: list[dict]) -> dict[tuple[int, bool], Configuration]:
+    """The same of launches with so few queries that larger tiles would stick out far."""
+    return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in rows if "short" in row}
+
+
+def configuration(head_dim: int, causal: bool, changed: bool = False, seq_q: int | None = None) -> Configuration:
     """The measured configuration for a head dim. Where the scores are `changed` or a window cuts off keys it is that of causal
-    launches: three consumers of 160 registers, the best form of full ones of head dim 64, would spill more."""
-    return _measured()[head_dim, causal or changed]
+    launches: three consumers of 160 registers, the best form of full ones of heads of 64 and 96, would spill more. Of so few
+    queries that their tiles compute WASTED more rows than tiles of 128, it is one of 128, if there is one."""
+    key = head_dim, causal or changed
+    chosen, short = _measured()[key], _of_short_ones().get(key)
+    if seq_q is None or short is None or _padded(seq_q, chosen.bm) <= WASTED * _padded(seq_q, short.bm):
+        return chosen
+    return short
+
+
+def _padded(rows: int, tile: int) -> int:
+    return -(-rows // tile) * tile
 
 
 def as_row(head_dim: int, causal: bool, chosen: Configuration) -> dict:

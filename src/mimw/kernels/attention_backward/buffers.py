@@ -6,7 +6,6 @@ Input: extents and a type. Output: tiles with their barriers (nouns.py), and pip
     pipes = pipes_of(memory, me, form)                                          a consumer's ends of its pipes
 """
 
-import triton
 import triton.language as tl
 
 import mimw
@@ -18,19 +17,6 @@ from .nouns import Memory, Pipes, Streams, Tiles
 from .sums import BLOCK_COLUMNS
 
 SLOTS = tl.constexpr(3)   # of dS^T: one is written, one read; of the third a slower consumer may still read the block before
-WHOLE_SLOTS = tl.constexpr(2)   # of whole steps, which read the block before first, and then write
-
-
-@triton.constexpr_function
-def is_turned(form):
-    """True if consumers make dQ^T, each some of its rows, and not dQ: of blocks that are not whole 64 queries."""
-    return form.BM % 64 != 0
-
-
-@triton.constexpr_function
-def slots_of(form):
-    """The slots of dS^T."""
-    return WHOLE_SLOTS if form.WHOLE else SLOTS
 
 
 @mimw.jit
@@ -57,13 +43,8 @@ def numbered_pipe(NAME: tl.constexpr, STAGES: tl.constexpr, ROWS: tl.constexpr, 
 @mimw.jit
 def exchange(form, DTYPE: tl.constexpr):
     """The slots of dS^T, of all consumers' keys, or None where dQ is not made."""
-    CONSUMERS: tl.constexpr = form.BN // 64
-    if form.DQ == "tma" and is_turned(form):
-        tl.static_assert(form.D == form.BN, "blocks of these many queries make 64 rows of dQ^T a consumer: heads of 64 columns")
-        return Tiles(tlx.local_alloc((64, form.BM), DTYPE, slots_of(form) * CONSUMERS),
-                     tlx.alloc_barriers(slots_of(form), CONSUMERS))
-    elif form.DQ == "tma":
-        return Tiles(tlx.local_alloc((form.BN, form.BM), DTYPE, slots_of(form)), tlx.alloc_barriers(slots_of(form), CONSUMERS))
+    if form.DQ == "tma":
+        return Tiles(tlx.local_alloc((form.BN, form.BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, form.BN // 64))
     else:
         return None
 
@@ -72,7 +53,7 @@ def exchange(form, DTYPE: tl.constexpr):
 def share_pipes(form):
     """A pipe of shares of dQ for each consumer, none where dQ is not made."""
     CONSUMERS: tl.constexpr = form.BN // 64
-    COLUMNS: tl.constexpr = form.BM if is_turned(form) else form.D if form.BM == form.BN else form.D // CONSUMERS
+    COLUMNS: tl.constexpr = form.D if form.BM == form.BN else form.D // CONSUMERS
     shares = ()
     for c in tl.static_range(CONSUMERS if form.DQ == "tma" else 0):
         shares = shares + (tle.pipe(capacity=1, name="shares",

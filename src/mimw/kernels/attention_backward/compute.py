@@ -14,13 +14,6 @@ registers. dS^T goes to shared memory as well, since all consumers' keys make dQ
 The share of dQ that a consumer makes beside block number n is that of block n - 1, so no consumer waits for what the others do with
 the same block: they may be half a block apart, and one's exponentials run beside the others' products. Beside block 0 it is that of
 a dS of zeros, which goes nowhere.
-
-Whole steps make a block's own probabilities first, and hold less at a time: two of three tiles of sums, 64 keys by BM queries,
-where the others hold all three. So they have room for blocks of 80 queries. Of these each consumer makes 64 rows of
-dQ^T = K^T dS^T, since 80 queries are no rows of a product's sums:
-
-    dk, dv = state
-    state = whole_step(..., block, state, ...)  dV and dK of block number `block`, the share of dQ of the last one
 """
 
 import triton.language as tl
@@ -28,7 +21,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .buffers import is_turned, slots_of
+from .buffers import SLOTS
 from .order import program_of
 from .schedule import span
 from .scores import rules_of, weights
@@ -38,40 +31,31 @@ FINISHED = tl.constexpr(8)  # named barrier of all consumers: their last shares 
 
 
 @mimw.jit
-def place_of(ds, chunk, me: tl.constexpr, form):
+def place_of(ds, chunk, me: tl.constexpr):
     """The consumer's rows of chunk number `chunk` of dS^T; chunk n + 1 is that of block n."""
-    if is_turned(form):
-        return ds.rows[chunk % slots_of(form) * (form.BN // 64) + me]
-    else:
-        return tlx.local_slice(ds.rows[chunk % slots_of(form)], [me * 64, 0], [64, form.BM])
+    tile = ds.rows[chunk % SLOTS]
+    return tlx.local_slice(tile, [me * 64, 0], [64, tile.shape[1]])
 
 
 @mimw.jit
-def signal(ds, chunk, form):
+def signal(ds, chunk):
     """Announce to all consumers that this one has put in its part of chunk number `chunk`, behind a fence."""
-    tlx.barrier_arrive(ds.full[chunk % slots_of(form)])
+    tlx.barrier_arrive(ds.full[chunk % SLOTS])
 
 
 @mimw.jit
-def wait(ds, chunk, form):
+def wait(ds, chunk):
     """Wait until all consumers have put in their parts of chunk number `chunk`. Who has put in chunk n + 1 has read chunk n - 1, so
     this is also the time from which on the slot of chunk n + 2 may be written."""
-    tlx.barrier_wait(ds.full[chunk % slots_of(form)], (chunk // slots_of(form)) & 1)
+    tlx.barrier_wait(ds.full[chunk % SLOTS], (chunk // SLOTS) & 1)
 
 
 @mimw.jit
-def share(ds, chunk, keys, me: tl.constexpr, form):
-    """The product of a chunk of dS with K: 64 rows of dQ for all columns, or where a block has no more, some of the columns; or of
-    dQ^T 64 rows."""
+def share(ds, chunk, keys, me: tl.constexpr):
+    """The product of a chunk of dS with K: 64 rows of dQ for all columns, or where a block has no more, some of the columns."""
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     COLUMNS: tl.constexpr = keys.shape[1] // CONSUMERS
-    if is_turned(form):
-        dq = None
-        for c in tl.static_range(CONSUMERS):
-            k = tlx.local_slice(keys, [c * 64, me * 64], [64, 64])
-            dq = tlx.async_dot(tlx.local_trans(k), place_of(ds, chunk, c, form), dq)
-        return dq
-    tile = ds.rows[chunk % slots_of(form)]
+    tile = ds.rows[chunk % SLOTS]
     if tile.shape[1] == 64 * CONSUMERS:
         return tlx.async_dot(tlx.local_trans(tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64])), keys)
     else:
@@ -117,75 +101,29 @@ def begin(keys, queries, rules, query, key, problem, me: tl.constexpr, MASKED: t
 
 
 @mimw.jit
-def rows_of(tiles, block, problem, me: tl.constexpr):
-    """(the consumer's rows of K and of V, all of K), for the products of a block."""
-    keys, values, _ = tiles
-    # Always 0, but a compiler that does not know makes the addresses of K and V anew for each block. One that knows keeps them,
-    # twenty-four descriptors of 64 bits, in registers over the whole loop, and there is no room for them.
-    zero = block & problem.opaque_zero
-    D: tl.constexpr = keys.shape[1]
-    return (tlx.local_slice(keys[zero], [me * 64, 0], [64, D]), tlx.local_slice(values[zero], [me * 64, 0], [64, D]), keys[zero])
-
-
-@mimw.jit
-def whole_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
-    """The gradients of block number `block`, whose first query is `query`, from its probabilities on. Beside the share of dQ of the
-    block before there are no scores: blocks of 80 queries have no room in registers for both."""
-    _, _, ds = tiles
-    queries, slopes, shares = pipes.queries, pipes.slopes, pipes.shares
-    dk, dv = state
-    SHARED: tl.constexpr = form.DQ == "tma"
-    k, v, all_keys = rows_of(tiles, block, problem, me)
-    seen = queries.wait(block).slot
-    scores = tlx.async_dot(k, tlx.local_trans(seen.rows))
-    slope = slopes.wait(block).slot
-    dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
-    scores = tlx.async_dot_wait(1, scores)
-    p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, k.dtype, MASKED, form)
-    dv = tlx.async_dot(p[0], slope.rows, dv)
-    dp = tlx.async_dot_wait(1, dp)
-    tile = gradients_of_scores(p, dp, slope)
-    if SHARED:
-        wait(ds, block, form)
-        dq = share(ds, block, all_keys, me, form)
-    dk = tlx.async_dot(tile, seen.rows, dk)
-    if SHARED:
-        dq = tlx.async_dot_wait(1, dq)
-        # Behind the wait: the slot is that of the block before last, which others have read when they have put in the last one's.
-        tlx.local_store(place_of(ds, block + 1, me, form), tile)
-        if block > 0:
-            hand_over(shares, block - 1, dq)
-        tlx.fence("async_shared")
-        signal(ds, block + 1, form)
-        slopes.release(block)
-    dv = tlx.async_dot_wait(0, dv)
-    dk = tlx.async_dot_wait(0, dk)
-    if not SHARED:
-        slopes.release(block)
-    queries.release(block)
-    return dk, dv
-
-
-@mimw.jit
 def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
          form):
     """The gradients of block number `block` beside the probabilities of the next, whose first query is `query`."""
-    keys, _, ds = tiles
+    keys, values, ds = tiles
     queries, slopes, shares = pipes.queries, pipes.slopes, pipes.shares
     p, dk, dv = state
     DTYPE: tl.constexpr = keys.dtype
+    D: tl.constexpr = dk.shape[1]
     SHARED: tl.constexpr = form.DQ == "tma"
-    k, v, all_keys = rows_of(tiles, block, problem, me)
+    # Always 0, but a compiler that does not know makes the addresses of K and V anew for each block. One that knows keeps them,
+    # twenty-four descriptors of 64 bits, in registers over the whole loop, and there is no room for them.
+    zero = block & problem.opaque_zero
+    k, v = tlx.local_slice(keys[zero], [me * 64, 0], [64, D]), tlx.local_slice(values[zero], [me * 64, 0], [64, D])
     slope = slopes.wait(block).slot
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
     dv = tlx.async_dot(p[0], slope.rows, dv)
     dp = tlx.async_dot_wait(1, dp)
     tile = gradients_of_scores(p, dp, slope)
     if SHARED:
-        wait(ds, block, form)
-        tlx.local_store(place_of(ds, block + 1, me, form), tile)
+        wait(ds, block)
+        tlx.local_store(place_of(ds, block + 1, me), tile)
         tlx.fence("async_shared")
-        signal(ds, block + 1, form)
+        signal(ds, block + 1)
     # Behind the store, since in front of it the assembler would start the product before the registers of dP^T are free.
     if not LAST:
         following = queries.wait(block + 1).slot
@@ -193,7 +131,7 @@ def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexp
     dv = tlx.async_dot_wait(0 if LAST else 1, dv)  # so that the registers of P^T are free
     slopes.release(block)
     if SHARED:
-        dq = share(ds, block, all_keys, me, form)
+        dq = share(ds, block, keys[zero], me)
     dk = tlx.async_dot(tile, queries.held(block).rows, dk)
     if not LAST:
         scores = tlx.async_dot_wait(2 if SHARED else 1, scores)
@@ -212,19 +150,19 @@ def step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexp
 
 
 @mimw.jit
-def finish(tiles, shares, block, sums, scale, me: tl.constexpr, form):
+def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexpr):
     """The share of dQ of the last block, number `block`; dK and dV, as they go to memory, over the consumer's rows of K and V."""
     keys, values, ds = tiles
-    dk, dv = sums
+    _, dk, dv = state
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     D: tl.constexpr = dk.shape[1]
-    if form.DQ == "tma":
-        wait(ds, block + 1, form)
-        hand_over(shares, block, tlx.async_dot_wait(0, share(ds, block + 1, keys[0], me, form)))
+    if DQ == "tma":
+        wait(ds, block + 1)
+        hand_over(shares, block, tlx.async_dot_wait(0, share(ds, block + 1, keys[0], me)))
     # Nobody else reads these rows of V; those of K when all consumers have made their last shares of dQ.
     k, v = tlx.local_slice(keys[0], [me * 64, 0], [64, D]), tlx.local_slice(values[0], [me * 64, 0], [64, D])
     tlx.local_store(v, dv.to(v.dtype))
-    if form.DQ == "tma":
+    if DQ == "tma":
         tlx.named_barrier_wait(FINISHED, CONSUMERS * 128)
     tlx.local_store(k, (dk * scale).to(k.dtype))
     tlx.fence("async_shared")
@@ -232,71 +170,44 @@ def finish(tiles, shares, block, sums, scale, me: tl.constexpr, form):
 
 
 @mimw.jit
-def any_step(tiles, pipes, block, state, query, key, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
-    """A step that is not the last, of either kind."""
-    if form.WHOLE:
-        return whole_step(tiles, pipes, block, state, query, key, rules, problem, me, MASKED, form)
-    else:
-        return step(tiles, pipes, block, state, query, key, rules, problem, me, False, MASKED, form)
-
-
-@mimw.jit
-def sums_of_steps(tiles, memory, pipes, at, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
-    """(the number of the last block, (dK, dV)) of the keys at `at`: (batch, head, first key, what `span` says of their queries)."""
-    batch, head, key, queries = at
-    first, blocks, early, late = queries
+def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
+    """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's keys from `key` on;
+    `queries` is what `span` says of them."""
     D: tl.constexpr = form.D
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
-    if form.WHOLE:
-        tlx.barrier_wait(memory.values.full[0], 0)
-        state = tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
-    else:
-        of_head = rules_of(rules, batch, head * GROUP)
-        p = begin(memory.keys, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
-        tlx.barrier_wait(memory.values.full[0], 0)
-        state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
+    MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
+    keys, values, ds = memory.keys, memory.values, memory.ds
+    first, blocks, early, late = queries
+    key += me * 64
+    if form.DQ == "tma":
+        tlx.local_store(place_of(ds, 0, me), tl.zeros((64, BM), keys.rows.dtype))
+        tlx.fence("async_shared")
+        signal(ds, 0)
+    tlx.barrier_wait(keys.full[0], 0)
+    of_head = rules_of(rules, batch, head * GROUP)
+    p = begin(keys, pipes.queries, of_head, first * BM, key, problem, me, MASKED, form)
+    tlx.barrier_wait(values.full[0], 0)
+    tiles = keys.rows, values.rows, ds
+    state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
     block = 0
     # Not known to be one round, the loops inside stay loops, and need fewer registers.
     for g in range(GROUP + problem.opaque_zero):
         of_head = rules_of(rules, batch, head * GROUP + g)
-        # of the first head, whose first probabilities are there already
-        begun = 0 if form.WHOLE else tl.where(g == 0, 1, 0)
+        begun = tl.where(g == 0, 1, 0)  # of the first head, whose first probabilities are there already
         if MASKED:
             for i in range(begun, early):
-                state = any_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
+                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, True, form)
                 block += 1
-        for i in range(early if form.WHOLE else tl.maximum(begun, early), late):
-            state = any_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, form)
+        for i in range(tl.maximum(begun, early), late):
+            state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, False, form)
             block += 1
         if problem.left is not None:
-            for i in range(late if form.WHOLE else tl.maximum(begun, late), blocks):
-                state = any_step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, True, form)
+            for i in range(tl.maximum(begun, late), blocks):
+                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, problem, me, False, True, form)
                 block += 1
-    if form.WHOLE:
-        return block - 1, state
-    else:
-        _, dk, dv = step(tiles, pipes, block, state, 0, key, of_head, problem, me, True, False, form)
-        return block, (dk, dv)
-
-
-@mimw.jit
-def gradients(memory, pipes, batch, head, key, queries, rules, problem, me: tl.constexpr, form):
-    """(dK, dV, both in shared memory, their first key) of the 64 keys of consumer `me` among the program's keys from `key` on;
-    `queries` is what `span` says of them."""
-    BM: tl.constexpr = form.BM
-    MASKED: tl.constexpr = form.CAUSAL or problem.left is not None or problem.right is not None
-    keys, values, ds = memory.keys, memory.values, memory.ds
-    key += me * 64
-    if form.DQ == "tma":
-        tlx.local_store(place_of(ds, 0, me, form), tl.zeros((64, BM), keys.rows.dtype))
-        tlx.fence("async_shared")
-        signal(ds, 0, form)
-    tlx.barrier_wait(keys.full[0], 0)
-    tiles = keys.rows, values.rows, ds
-    at = batch, head, key, queries
-    block, sums = sums_of_steps(tiles, memory, pipes, at, rules, problem, me, MASKED, form)
-    k, v = finish(tiles, pipes.shares, block, sums, rules.scale, me, form)
+    state = step(tiles, pipes, block, state, 0, key, of_head, problem, me, True, False, form)
+    k, v = finish(tiles, pipes.shares, block, state, rules.scale, me, form.DQ)
     return k, v, key
 
 

@@ -17,7 +17,6 @@ from .nouns import Form, KeysForm
 from .order import ORDERS
 
 HEAD_DIMS = (64, 128)
-CHOICES = {"dq": ("tma", "not"), "steps": ("ahead", "whole"), "order": ORDERS}
 
 
 @dataclass(frozen=True)
@@ -29,33 +28,25 @@ class Configuration:
     q_stages: int = 2
     do_stages: int = 2
     dq: str = "tma"  # how shares of dQ are added to memory: by "tma", or "not" at all
-    steps: str = "ahead"  # "ahead": a step makes the probabilities of the next block, too; "whole": those of its own
     order: str = "auto"  # of programs: by "heads", by "lengths" (a causal mask without a window makes them differ), the faster
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
-                *first, last = (f'"{choice}"' for choice in choices)
-                raise ValueError(f"{name} is {value!r}; it may be {', '.join(first)} or {last}")
-        if self.turned and self.steps != "whole":
-            raise ValueError(f'blocks of {self.bm} queries, which are no multiple of 64, go with steps="whole" only')
+        if self.dq not in ("tma", "not"):
+            raise ValueError(f'dq is {self.dq!r}; it may be "tma" or "not"')
+        if self.order not in ORDERS:
+            raise ValueError(f'order is {self.order!r}; it may be "auto", "heads" or "lengths"')
         if min(self.q_stages, self.do_stages) < 2:
             raise ValueError(f"{self.q_stages} slots of queries and {self.do_stages} of dO: a consumer holds a block and waits for "
                              "the next, so there must be 2 of each at least")
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_k: int, bands: int = 0) -> dict:
         """The kernel's constants and warps; order.py says what bands are."""
-        form = Form(self.bm, self.bn, group, causal, head_dim, seq_k % self.bn != 0, self.dq, bands, self.steps == "whole")
+        form = Form(self.bm, self.bn, group, causal, head_dim, seq_k % self.bn != 0, self.dq, bands)
         return dict(FORM=KeysForm(form, head_dim, self.q_stages, self.do_stages), num_warps=4)
 
-    @property
-    def turned(self) -> bool:
-        """True if consumers make dQ^T, each 64 of its rows, and not dQ."""
-        return self.bm % 64 != 0
-
     def share_columns(self, head_dim: int) -> int:
-        """Columns that a consumer computes of dQ, or if `turned` of dQ^T, of 64 rows."""
-        return self.bm if self.turned else head_dim if self.bm == self.bn else head_dim * 64 // self.bn
+        """Columns of dQ that a consumer computes, of 64 rows."""
+        return head_dim if self.bm == self.bn else head_dim * 64 // self.bn
 
 
 @by_chip(Path(__file__).parent / "configs.json")

@@ -4,7 +4,7 @@ Input: sizes and constants of a launch. Output: structs that roles and steps han
 
     problem = Problem(heads, seq_q, seq_k, left, right, zero)
     rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
-    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, DQ, BANDS, WHOLE)
+    form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, DQ, BANDS)
     FORM = KeysForm(form, 64, 2, 2)                         a launch's constants, made outside of the kernel
     compute(memory, Pipes(queries, slopes, shares), dk_desc, dv_desc, rules, problem, me, form)
 """
@@ -49,13 +49,12 @@ class HeadRules:
 @tle.struct
 class Form(Tiling):
     """Constants of a kernel: its tiles, of D columns; RAGGED if there are keys beyond the end; how dQ is added; which program has
-    which block (order.py), None where tiles come from a list; WHOLE steps, or such that look a block ahead (compute.py)."""
+    which block (order.py), None where tiles come from a list."""
 
     D: tl.constexpr
     RAGGED: tl.constexpr
     DQ: tl.constexpr
     BANDS: tl.constexpr
-    WHOLE: tl.constexpr
 
 
 @tle.struct

@@ -14,7 +14,7 @@ import triton.language as tl
 
 import mimw
 
-from .sums import tile_of, turned_tile_of
+from .sums import tile_of
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -62,14 +62,8 @@ def after(sums, dq, scale, of_dq, numbers, FORM: tl.constexpr):
     SIZE: tl.constexpr = 64 * SHARE_COLUMNS
     start = sums + ((batch * numbers.heads + head) * numbers.padded + block * BM) * COLUMNS
     for number in tl.static_range(BM * COLUMNS // SIZE):
-        share = tl.load(start + number * SIZE + tl.arange(0, SIZE))
-        if BM % 64 != 0:        # shares of dQ^T
-            tile = turned_tile_of(share, SHARE_COLUMNS)
-            queries = (block * BM + tl.arange(0, BM))[:, None]
-            columns = (number * 64 + tl.arange(0, 64))[None, :]
-        else:
-            tile = tile_of(share, SHARE_COLUMNS)
-            queries = (block * BM + (number * 64 if SHARE_COLUMNS == COLUMNS else 0) + tl.arange(0, 64))[:, None]
-            columns = ((0 if SHARE_COLUMNS == COLUMNS else number * SHARE_COLUMNS) + tl.arange(0, SHARE_COLUMNS))[None, :]
+        tile = tile_of(tl.load(start + number * SIZE + tl.arange(0, SIZE)), SHARE_COLUMNS)
+        queries = (block * BM + (number * 64 if SHARE_COLUMNS == COLUMNS else 0) + tl.arange(0, 64))[:, None]
+        columns = ((0 if SHARE_COLUMNS == COLUMNS else number * SHARE_COLUMNS) + tl.arange(0, SHARE_COLUMNS))[None, :]
         at = batch * of_dq.batch + head * of_dq.head + queries.to(tl.int64) * of_dq.row + columns
         tl.store(dq + at, (tile * scale).to(dq.dtype.element_ty), mask=(queries < numbers.seq_q) & (columns < FORM.D))

@@ -23,8 +23,6 @@ def span(key, problem, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr)
     its right, from which number on they hold one that does not see all keys to its left)."""
     seq_q, seq_k, left, right = problem.seq_q, problem.seq_k, problem.left, problem.right
     blocks = tl.cdiv(seq_q, BM)
-    if BM % 64 != 0:
-        blocks = tl.maximum(blocks, 1)      # whole steps (compute.py): of no queries one that is all beyond the end
     ahead = seq_k - seq_q
     first, early = 0, 0
     if CAUSAL or right is not None:

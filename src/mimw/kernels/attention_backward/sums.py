@@ -28,21 +28,15 @@ BLOCK_COLUMNS = tl.constexpr(32)  # fp32 in a row of 128 bytes, as wide as TMA s
 def share_of(dq):
     """Element (16 w + 8 h + r, 8 j + 2 t + e) goes to place (j, w, r, t, h, e) of a row-major list."""
     COLUMNS: tl.constexpr = dq.shape[1]
-    parts = tl.permute(tl.reshape(tl.trans(dq), (COLUMNS // 8, 4, 2, 4, 2, 8)), 0, 3, 5, 1, 4, 2)
+    parts = tl.permute(tl.reshape(dq, (4, 2, 8, COLUMNS // 8, 4, 2)), 3, 0, 2, 4, 1, 5)
     return tl.reshape(parts, (64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS))
 
 
 @mimw.jit
 def tile_of(share, COLUMNS: tl.constexpr):
     """The (64, COLUMNS) tile of which `share` is the share."""
-    return tl.trans(turned_tile_of(share, COLUMNS))
-
-
-@mimw.jit
-def turned_tile_of(share, COLUMNS: tl.constexpr):
-    """The same tile turned, (COLUMNS, 64)."""
-    parts = tl.permute(tl.reshape(share, (COLUMNS // 8, 4, 8, 4, 2, 2)), 0, 3, 5, 1, 4, 2)
-    return tl.reshape(parts, (COLUMNS, 64))
+    parts = tl.permute(tl.reshape(share, (COLUMNS // 8, 4, 8, 4, 2, 2)), 1, 4, 2, 0, 3, 5)
+    return tl.reshape(parts, (64, COLUMNS))
 
 
 @mimw.jit

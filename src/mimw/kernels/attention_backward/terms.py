@@ -47,7 +47,7 @@ def of_queries(q, k, v, do, dq, rows, terms: tuple, order: str, bn: int = 128, k
     args = (describe(q, [1, 1, bm, columns]), describe(k, [1, 1, bn, columns]), describe(v, [1, 1, bn, of_values]),
             describe(do, [1, 1, bm, of_values]), describe(dq, [1, 1, 64, columns]), rows,
             measures._replace(padded=rows.shape[2]), changes)
-    form = Form(bm, bn, heads // k.shape[1], causal, columns, k.shape[2] % bn != 0, None, bands, False)
+    form = Form(bm, bn, heads // k.shape[1], causal, columns, k.shape[2] % bn != 0, None, bands)
     return grid_of(blocks, heads, batch, bands), args, dict(FORM=QueriesForm(form, of_values, k_stages, v_stages), num_warps=4)
 
 

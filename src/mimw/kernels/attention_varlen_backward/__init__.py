@@ -53,7 +53,7 @@ CONTRACT = Contract(
 def _chosen(dim: int, value_dim: int, causal: bool, chosen: Configuration | None, one_order: bool) -> Configuration:
     if dim != value_dim or dim > max(HEAD_DIMS):
         return WIDE
-    chosen = replace(chosen or configuration(tile_columns(dim), causal), steps="ahead")
+    chosen = chosen or configuration(tile_columns(dim), causal)
     return replace(chosen, dq="not") if one_order else chosen
 
 
@@ -116,7 +116,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
     read = (ending(q, chosen.bm, columns), ending(k, chosen.bn, columns), ending(v, chosen.bn, value_columns),
             ending(do, chosen.bm, value_columns), describe(rows[0], numbers), describe(rows[1], numbers))
     written = ending(dk, 64, columns), ending(dv, 64, value_columns)
-    of_keys = Form(chosen.bm, chosen.bn, group, causal, columns, True, chosen.dq, None, False)
+    of_keys = Form(chosen.bm, chosen.bn, group, causal, columns, True, chosen.dq, None)
     meta = dict(FORM=KeysForm(of_keys, value_columns, chosen.q_stages, chosen.do_stages), num_warps=4)
     grid = tiles.shape[0], kv_heads
     if chosen is WIDE:
@@ -130,7 +130,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
     bn, slots = 128 if columns <= 128 else 64, (2, 1) if value_columns == WIDEST else (3, 2)
     args = (ending(q, OF_QUERIES, columns), ending(k, bn, columns), ending(v, bn, value_columns),
             ending(do, OF_QUERIES, value_columns), ending(dq, 64, columns), rows, query_tiles, *terms, rows.shape[2], *seen)
-    of_queries = QueriesForm(Form(OF_QUERIES, bn, group, causal, columns, True, None, None, False), value_columns, *slots)
+    of_queries = QueriesForm(Form(OF_QUERIES, bn, group, causal, columns, True, None, None), value_columns, *slots)
     meta = dict(ROWS=chosen.bm, FORM=of_queries, num_warps=4)
     return [first, main, (packed_query_gradients, (query_tiles.shape[0], heads), args, meta)]
 

@@ -21,9 +21,10 @@ from ..gemm.tiles import Problem
 
 
 @mimw.jit
-def batched_gemm(a_desc, b_desc, c_desc, batch, M, N, K, FORM: tl.constexpr, ONE_A: tl.constexpr, ONE_B: tl.constexpr):
-    """C[i] = A[i] B[i] for i < batch, with B as (batch, K, N), or as (batch, N, K) where B_IS_NK; ONE_A: A[0] for every i."""
+def batched_gemm(a_desc, b_desc, c_desc, batch, M, N, K, counter, FORM: tl.constexpr, ONE_A: tl.constexpr, ONE_B: tl.constexpr):
+    """C[i] = A[i] B[i] for i < batch, with B as (batch, K, N), or as (batch, N, K) where B_IS_NK; ONE_A: A[0] for every i.
+    With a `counter`, an int32 that is 0 before and after a launch, programs steal tiles (stolen.py)."""
     tiles = FORM.tiles
     operands = Pairs(a_desc, b_desc, tiles.B_IS_NK, ONE_A, ONE_B)
     inputs = input_pipe(operands, tiles, FORM.STAGES)
-    run_roles(inputs, Batch(Problem(M, N, K), tiles, batch), operands, output(c_desc, tiles))
+    run_roles(inputs, Batch(Problem(M, N, K), tiles, batch), operands, output(c_desc, tiles), counter)

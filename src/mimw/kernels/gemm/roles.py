@@ -6,9 +6,12 @@ Input: three nouns (sources.py, operands.py, output.py) and `Tiles`. Output: C i
     inputs = input_pipe(operands, tiles, STAGES)
     run_roles(inputs, OneMatrix(problem, tiles), operands, output(c_desc, tiles))
 
-Program p computes the tiles p, p + programs, ... of the source. A kernel with another order has loops of its own (the last round's
-tiles cut along K in kernel.py, groups whose sizes only the device knows), and takes from here what is the same.
+Program p computes the tiles p, p + programs, ... of the source, or with a counter those that it steals (stolen.py). A kernel with
+another order has loops of its own (the last round's tiles cut along K in kernel.py, groups whose sizes only the device knows), and
+takes from here what is the same.
 """
+
+from typing import Any
 
 import triton.language as tl
 
@@ -17,6 +20,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers, one_of_consumers, open_turns
+from ..stolen import draws, first_tile, load_stolen, next_tile, order_pipe
 from .product import multiply
 from .tiles import part_of
 
@@ -53,12 +57,47 @@ def compute_tiles(inputs, source, out, part):
     tlx.async_descriptor_store_wait(0)
 
 
+@tle.struct
+class Loader:
+    """What loads the tiles of A and B along K, for one output tile after the other."""
+    inputs: tle.pipe_writer
+    source: Any
+    operands: Any
+
+    @mimw.jit
+    def load(self, chunk, at):
+        return self.source.load(self.inputs, chunk, self.operands, at)
+
+
 @mimw.jit
-def run_roles(inputs, source, operands, out):
-    """The producer and the consumers of a kernel, side by side."""
+def compute_stolen(inputs, source, out, part, order):
+    """The output tiles of a consumer among those that its program steals."""
+    steps, turn, draw = source.steps(), 0, first_tile(order)
+    if part.PING_PONG:
+        open_turns(part.me, part.CONSUMERS)
+    while draw < draws(source, part.TURNS):
+        number = draw * part.TURNS + part.TURN
+        if number < source.count():
+            acc = multiply(inputs, (turn * part.TURNS + part.TURN) * steps, steps, part)
+            out.store(acc, source.at(number).moved(part.ROW), part)
+        turn += 1
+        draw = next_tile(draw, order, turn)
+    tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
+def run_roles(inputs, source, operands, out, counter=None):
+    """The producer and the consumers of a kernel, side by side. `counter` is an int32, 0 before and after a launch, or None."""
+    order = order_pipe(counter, source.tiles.CONSUMERS)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=source.tiles.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute_tiles(inputs.reader(consumer(me)), source, out, part_of(source.tiles, me))
+            if order is None:
+                compute_tiles(inputs.reader(consumer(me)), source, out, part_of(source.tiles, me))
+            else:
+                compute_stolen(inputs.reader(consumer(me)), source, out, part_of(source.tiles, me), order.reader(consumer(me)))
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load_tiles(inputs.writer(), source, operands)
+            if order is None:
+                load_tiles(inputs.writer(), source, operands)
+            else:
+                load_stolen(Loader(inputs.writer(), source, operands), source, order.writer(), counter, source.tiles.turns())

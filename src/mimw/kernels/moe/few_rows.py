@@ -25,8 +25,8 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers
 from ..gemm.epilogue import activated
 from ..gemm.sources import OneMatrix
+from ..stolen import first_tile, load_stolen, next_tile, order_pipe
 from .blocks import AHEAD_BYTES, BlockTiles, ExpertOperands, ask_ahead, blocks, load_block
-from .stolen import first_tile, load_stolen, next_tile, order_pipe
 
 HEIGHT = tl.constexpr(64)       # weights of a product
 

@@ -18,10 +18,10 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from ..gemm.epilogue import activated
+from ..stolen import load_stolen
 from .blocks import BlockTiles, ExpertOperands, blocks
 from .few_rows import HEIGHT, store
 from .scaled import BLOCK, Loader, ScalesAt, Weights
-from .stolen import load_stolen
 
 LEAST = tl.constexpr(32)        # scales of a slot: TMA starts at multiples of 128 bytes
 

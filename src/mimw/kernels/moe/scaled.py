@@ -27,8 +27,8 @@ from ..consumers import consumer, consumers
 from ..gemm.epilogue import activated
 from ..gemm.product import columns
 from ..gemm.sources import OneMatrix
+from ..stolen import first_tile, load_stolen, next_tile, order_pipe
 from .blocks import BlockTiles, ExpertOperands, PlaceInBlock, blocks, copy_weights
-from .stolen import first_tile, load_stolen, next_tile, order_pipe
 
 BLOCK = tl.constexpr(128)       # of K, and of the weights' rows, that share a scale
 PIECE = tl.constexpr(64)        # columns that are stored at a time

@@ -14,7 +14,7 @@ the computation: each rank adds up the shares that it has been given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import mimw
@@ -74,7 +74,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     parts = 2 if causal and balanced else 1
     of = CONTRACT.check(q=q, k=k, v=v, dk=dk, dv=dv, parts=parts, programs=programs)
     batch, heads, length, dim, kv_heads, size = of.batch, of.heads, of.length, of.dim, of.kv_heads, work.gathered.size
-    chosen = replace(chosen or configuration(dim, causal), steps="ahead")
+    chosen = chosen or configuration(dim, causal)
     first, (_, _, (*args, measures, _), _), last = attention_backward.launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal,
                                                                                scale, chosen, dlse)
     if length // parts % chosen.bm or length // parts % chosen.bn:
@@ -88,7 +88,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, work: Workspace, rank:
     args = (*args[:3], *(describe(x, of_keys) for x in whole), *args[3:7], *of_parts, k, v, *whole,
             work.gathered.flags, work.gathered.state, work.gathered.world, rank, size, measures.scale, measures.log2_scale,
             heads, length, 0, piece_shift(batch * kv_heads), *strides(k)[:3], *strides(v)[:3])
-    form = Form(chosen.bm, chosen.bn, heads // kv_heads, causal, dim, False, "tma", None, False)
+    form = Form(chosen.bm, chosen.bn, heads // kv_heads, causal, dim, False, "tma", None)
     main = dict(FORM=KeysForm(form, dim, chosen.q_stages, chosen.do_stages), PARTS=parts,
                 PUTTERS=0 if size == 1 else min(putters, kv_heads * blocks), num_warps=4)
     shares = (*of_parts, dk, dv, work.gathered.world, batch * kv_heads, length)

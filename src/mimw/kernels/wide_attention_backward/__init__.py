@@ -91,7 +91,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
             describe(dv, [1, 1, BN, values]), *numbers)
     blocks = -(-seq_k // bn)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))
-    form = Form(BM, bn, heads // kv_heads, causal, columns, seq_k % bn != 0, (KIND if one else None), bands, one)
+    form = Form(BM, bn, heads // kv_heads, causal, columns, seq_k % bn != 0, KIND if one else None, bands)
     meta = dict(FORM=KeysForm(form, values, 2, 2), num_warps=4)
     main = wide_gradients if one else kernel, grid_of(blocks, kv_heads, batch, bands), args, meta
     if one:

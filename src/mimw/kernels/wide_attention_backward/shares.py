@@ -22,14 +22,15 @@ from .halves import CONSUMERS, HALF, blocks_of
 @mimw.jit
 def put(shares, block, dq, me: tl.constexpr):
     """The share of dQ of block number `block`, of consumer `me`, which is the first or the second of it, in its place."""
-    PARTS: tl.constexpr = 3 if shares.tile[0].shape[0] == 64 else 1
-    if PARTS == 1:
+    if shares.tile[0].shape[0] != 64:
         tlx.barrier_wait(shares.read[1 - me], (block + me + 1) & 1)
-        tlx.local_store(shares.tile[0], share_of(dq))
-    else:
-        for part in tl.static_range(PARTS):
-            tlx.barrier_wait(shares.read[(1 - me) * PARTS + part], (block + me + 1) & 1)
+    for part in tl.static_range(3):
+        if shares.tile[0].shape[0] == 64:
+            tlx.barrier_wait(shares.read[(1 - me) * 3 + part], (block + me + 1) & 1)
             tlx.local_store(shares.tile[part], share_of(tle.extract_tile(dq, [0, part], [64, BLOCK_COLUMNS])))
+        else:
+            into = tlx.local_slice(shares.tile[0], [64 * part, 0], [64, BLOCK_COLUMNS])
+            tlx.local_store(into, share_of(tle.extract_tile(dq, [0, part], [64, BLOCK_COLUMNS])))
 
 
 @mimw.jit

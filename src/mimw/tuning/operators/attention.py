@@ -40,7 +40,7 @@ class Attention(Operator):
 
     def used(self, problem: Problem, sms: int) -> Configuration | None:
         dim = problem.extents[3]
-        return attention.configuration(dim, "causal" in problem.words) if dim in CUTS else None
+        return attention.configuration(dim, "causal" in problem.words, seq_q=problem.extents[2]) if dim in CUTS else None
 
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         dim, found = problem.extents[3], []

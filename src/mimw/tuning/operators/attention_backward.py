@@ -21,8 +21,6 @@ from ..operator import Operator, Problem, Trial
 
 ALLOWED = {"bf16": 1e-2, "fp16": 2e-3}  # of ||x - reference|| / ||reference||
 
-WHOLE = {64: ((64, 3), (128, 2)), 128: ((64, 3), (80, 2))}     # blocks of queries, and slots of them, of whole steps
-
 
 class AttentionBackward(Operator):
     """The library's configurations, with other tiles of queries and rings."""
@@ -39,7 +37,6 @@ class AttentionBackward(Operator):
         if (used := self.used(problem, sms)) is None:
             return []
         rings = [replace(used, bm=bm, q_stages=q, do_stages=do) for bm, q, do in product((64, 128), (2, 3), (2, 3))]
-        rings += [replace(used, bm=bm, q_stages=slots, do_stages=slots, steps="whole") for bm, slots in WHOLE[problem.extents[3]]]
         return rings + [replace(used, order=order) for order in ORDERS if "causal" in problem.words and order != used.order]
 
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:

@@ -7,7 +7,8 @@ counter is 0 again. For example:
     tile = first_tile(order)                            in a consumer
     tile = next_tile(tile, order, turn)                 the one behind it, number `turn`; source.count() where there is none
 
-The first tile of a program is that of its number, and without a counter the next ones are `programs` apart.
+The first tile of a program is that of its number, and without a counter the next ones are `programs` apart. Where consumers take
+turns, a program steals TURNS neighbouring tiles at a time, and a number is that of such a draw: `draws(source, TURNS)` in all.
 """
 
 import triton.language as tl
@@ -15,7 +16,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-from ..consumers import consumers
+from .consumers import consumers
 
 
 @mimw.jit
@@ -28,7 +29,7 @@ def order_pipe(counter, CONSUMERS: tl.constexpr):
 
 @mimw.jit
 def put_back(counter, stolen, tiles):
-    """The program that has stolen last makes the counter 0 again: each tile that is begun steals once."""
+    """The program that has stolen last makes the counter 0 again: each draw that is begun steals once."""
     if stolen == tiles - 1:
         tl.atomic_xchg(counter, 0, sem="relaxed")
 
@@ -62,17 +63,26 @@ def next_tile(tile, order, turn):
 
 
 @mimw.jit
-def load_stolen(loader, source, order, counter):
-    """All tiles of this program; the next one is stolen when one begins, and is on its way while that one is asked for."""
-    tiles = source.count()
+def draws(source, TURNS: tl.constexpr):
+    """So many times TURNS neighbouring tiles; the last ones may be fewer."""
+    return source.count() if TURNS == 1 else tl.cdiv(source.count(), TURNS)
+
+
+@mimw.jit
+def load_stolen(loader, source, order, counter, TURNS: tl.constexpr = 1):
+    """All tiles of this program; the next ones are stolen when some begin, and are on their way while those are asked for."""
+    tiles = draws(source, TURNS)
     tile = tl.program_id(0)
     turn, chunk = 0, 0
     while tile < tiles:
-        at = source.at(tile)
+        at = source.at(tile if TURNS == 1 else tile * TURNS)
         if counter is not None:
             send(order, turn, tile)
             stolen = tl.atomic_add(counter, 1, sem="relaxed")
         chunk = loader.load(chunk, at)
+        for other in tl.static_range(1, TURNS):
+            if tile * TURNS + other < source.count():
+                chunk = loader.load(chunk, source.at(tile * TURNS + other))
         turn += 1
         if counter is None:
             tile += tl.num_programs(0)
