@@ -7,11 +7,11 @@ For example:
     launches(q, k, v, o, lse, do, dq, dk, dv, rows)     the three launches of it, each (kernel, grid, args, meta)
     workspace(q), sums_of(q, v)                         the shapes of `rows` and of `sums`
 
-A launch makes delta, one dK and dV (kernel.py), one dQ (../attention_backward/queries.py): seven products, and all bits are the same
-in every run. With `sums`, which are for heads of up to 192 with values of up to 128, one kernel makes all three with five (one.py),
-as `mimw.kernels.attention_backward` does of heads of up to 128; the last bits of dQ then differ from run to run. Tiles have 64, 128,
-192 or 256 columns, of which TMA reads as 0, and does not write, those that the tensors lack. A sink is in the log-sum-exps, and its
-gradient in `rows`, as there.
+A launch makes delta, one dK and dV (kernel.py), one dQ (../attention_backward/queries.py): seven products, and all bits are the
+same in every run. With `sums`, which are for heads of up to 192 with values of up to 128, one kernel makes all three with five
+(one.py), as `mimw.kernels.attention_backward` does of heads of up to 128; the last bits of dQ then differ from run to run. Tiles
+have 64, 128, 192 or 256 columns, of which TMA reads as 0, and does not write, those that the tensors lack. A sink is in the
+log-sum-exps, and its gradient in `rows`, as there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from .one import wide_gradients
 
 __all__ = ["WIDEST", "after", "before", "kernel", "launches", "query_gradients", "sums_of", "wide_gradients", "workspace"]
 
-KIND = __import__("os").environ.get("STEP", "tma")
 WIDEST, BM, BN = 256, 64, 64
 QUERY, KEY = "(batch, heads, seq_q, dim) tma-all", "(batch, kv_heads, seq_k, dim) tma-all"
 VALUE, RESULT = "(batch, kv_heads, seq_k, value_dim) tma-all", "(batch, heads, seq_q, value_dim) tma-all"
@@ -70,8 +69,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
                rows           fp32 of the shape of `workspace`, contiguous, of any content
                lse, dlse, causal, scale, window, softcap, slopes   as `mimw.kernels.attention_backward.launches` has them
                order          of programs, as its `Configuration` has it
-               sums           fp32 of the shape of `sums_of`, contiguous, of any content: dQ in any order, for five products instead of
-                              seven
+               sums           fp32 of the shape of `sums_of`, contiguous, of any content: dQ in any order, by five products
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
     of = CONTRACT.check(q=q, k=k, v=v, o=o, do=do, dq=dq, dk=dk, dv=dv, lse=lse, dlse=dlse, rows=rows, sums=sums, slopes=slopes,
@@ -87,11 +85,11 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
     describe, wide = mimw.TensorDescriptor.from_tensor, HALF.value if one else columns
     args = (describe(q, [1, 1, BM, wide]), describe(k, [1, 1, BN, wide]), describe(v, [1, 1, bn, values]),
             describe(do, [1, 1, BM, values]), describe(rows[0], [1, BM]), describe(rows[1], [1, BM]),
-            *([describe(sums, [BM if "p" in KIND else 3 * BM, 32])] if one else []), describe(dk, [1, 1, BN, wide]),
+            *([describe(sums, [BM, 32])] if one else []), describe(dk, [1, 1, BN, wide]),
             describe(dv, [1, 1, BN, values]), *numbers)
     blocks = -(-seq_k // bn)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))
-    form = Form(BM, bn, heads // kv_heads, causal, columns, seq_k % bn != 0, KIND if one else None, bands)
+    form = Form(BM, bn, heads // kv_heads, causal, columns, seq_k % bn != 0, "tma" if one else None, bands)
     meta = dict(FORM=KeysForm(form, values, 2, 2), num_warps=4)
     main = wide_gradients if one else kernel, grid_of(blocks, kv_heads, batch, bands), args, meta
     if one:

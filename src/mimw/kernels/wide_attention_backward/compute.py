@@ -6,11 +6,17 @@ Input: shared memory in halves (halves.py). Output: shares of dQ, dK and dV in m
     state = step(..., block, state, ...)        those with block number `block`; the share of dQ of the last block
 
 Of 240 registers the sums take 160. So a step holds one other tile at a time, where ../attention_backward/compute.py, whose words
-these are, holds two or three: scores, then dP^T, then the share of dQ. Its products run beside the store of dS^T only; while a
-consumer has exponentials, the tensor cores have the other one's products.
+these are, holds two or three: scores, then dP^T, then the share of dQ. dS^T is the left operand of dK in shared memory, where dQ
+wants it anyway, so nothing of a block is in registers from one step to the next. What threads do has a product beside it that takes
+no registers of its own:
+
+    exponentials        the right half of dK, of the block before: only now, since there is nothing else
+    the store of dS^T   dV
+    the share of dQ     the left half of dK
+
+A slot of dS^T is written by a consumer when both have read it: two slots do, since who announces its part has read the one before.
 """
 
-import triton
 import triton.language as tl
 
 import mimw
@@ -21,18 +27,9 @@ from ..attention_backward.order import program_of
 from ..attention_backward.scores import rules_of
 from ..consumers import consumer
 from .halves import CONSUMERS, HALF, SLOTS, blocks_of
-from .shares import give, put
+from .shares import hand_over
 
-
-@mimw.jit
-def times(p, dp):
-    """p dp in fp32, of weights that lie in pairs in a register: the compiler would take each out of its pair beside the product for
-    dp, and there is no room."""
-    if p.dtype == tl.bfloat16:
-        text: tl.constexpr = "{ shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000; mul.f32 $0, $0, $3; mul.f32 $1, $1, $4; }"
-        return tl.inline_asm_elementwise(text, "=&f,=&f,r,f,f", [p, dp], tl.float32, True, 2)
-    else:
-        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [p], p.dtype, True, 2).to(tl.float32) * dp
+STORED = tl.constexpr(9)    # named barriers, one a consumer: all of its warps have stored their rows of dS^T
 
 
 @mimw.jit
@@ -64,10 +61,14 @@ def share(ds, chunk, keys, me: tl.constexpr):
 
 
 @mimw.jit
-def scores_of(keys, seen, me: tl.constexpr, zero):
-    """K Q^T of the consumer's keys; of `zero` ../attention_backward/compute.py says what for."""
-    scores = tlx.async_dot(keys[2 * me + zero], tlx.local_trans(seen.left))
-    return tlx.async_dot_wait(0, tlx.async_dot(keys[2 * me + 1 + zero], tlx.local_trans(seen.right), scores))
+def times(p, dp):
+    """p dp in fp32, of weights that lie in pairs in a register: the compiler would take each out of its pair beside the product for
+    dp, and there is no room."""
+    if p.dtype == tl.bfloat16:
+        text: tl.constexpr = "{ shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000; mul.f32 $0, $0, $3; mul.f32 $1, $1, $4; }"
+        return tl.inline_asm_elementwise(text, "=&f,=&f,r,f,f", [p, dp], tl.float32, True, 2)
+    else:
+        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [p], p.dtype, True, 2).to(tl.float32) * dp
 
 
 @mimw.jit
@@ -78,152 +79,45 @@ def gradients_of_scores(weight, v, slope):
     return times(weight, tlx.async_dot_wait(0, dp)).to(v.dtype)
 
 
-@triton.constexpr_function
-def has(kind, letter):
-    return letter in kind
-
-
-@mimw.jit
-def product(v, slope):
-    delta = tlx.local_load(slope.numbers)
-    return tlx.async_dot(v, tlx.local_trans(slope.rows), tl.broadcast_to(-delta[None, :], (v.shape[0], delta.shape[0])))
-
-
 @mimw.jit
 def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constexpr, MASKED: tl.constexpr, form):
-    """The gradients of block number `block`, whose first query is `query`."""
+    """The gradients of block number `block`, whose first query is `query`, but for the right half of dK: that of the last block. Of
+    the first one that is of a dS of zeros."""
     queries, slopes = pipes
     left, right, dv = state
     keys, values, ds = memory.keys.rows, memory.values.rows, memory.ds
-    zero = block & problem.opaque_zero
-    v = tlx.local_slice(values[zero], [me * 64, 0], [64, values.shape[1]])
+    zero = block & problem.opaque_zero      # ../attention_backward/compute.py says what for
     seen = queries.wait(block).slot
-    K: tl.constexpr = form.DQ
-    if has(K, "l"):
-        scores = tlx.async_dot(keys[2 * me + zero], tlx.local_trans(seen.left))
-        scores = tlx.async_dot(keys[2 * me + 1 + zero], tlx.local_trans(seen.right), scores)
-        last = queries.held(tl.maximum(block - 1, 0))
-        if not has(K, "m"):
-            left = tlx.async_dot(place(ds, block, me), last.left, left)
-        right = tlx.async_dot(place(ds, block, me), last.right, right)
-        scores = tlx.async_dot_wait(1 if has(K, "m") else 2, scores)
-    else:
-        scores = scores_of(keys, seen, me, zero)
-    if has(K, "g"):
-        if block > 1:
-            give(memory.shares, me)
+    scores = tlx.async_dot(keys[2 * me + zero], tlx.local_trans(seen.left))
+    scores = tlx.async_dot(keys[2 * me + 1 + zero], tlx.local_trans(seen.right), scores)
+    right = tlx.async_dot(place(ds, block, me), queries.held(tl.maximum(block - 1, 0)).right, right)
+    scores = tlx.async_dot_wait(1, scores)
     p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, keys.dtype, MASKED, form)
-    weight = p[len(p) - 1]
     slope = slopes.wait(block).slot
-    if has(K, "l"):
-        if not has(K, "m"):
-            left = tlx.async_dot_wait(0, left)
-        right = tlx.async_dot_wait(0, right)
-        if block > 0:
-            queries.release(block - 1)
-    dp = product(v, slope)
-    if has(K, "v"):
-        dv = tlx.async_dot(p[0], slope.rows, dv)
-        dp = tlx.async_dot_wait(1, dp)
-    else:
-        dp = tlx.async_dot_wait(0, dp)
-    tile = times(weight, dp).to(v.dtype)
+    right = tlx.async_dot_wait(0, right)
+    if block > 0:
+        queries.release(block - 1)
+    v = tlx.local_slice(values[zero], [me * 64, 0], [64, values.shape[1]])
+    tile = gradients_of_scores(p[len(p) - 1], v, slope)
     wait(ds, block)
-    if has(K, "l"):
-        if not has(K, "v") and not has(K, "d"):
-            dv = tlx.async_dot(p[0], slope.rows, dv)
-        if has(K, "d"):
-            tlx.local_store(place(ds, block + 1, me), tile)
-            tlx.fence("async_shared")
-            dq = share(ds, block, keys, me)
-            dv = tlx.async_dot(p[0], slope.rows, dv)
-        elif not has(K, "b"):
-            tlx.local_store(place(ds, block + 1, me), tile)
-            if not has(K, "t"):
-                tlx.fence("async_shared")
-            if has(K, "m"):
-                tlx.named_barrier_wait(FINISHED + 1 + me, 128)
-            dv = tlx.async_dot_wait(0, dv)
-            slopes.release(block)
-            dq = share(ds, block, keys, me)
-            if has(K, "m"):
-                left = tlx.async_dot(place(ds, block + 1, me), seen.left, left)
-        else:
-            dv = tlx.async_dot_wait(0, dv)
-            slopes.release(block)
-            dq = share(ds, block, keys, me)
-            tlx.local_store(place(ds, block + 1, me), tile)
-            tlx.fence("async_shared")
-        dq = tlx.async_dot_wait(1 if has(K, "d") or has(K, "m") else 0, dq)
-        if has(K, "t"):
-            tlx.fence("async_shared")
-        signal(ds, block + 1)
-        if block > 0:
-            put(memory.shares, block - 1, dq, me)
-            if not has(K, "g"):
-                give(memory.shares, me)
-        if has(K, "m"):
-            left = tlx.async_dot_wait(0, left)
-        if has(K, "d"):
-            dv = tlx.async_dot_wait(0, dv)
-            slopes.release(block)
-    else:
-        if has(K, "f"):
-            if not has(K, "v"):
-                dv = tlx.async_dot(p[0], slope.rows, dv)
-            tlx.local_store(place(ds, block + 1, me), tile)
-            tlx.fence("async_shared")
-            if has(K, "s"):
-                tlx.named_barrier_wait(FINISHED + 1 + me, 128)
-            dv = tlx.async_dot_wait(0, dv)
-            slopes.release(block)
-            if has(K, "q"):
-                dq = share(ds, block, keys, me)
-            if has(K, "s"):
-                left = tlx.async_dot(place(ds, block + 1, me), seen.left, left)
-                right = tlx.async_dot(place(ds, block + 1, me), seen.right, right)
-            else:
-                left = tlx.async_dot(tile, seen.left, left)
-                right = tlx.async_dot(tile, seen.right, right)
-        else:
-            if has(K, "v"):
-                dv = tlx.async_dot_wait(0, dv)
-                slopes.release(block)
-            else:
-                dv = tlx.async_dot(p[0], slope.rows, dv)
-            left = tlx.async_dot(tile, seen.left, left)
-            right = tlx.async_dot(tile, seen.right, right)
-            tlx.local_store(place(ds, block + 1, me), tile)
-            if not has(K, "t"):
-                tlx.fence("async_shared")
-            if not has(K, "v"):
-                dv = tlx.async_dot_wait(2, dv)
-                slopes.release(block)
-        if has(K, "q"):
-            dq = tlx.async_dot_wait(2, dq)
-            signal(ds, block + 1)
-            if block > 0:
-                put(memory.shares, block - 1, dq, me)
-                if not has(K, "g"):
-                    give(memory.shares, me)
-        left = tlx.async_dot_wait(0, left)
-        right = tlx.async_dot_wait(0, right)
-        queries.release(block)
-        if not has(K, "q"):
-            dq = tlx.async_dot_wait(0, share(ds, block, keys, me))
-            if has(K, "t"):
-                tlx.fence("async_shared")
-            signal(ds, block + 1)
-            if block > 0:
-                put(memory.shares, block - 1, dq, me)
-                if not has(K, "g"):
-                    give(memory.shares, me)
-    return left, right, dv
+    dv = tlx.async_dot(p[0], slope.rows, dv)
+    tlx.local_store(place(ds, block + 1, me), tile)
+    tlx.fence("async_shared")
+    tlx.named_barrier_wait(STORED + me, 128)
+    dv = tlx.async_dot_wait(0, dv)
+    slopes.release(block)
+    dq = share(ds, block, keys, me)
+    left = tlx.async_dot(place(ds, block + 1, me), seen.left, left)
+    dq = tlx.async_dot_wait(1, dq)
+    signal(ds, block + 1)
+    if block > 0:
+        hand_over(memory.shares, block - 1, dq, me)
+    return tlx.async_dot_wait(0, left), right, dv
 
 
 @mimw.jit
 def sums_of_steps(memory, pipes, at, rules, problem, me: tl.constexpr, form):
-    """(the number of the last block, sums) of the keys at `at`: (batch, head, first key, what `blocks_of` says of their queries)."""
+    """(the number of the last block, sums) of the keys at `at`: (batch, head, first key, the blocks of their queries)."""
     batch, head, key, (first, blocks, early, late) = at
     BM: tl.constexpr = form.BM
     GROUP: tl.constexpr = form.GROUP
@@ -247,24 +141,15 @@ def sums_of_steps(memory, pipes, at, rules, problem, me: tl.constexpr, form):
 
 
 @mimw.jit
-def finish(memory, queries, block, sums, scale, me: tl.constexpr, form):
-    """The share of dQ of the last block, number `block`; dK and dV, as they go to memory, over the consumer's rows of K and V."""
-    keys, values = memory.keys.rows, memory.values.rows
+def finish(memory, queries, block, sums, scale, me: tl.constexpr):
+    """The share of dQ of the last block, number `block`, and its right half of dK; dK's halves and dV, as they go to memory, over
+    the consumer's rows of K and V."""
+    keys, values, ds = memory.keys.rows, memory.values.rows, memory.ds
     left, right, dv = sums
-    wait(memory.ds, block + 1)
-    if has(form.DQ, "l"):
-        last = queries.held(block)
-        if not has(form.DQ, "m"):
-            left = tlx.async_dot(place(memory.ds, block + 1, me), last.left, left)
-            left = tlx.async_dot_wait(0, left)
-        right = tlx.async_dot(place(memory.ds, block + 1, me), last.right, right)
-        right = tlx.async_dot_wait(0, right)
-        queries.release(block)
-    if has(form.DQ, "g"):
-        if block > 0:
-            give(memory.shares, me)
-    put(memory.shares, block, tlx.async_dot_wait(0, share(memory.ds, block + 1, keys, me)), me)
-    give(memory.shares, me)
+    right = tlx.async_dot_wait(0, tlx.async_dot(place(ds, block + 1, me), queries.held(block).right, right))
+    queries.release(block)
+    wait(ds, block + 1)
+    hand_over(memory.shares, block, tlx.async_dot_wait(0, share(ds, block + 1, keys, me)), me)
     v = tlx.local_slice(values[0], [me * 64, 0], [64, values.shape[1]])
     tlx.local_store(v, dv.to(v.dtype))
     tlx.named_barrier_wait(FINISHED, CONSUMERS * 128)       # both have made their last shares: nobody reads K any more
@@ -287,7 +172,7 @@ def compute(memory, dk_desc, dv_desc, rules, problem, me: tl.constexpr, form):
     tlx.barrier_wait(memory.keys.full[0], 0)
     tlx.barrier_wait(memory.values.full[0], 0)
     block, sums = sums_of_steps(memory, pipes, (batch, head, key, queries), rules, problem, me, form)
-    left, right, v = finish(memory, pipes[0], block, sums, rules.scale, me, form)
+    left, right, v = finish(memory, pipes[0], block, sums, rules.scale, me)
     tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, left, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, right, [batch, head, key, HALF])

@@ -5,14 +5,13 @@ Input: extents and a type, and descriptors. Output: tiles and pipes, and the rol
     memory = memory_of_halves(FORM, DTYPE)
     load(memory, Operands(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc), problem, form)
 
-A consumer makes one half of the columns of dQ, which wants that half of K as a tile of its own: of a tile of 192 columns, which lies
-in stripes of 64, a product cannot have one and a half. A half of K lies in one tile for each consumer's keys. Counted in bytes: K
-48 K, V 32 K, two blocks of 64 queries 48 K and of dO 32 K, two slots of dS^T 32 K, one share of dQ 24 K; of numbers and barriers 1 K.
+A consumer makes one half of the columns of dQ, which wants that half of K as a tile of its own: of a tile of 192 columns, which
+lies in stripes of 64, a product cannot have one and a half. A half of K lies in one tile for each consumer's keys. In bytes: K
+48 K, V 32 K, two blocks of 64 queries 48 K and of dO 32 K, two slots of dS^T 32 K, one share of dQ 24 K, numbers and barriers 1 K.
 """
 
 from typing import Any
 
-import triton
 import triton.language as tl
 
 import mimw
@@ -30,14 +29,15 @@ from ..consumers import consumers
 HALF = tl.constexpr(96)
 CONSUMERS = tl.constexpr(2)
 SLOTS = tl.constexpr(2)       # of dS^T: one is written, one read
+PARTS = tl.constexpr(3)       # of a share of dQ, 32 columns each
 
 
 @tle.struct
 class Place:
-    """One place for shares of dQ, which the consumers fill in turn: for each of them a barrier that says that its share is there,
-    and one that says that it has been read."""
+    """One place for shares of dQ, in parts, which the consumers fill in turn (shares.py): for each of them a barrier that says that
+    its share is there, and for each part one that says that it has been read."""
 
-    tile: Any
+    parts: Any
     full: Any
     read: Any
 
@@ -55,11 +55,6 @@ class Halves:
     shares: Place
 
 
-@triton.constexpr_function
-def parts_of(form):
-    return 3 if "p" in form.DQ else 1
-
-
 @mimw.jit
 def memory_of_halves(FORM: tl.constexpr, DTYPE: tl.constexpr):
     """The shared memory of a program."""
@@ -70,15 +65,14 @@ def memory_of_halves(FORM: tl.constexpr, DTYPE: tl.constexpr):
                        right=tle.gpu.alloc([STAGES, BM, HALF], DTYPE), numbers=tle.gpu.alloc([STAGES, BM], tl.float32))
     slopes = numbered_pipe("slopes", FORM.DO_STAGES, BM, FORM.DV, DTYPE, CONSUMERS)
     ds = Tiles(tlx.local_alloc((64 * CONSUMERS, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
-    PARTS: tl.constexpr = parts_of(FORM.form)
-    share = tlx.local_alloc((3 * BM // PARTS, BLOCK_COLUMNS), tl.float32, PARTS)
+    parts = tlx.local_alloc((BM, BLOCK_COLUMNS), tl.float32, PARTS)
     return Halves(keys, tile_once(64 * CONSUMERS, FORM.DV, DTYPE), queries, slopes, ds,
-                  Place(share, tlx.alloc_barriers(CONSUMERS), tlx.alloc_barriers(CONSUMERS * PARTS)))
+                  Place(parts, tlx.alloc_barriers(CONSUMERS), tlx.alloc_barriers(CONSUMERS * PARTS)))
 
 
 @mimw.jit
 def blocks_of(key, problem, form):
-    """What `span` says of the program's keys; of no queries there is one block, all beyond the end."""
+    """The blocks of queries of the program's keys, as `span` tells them; of no queries one block, all beyond the end."""
     first, blocks, early, late = span(key, problem, form.BM, form.BN, form.CAUSAL)
     blocks = tl.maximum(blocks, 1)
     return first, blocks, early, blocks if problem.left is None else late
