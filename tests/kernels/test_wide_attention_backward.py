@@ -117,7 +117,7 @@ def test_sums_of_what_one_kernel_takes():
     shapes = {(192, 128): (2 * 128 * 192 // 32, 32), (136, 8): (2 * 128 * 192 // 32, 32), (200, 128): None, (192, 136): None}
     for (dim, of_values), wanted in shapes.items():
         q, v = np.zeros((1, 2, 100, dim), np.float16), np.zeros((1, 2, 300, of_values), np.float16)
-        assert backward.sums_of(q, v) == wanted
+        assert backward.sums_of(q, v) == wanted and backward.sums_of(q, v, 2.0) is None
 
 
 @pytest.mark.parametrize("change, text", [

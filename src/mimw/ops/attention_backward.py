@@ -117,7 +117,7 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     gradients = [torch.empty_like(one) if copy else as_four(out, batch) for one, out, copy in zip(prepared, results, copy_back)]
     *operands, of_do = prepared
     queries, *_ = operands
-    of_rows, of_sums = ((wide.workspace(queries), wide.sums_of(queries, operands[2])) if width is None else
+    of_rows, of_sums = ((wide.workspace(queries), wide.sums_of(queries, operands[2], changes["softcap"])) if width is None else
                         hopper.workspace(queries, causal=causal))
     one_order = one_order or of_sums is None
 

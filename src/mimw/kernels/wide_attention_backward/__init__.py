@@ -5,7 +5,7 @@ Input: q, k, v, o and the log-sum-exps of the forward kernel, and the gradient o
 For example:
 
     launches(q, k, v, o, lse, do, dq, dk, dv, rows)     the three launches of it, each (kernel, grid, args, meta)
-    workspace(q), sums_of(q, v)                         the shapes of `rows` and of `sums`
+    workspace(q), sums_of(q, v, softcap)                the shapes of `rows` and of `sums`
 
 A launch makes delta, one dK and dV (kernel.py), one dQ (../attention_backward/queries.py): seven products, and all bits are the
 same in every run. With `sums`, which are for heads of up to 192 with values of up to 128, one kernel makes all three with five
@@ -49,9 +49,10 @@ def workspace(q) -> tuple[int, int, int]:
     return 2, batch * heads, -(-seq_q // BM) * BM
 
 
-def sums_of(q, v) -> tuple[int, int] | None:
-    """The shape of `sums`, fp32: those of dQ; None for heads of which one kernel has not room for all gradients."""
-    if q.shape[3] > 2 * HALF.value or v.shape[3] > 128:
+def sums_of(q, v, softcap: float | None = None) -> tuple[int, int] | None:
+    """The shape of `sums`, fp32: those of dQ; None where one kernel has not room for all gradients, or, with a soft cap, not enough
+    registers to be faster than two."""
+    if q.shape[3] > 2 * HALF.value or v.shape[3] > 128 or softcap is not None:
         return None
     _, shares, padded = workspace(q)
     return shares * padded * 2 * HALF.value // 32, 32
