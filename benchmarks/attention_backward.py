@@ -96,9 +96,9 @@ def candidates(dim: int, causal: bool) -> list[Configuration]:
 def launcher(q, k, v, o, lse, do, gradients, causal: bool, chosen: Configuration | None) -> Callable[[], None]:
     """A call without arguments that computes the gradients, its descriptors and workspace made beforehand."""
     if q.shape[3] > 128:
-        rows = torch.empty(wide_attention_backward.workspace(q), device="cuda")
-        found = wide_attention_backward.launches(q, k, v, o, lse, do, *gradients, rows, causal,
-                                                   order=(chosen or Configuration()).order)
+        rows, room = torch.empty(wide_attention_backward.workspace(q), device="cuda"), wide_attention_backward.sums_of(q, v)
+        sums, order = None if room is None else torch.empty(room, device="cuda"), (chosen or Configuration()).order
+        found = wide_attention_backward.launches(q, k, v, o, lse, do, *gradients, rows, causal, order=order, sums=sums)
     else:
         work = [torch.empty(shape, device="cuda") for shape in attention_backward.workspace(q, chosen, causal)]
         found = attention_backward.launches(q, k, v, o, lse, do, *gradients, *work, causal, None, chosen)

@@ -107,20 +107,24 @@ def test_heads_last_but_one():
     compare(*(normal(1, 9, 2, 64, seed=seed).transpose(1, 2) for seed in range(3)))
 
 
-def test_one_order_where_it_is_asked_for(monkeypatch):
-    """By the kernel that owns its queries."""
-    asked, launches = [], MODULE.hopper.launches
+@pytest.mark.parametrize("one_order", [False, True], ids=["", "one order"])
+@pytest.mark.parametrize("dim", [64, 136])
+def test_one_order_where_it_is_asked_for(monkeypatch, dim, one_order):
+    """By the kernel that owns its queries; else with sums that programs share."""
+    asked, module = [], MODULE.hopper if dim == 64 else MODULE.wide
+    launches = module.launches
+
     def noted(*args, **options):
-        asked.append(options["one_order"])
+        asked.append(options["one_order"] if dim == 64 else options["sums"] is None)
         return launches(*args, **options)
 
-    monkeypatch.setattr(MODULE.hopper, "launches", noted)
-    torch.use_deterministic_algorithms(True)
+    monkeypatch.setattr(module, "launches", noted)
+    torch.use_deterministic_algorithms(one_order)
     try:
-        compare(*(normal(1, 1, 11, 64, seed=seed) for seed in range(3)))
+        compare(*(normal(1, 1, 11, width, seed=seed) for seed, width in enumerate((dim, dim, 64))))
     finally:
         torch.use_deterministic_algorithms(False)
-    assert asked == [True]
+    assert asked == [one_order]
 
 
 def test_of_no_keys():

@@ -81,7 +81,7 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
     if (k.shape[-2] and max(q.shape[-1], v.shape[-1]) <= wide.WIDEST and is_hopper(q) and q.dtype is not torch.float32 and scale > 0
             and fits):
         changes = dict(window=window, softcap=softcap, slopes=slopes)
-        return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width, one_order or width is None, changes)
+        return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width, one_order, changes)
     return lambda *tensors: _by_torch(*tensors, batch=batch, causal=causal, scale=scale, window=window, softcap=softcap)
 
 
@@ -117,7 +117,9 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     gradients = [torch.empty_like(one) if copy else as_four(out, batch) for one, out, copy in zip(prepared, results, copy_back)]
     *operands, of_do = prepared
     queries, *_ = operands
-    of_rows, of_sums = (wide.workspace(queries), None) if width is None else hopper.workspace(queries, causal=causal)
+    of_rows, of_sums = ((wide.workspace(queries), wide.sums_of(queries, operands[2], changes["softcap"])) if width is None else
+                        hopper.workspace(queries, causal=causal))
+    one_order = one_order or of_sums is None
 
     def workspace(q: Tensor) -> tuple[Tensor, Tensor | None]:
         return q.new_empty(of_rows, dtype=torch.float32), None if one_order else q.new_empty(of_sums, dtype=torch.float32)
@@ -126,7 +128,7 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     arrays = *operands, _rows(lse, batch), of_do, *gradients, rows
     options = dict(causal=causal, scale=scale, dlse=None if dlse is None else _rows(dlse, batch),
                    **{**changes, "slopes": _of_heads(changes["slopes"])})
-    made = (wide.launches(*arrays, **options) if width is None else
+    made = (wide.launches(*arrays, sums=sums, **options) if width is None else
             hopper.launches(*arrays, sums, one_order=one_order, **options))
     before, products, after = (Launch(q, *one) for one in made)
     shapes = [tuple(one.shape) for one in gradients]

@@ -84,7 +84,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     padded, columns = rows.shape[2], chosen.share_columns(whole)
     grid = padded // chosen.bm, heads, batch
     of_o, of_do, of_dq = (Steps(*strides(x)[:3]) for x in (o, do, dq))
-    numbers, form = Numbers(heads, seq_q, padded), RowsForm(dim, whole, chosen.bm, 0 if one_order else columns)
+    numbers, form = Numbers(heads, seq_q, padded), RowsForm(dim, whole, chosen.bm, 0 if one_order else columns, dim, whole)
     first = before, grid, (o, do, lse, dlse, rows, sums, of_o, of_do, numbers), dict(FORM=form, num_warps=8)
     if one_order:
         return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, chosen.order))]

@@ -103,13 +103,15 @@ class Changes(NamedTuple):
 
 @tle.struct
 class RowsForm:
-    """Constants of the launches before and after the products: BM queries of heads of D columns, in tiles of COLUMNS, and the
-    columns of a consumer's share of dQ, 0 where no sums are made."""
+    """Constants of the launches before and after the products: BM queries of heads of D columns, in tiles of COLUMNS, the columns
+    of a share of dQ, 0 where no sums are made, and those of values and of their tiles."""
 
     D: tl.constexpr
     COLUMNS: tl.constexpr
     BM: tl.constexpr
     SHARE_COLUMNS: tl.constexpr
+    DV: tl.constexpr
+    DV_COLUMNS: tl.constexpr
 
 
 class Steps(NamedTuple):

@@ -32,9 +32,9 @@ def before(o, do, lse, dlse, rows, sums, of_o, of_do, numbers, FORM: tl.constexp
     no key, get lse = inf, with which all their probabilities are 0."""
     block, head, batch = last_first()
     queries = block * FORM.BM + tl.arange(0, FORM.BM)
-    columns = tl.arange(0, FORM.COLUMNS)
+    columns = tl.arange(0, FORM.DV_COLUMNS)
     there = queries < numbers.seq_q
-    inside = there[:, None] & (columns < FORM.D)[None, :]
+    inside = there[:, None] & (columns < FORM.DV)[None, :]
     at = queries.to(tl.int64)[:, None]
     out = tl.load(o + batch * of_o.batch + head * of_o.head + at * of_o.row + columns[None, :], mask=inside, other=0.0)
     slope = tl.load(do + batch * of_do.batch + head * of_do.head + at * of_do.row + columns[None, :], mask=inside, other=0.0)
@@ -47,8 +47,9 @@ def before(o, do, lse, dlse, rows, sums, of_o, of_do, numbers, FORM: tl.constexp
     tl.store(rows + row + queries, number)
     tl.store(rows + tl.num_programs(2) * numbers.heads * numbers.padded + row + queries, delta)
     if FORM.SHARE_COLUMNS:
-        elements = tl.arange(0, FORM.BM * FORM.COLUMNS)
-        tl.store(sums + (row + block * FORM.BM) * FORM.COLUMNS + elements, tl.zeros((FORM.BM * FORM.COLUMNS, ), tl.float32))
+        start = sums + (row + block * FORM.BM) * FORM.COLUMNS
+        for part in tl.static_range(FORM.COLUMNS // 64):
+            tl.store(start + part * FORM.BM * 64 + tl.arange(0, FORM.BM * 64), tl.zeros((FORM.BM * 64, ), tl.float32))
 
 
 @mimw.jit

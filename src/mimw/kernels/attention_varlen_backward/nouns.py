@@ -18,11 +18,8 @@ from ..attention_backward.nouns import RowsForm as OneLength
 
 @tle.struct
 class RowsForm(OneLength):
-    """Constants: also the columns of values and of their tiles, sequences that are looked at TOGETHER, and the keys, or queries, of
-    a tile from a list."""
+    """Constants: also sequences that are looked at TOGETHER, and the keys, or queries, of a tile from a list."""
 
-    DV: tl.constexpr
-    DV_COLUMNS: tl.constexpr
     TOGETHER: tl.constexpr
     BN: tl.constexpr
     QUERIES: tl.constexpr

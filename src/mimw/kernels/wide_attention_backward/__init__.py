@@ -5,12 +5,13 @@ Input: q, k, v, o and the log-sum-exps of the forward kernel, and the gradient o
 For example:
 
     launches(q, k, v, o, lse, do, dq, dk, dv, rows)     the three launches of it, each (kernel, grid, args, meta)
-    workspace(q)                                        the shape of `rows`
+    workspace(q), sums_of(q, v, softcap)                the shapes of `rows` and of `sums`
 
-A launch makes delta, one dK and dV (kernel.py), one dQ (../attention_backward/queries.py): seven products, where
-`mimw.kernels.attention_backward` has five and heads of up to 128. All bits are the same in every run. Tiles have 64, 128 or 256
-columns, of which TMA reads as 0, and does not write, those that the tensors lack. A sink is in the log-sum-exps, and its gradient
-in `rows`, as there.
+A launch makes delta, one dK and dV (kernel.py), one dQ (../attention_backward/queries.py): seven products, and all bits are the
+same in every run. With `sums`, which are for heads of up to 192 with values of up to 128, one kernel makes all three with five
+(one.py), as `mimw.kernels.attention_backward` does of heads of up to 128; the last bits of dQ then differ from run to run. Tiles
+have 64, 128, 192 or 256 columns, of which TMA reads as 0, and does not write, those that the tensors lack. A sink is in the
+log-sum-exps, and its gradient in `rows`, as there.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from ..attention.changes import CHANGES, HEADS, NEAR, SEEN
 from ..attention_backward.nouns import Form, KeysForm, Numbers, RowsForm, Steps
 from ..attention_backward.order import bands_of, grid_of
 from ..attention_backward.queries import query_gradients
-from ..attention_backward.rows import before
+from ..attention_backward.rows import after, before
 from ..attention_backward.terms import of_queries, order_of, reach_of, terms_of, tile_columns
 from ..contract import Contract
 from ..contract.memory import strides
+from .halves import HALF
 from .kernel import wide_key_gradients as kernel
+from .one import wide_gradients
 
-__all__ = ["WIDEST", "before", "kernel", "launches", "query_gradients", "workspace"]
+__all__ = ["WIDEST", "after", "before", "kernel", "launches", "query_gradients", "sums_of", "wide_gradients", "workspace"]
 
 WIDEST, BM, BN = 256, 64, 64
 QUERY, KEY = "(batch, heads, seq_q, dim) tma-all", "(batch, kv_heads, seq_k, dim) tma-all"
@@ -35,7 +38,8 @@ VALUE, RESULT = "(batch, kv_heads, seq_k, value_dim) tma-all", "(batch, heads, s
 CONTRACT = Contract(
     f"q: bf16|fp16 {QUERY}", f"k: =q {KEY}", f"v: =q {VALUE}", f"o: =q {RESULT}", f"do: =q {RESULT}", f"dq: =q {QUERY}",
     f"dk: =q {KEY}", f"dv: =q {VALUE}", "lse: fp32 (batch, heads, seq_q)", "dlse?: fp32 (batch, heads, seq_q)",
-    f"rows: fp32 (2, batch * heads, cdiv(seq_q, {BM}) * {BM}) contiguous", *CHANGES, HEADS, SEEN, NEAR,
+    f"rows: fp32 (2, batch * heads, cdiv(seq_q, {BM}) * {BM}) contiguous", "sums?: fp32 (shares, 32) contiguous",
+    *CHANGES, HEADS, SEEN, NEAR,
     f"max(dim, value_dim) <= {WIDEST} and dim % 8 == 0 and value_dim % 8 == 0 -- widths may be multiples of 8 up to {WIDEST}")
 
 
@@ -45,9 +49,18 @@ def workspace(q) -> tuple[int, int, int]:
     return 2, batch * heads, -(-seq_q // BM) * BM
 
 
+def sums_of(q, v, softcap: float | None = None) -> tuple[int, int] | None:
+    """The shape of `sums`, fp32: those of dQ; None where one kernel has not room for all gradients, or, with a soft cap, not enough
+    registers to be faster than two."""
+    if q.shape[3] > 2 * HALF.value or v.shape[3] > 128 or softcap is not None:
+        return None
+    _, shares, padded = workspace(q)
+    return shares * padded * 2 * HALF.value // 32, 32
+
+
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale: float | None = None, dlse=None, *,
              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, slopes=None,
-             order: str = "auto") -> list[tuple]:
+             order: str = "auto", sums=None) -> list[tuple]:
     """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
 
     args:      q, dq          (batch, heads, seq_q, dim) of bf16 or fp16, contiguous along dim, which is a multiple of 8 and at most
@@ -57,26 +70,30 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
                rows           fp32 of the shape of `workspace`, contiguous, of any content
                lse, dlse, causal, scale, window, softcap, slopes   as `mimw.kernels.attention_backward.launches` has them
                order          of programs, as its `Configuration` has it
+               sums           fp32 of the shape of `sums_of`, contiguous, of any content: dQ in any order, by five products
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
-    of = CONTRACT.check(q=q, k=k, v=v, o=o, do=do, dq=dq, dk=dk, dv=dv, lse=lse, dlse=dlse, rows=rows, slopes=slopes,
+    of = CONTRACT.check(q=q, k=k, v=v, o=o, do=do, dq=dq, dk=dk, dv=dv, lse=lse, dlse=dlse, rows=rows, sums=sums, slopes=slopes,
                         softcap=softcap, reach=reach_of(causal, window))
     heads, seq_q, kv_heads, seq_k, batch, dim, of_values = (of.heads, of.seq_q, of.kv_heads, of.seq_k, of.batch, of.dim,
                                                             of.value_dim)
     causal, *numbers = terms = terms_of(dim, (heads, seq_q, seq_k), causal, scale, window, softcap, slopes)
-    blocks = -(-seq_k // BN)
+    one, padded, values = sums is not None, rows.shape[2], tile_columns(of_values)
+    columns, bn = (2 * HALF.value, 2 * BN) if one else (tile_columns(dim), BN)
+    grid, of_o, of_do, of_dq = (padded // BM, heads, batch), *(Steps(*strides(x)[:3]) for x in (o, do, dq))
+    rows_form, lengths = RowsForm(dim, columns, BM, 32 if one else 0, of_values, values), Numbers(heads, seq_q, padded)
+    first = before, grid, (o, do, lse, dlse, rows, sums, of_o, of_do, lengths), dict(FORM=rows_form, num_warps=8)
+    describe, wide = mimw.TensorDescriptor.from_tensor, HALF.value if one else columns
+    args = (describe(q, [1, 1, BM, wide]), describe(k, [1, 1, BN, wide]), describe(v, [1, 1, bn, values]),
+            describe(do, [1, 1, BM, values]), describe(rows[0], [1, BM]), describe(rows[1], [1, BM]),
+            *([describe(sums, [BM, 32])] if one else []), describe(dk, [1, 1, BN, wide]),
+            describe(dv, [1, 1, BN, values]), *numbers)
+    blocks = -(-seq_k // bn)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))
-    padded, columns, value_columns = rows.shape[2], tile_columns(dim), tile_columns(of_values)
-    of_rows = *(Steps(*strides(x)[:3]) for x in (o, do)), Numbers(heads, seq_q, padded)
-    first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, *of_rows),
-             dict(FORM=RowsForm(of_values, value_columns, BM, 0), num_warps=8))
-    describe = mimw.TensorDescriptor.from_tensor
-    of_q, of_k, of_do, of_v = ([1, 1, rows_, width] for rows_, width in ((BM, columns), (BN, columns), (BM, value_columns),
-                                                                       (BN, value_columns)))
-    args = (describe(q, of_q), describe(k, of_k), describe(v, of_v), describe(do, of_do), describe(rows[0], [1, BM]),
-            describe(rows[1], [1, BM]), describe(dk, of_k), describe(dv, of_v), *numbers)
-    form = Form(BM, BN, heads // kv_heads, causal, columns, seq_k % BN != 0, None, bands)
-    meta = dict(FORM=KeysForm(form, value_columns, 2, 2), num_warps=4)
-    slots = dict(k_stages=2, v_stages=1) if value_columns == WIDEST else dict(k_stages=3, v_stages=2)
-    return [first, (kernel, grid_of(blocks, kv_heads, batch, bands), args, meta),
-            (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, order, 64, **slots))]
+    form = Form(BM, bn, heads // kv_heads, causal, columns, seq_k % bn != 0, "tma" if one else None, bands)
+    meta = dict(FORM=KeysForm(form, values, 2, 2), num_warps=4)
+    main = wide_gradients if one else kernel, grid_of(blocks, kv_heads, batch, bands), args, meta
+    if one:
+        return [first, main, (after, grid, (sums, dq, terms[1].scale, of_dq, lengths), dict(FORM=rows_form, num_warps=4))]
+    slots = dict(k_stages=2, v_stages=1) if values == WIDEST else dict(k_stages=3, v_stages=2)
+    return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, order, 64, **slots))]

@@ -54,9 +54,10 @@ def boxes(type_: Descriptor, layout: NvmmaShared, allocated: tuple[int, ...]) ->
     shape, size = type_.shape, type_.element.bytes
     row = layout.swizzle or shape[-1] * size
     rows = prod(allocated[:-1])
+    extents = (1, ) * (len(shape) - len(allocated)) + allocated
     for start in corners(type_, layout):
         line = 0
         for dim, first in enumerate(start[:-1]):
-            line = line * allocated[dim + len(allocated) - len(shape)] + first
+            line = line * extents[dim] + first
         inner = start[-1] * size * counted(layout)      # padding takes as much as it pads
         yield inner // row * rows * row + line * row + inner % row, start
