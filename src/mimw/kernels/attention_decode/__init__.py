@@ -35,13 +35,15 @@ from .configs import (
     columns_of,
     combine_tile,
     configuration,
+    tall_of,
     tile_of,
 )
 from .contract_lines import CACHES, Q, caches
 from .few_rows.kernel import attention_decode_few_rows as few_kernel
 from .few_rows_epilogue.kernel import attention_decode_few_rows_epilogue as finished_kernel
-from .few_rows_epilogue.splits import PIECES
+from .few_rows_old.kernel import attention_decode_few_rows_old as old_kernel
 from .nouns import CombineForm, OfResults, Split
+from .splits import PIECES
 from .split_kv.kernel import attention_decode as kernel
 from .units import MUCH
 
@@ -68,7 +70,7 @@ def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = Non
     rows = queries * heads // kv_heads
     chosen = chosen or configuration(dim, rows)
     if chosen.few:
-        return slots_for(programs, chosen) * rows * (tile_of(dim) + 2)
+        return slots_for(programs, chosen) * tall_of(rows) * (tile_of(dim) + 2)
     most = 2 // chosen.streams * ROWS
     return slots_for(programs, chosen) * min(rows, most) * (tile_of(dim) + 2) + 4 * batch * kv_heads * -(-rows // most)
 
@@ -76,7 +78,7 @@ def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = Non
 def slots_for(programs: int, chosen: Configuration) -> int:
     """The number of parts of tiles that there may be: two of each worker, and two of each split that is drawn."""
     if chosen.few:
-        return 2 * programs * ((1 + PIECES.value if chosen.few == 2 else 2) if chosen.drawn else 1)
+        return 2 * programs * (1 + PIECES.value if chosen.drawn else 1)
     return 2 * chosen.streams * programs * (2 if chosen.drawn else 1)
 
 
@@ -158,13 +160,13 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     front = q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room
     sizes = scale * log2(e), inner, splits, left, batch, queries, heads, heads // kv_heads
     if few:
-        if few == 1:
+        if few == 3:
             args = (*front, flags, sinks, *sizes, capacity, count, slots_for(programs, chosen), row, *steps)
-            return [(few_kernel, (workers, ), args, meta)]
+            return [(old_kernel, (workers, ), args, meta)]
         columns, per = columns_of(kv_heads, programs)
-        scales = k_scale, v_scale, 0 if k_scale is None else int(k_scale.shape[0] > 1)
+        scales = () if few == 1 else (k_scale, v_scale, 0 if k_scale is None else int(k_scale.shape[0] > 1))
         args = (*front, flags, sinks, *scales, *sizes, capacity, count, slots_for(programs, chosen), per, columns, row, *steps)
-        return [(finished_kernel, (per * columns, ), args, meta)]
+        return [(few_kernel if few == 1 else finished_kernel, (per * columns, ), args, meta)]
     args = *front, flags if chosen.drawn else None, sinks, *sizes, row_tiles, capacity, count, row, *steps
     launches = [(kernel, (programs, ), args, meta)]
     if splits != 1:

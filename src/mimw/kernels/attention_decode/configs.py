@@ -41,12 +41,15 @@ class Configuration:
     least: int = 2
     drawn: int = 1
     few: int = 0
+    gate: int = 1
+    hint: int = 0
 
     def meta(self, dim: int, page: int, batches: int, rows: int) -> dict:
         """The constants and warps of a launch for so many rows of a tile."""
         tall, parts = parts_tile(tile_of(dim), rows, self.few) if self.few else (2 // self.streams, None)
         batch = min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length()))
-        form = Form(tile_of(dim), dim, self.bn, page, tall, parts, batch, batches <= MOST_LENGTHS, self.least, self.drawn)
+        form = Form(tile_of(dim), dim, self.bn, page, tall, parts, batch, batches <= MOST_LENGTHS, self.least, self.drawn, self.gate,
+                    self.hint)
         more = dict(launch_pdl=True) if self.few else dict(STREAMS=self.streams)
         return dict(FORM=form, STAGES=self.stages, num_warps=4) | more
 
@@ -107,7 +110,14 @@ def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:
 
 
 def parts_tile(dim: int, rows: int, few: int) -> tuple[int, int]:
-    """(rows, parts) that a form with `few` adds at a time: all rows, and as many parts as registers hold, of which the epilogue has
-    8 for a part at least."""
-    tall = (1 << (rows - 1).bit_length()) if few == 1 else FEW_ROWS // 2 if rows <= FEW_ROWS // 2 else FEW_ROWS
-    return tall, max(2, min(32, PART_NUMBERS // max(tall * dim, PART_NUMBERS // 16 if few == 2 else 0)))
+    """(rows, parts) that a form with `few` adds at a time: 8 or 16 rows, and as many parts as registers hold, each 8 or 16."""
+    if few == 3:
+        tall = 1 << (rows - 1).bit_length()
+        return tall, max(2, min(32, PART_NUMBERS // (tall * dim)))
+    tall = tall_of(rows)
+    return tall, PART_NUMBERS // (tall * 128)
+
+
+def tall_of(rows: int) -> int:
+    """The rows of a tile of forms with `few` that has so many which count."""
+    return FEW_ROWS // 2 if rows <= FEW_ROWS // 2 else FEW_ROWS

@@ -31,6 +31,8 @@ class Form:
     ONCE: tl.constexpr
     LEAST: tl.constexpr
     DRAWN: tl.constexpr
+    GATE: tl.constexpr
+    HINT: tl.constexpr
 
 
 @tle.struct
@@ -149,6 +151,15 @@ class Workspace:
     stats: Any
     slots: Any
     flags: Any
+
+
+@tle.struct
+class SumBuffers:
+    """Where the sums of a consumer's warps are put."""
+
+    acc: Any
+    highest: Any
+    total: Any
 
 
 @tle.struct

@@ -32,6 +32,8 @@ def clear_rows(values, block, length, lowest, BN: tl.constexpr, ZERO: tl.constex
 
 @mimw.jit
 def clear_unseen(values, block, length, lowest, BN: tl.constexpr):
-    """Zeros over the values of keys that no query sees."""
+    """Zeros over the values of keys that no query sees. It ends in a barrier of its own, so that none stands in front of every
+    block's values."""
     if (block * BN < lowest) | ((block + 1) * BN > length):
         clear_rows(values, block, length, lowest, BN, 0.0)
+        tl.debug_barrier()

@@ -21,7 +21,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-from ..units import MUCH, Place, fitted, length_of, moved, quotient, some_units
+from .units import MUCH, Place, fitted, length_of, moved, quotient, some_units
 
 PIECES, SMALLEST = tl.constexpr(4), tl.constexpr(4)
 
@@ -105,6 +105,13 @@ def ends_of(unit, problem, form):
             total += tl.sum(units, 0)
             most = tl.maximum(most, tl.max(units, 0))
         return Ends(total, most, 0, 0)
+
+
+@mimw.jit
+def lengths_differ(seen, problem, form):
+    """Whether a sequence is no longer as long as it was seen to be."""
+    length, _ = some_units(problem, 0, 1, form)
+    return tl.max((length != seen.lengths).to(tl.int32), 0) > 0
 
 
 @mimw.jit
