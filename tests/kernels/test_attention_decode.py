@@ -13,7 +13,7 @@ import mimw.tlx as tlx
 from benchmarks.mutation_kernels import CASES
 from mimw.kernels import attention_decode
 from mimw.kernels.attention_decode import Configuration, flags_for, room_for
-from mimw.kernels.attention_decode.import splits as side
+from mimw.kernels.attention_decode import splits as side
 from mimw.kernels.attention_decode.few_rows_epilogue.fp8 import halves
 from mimw.runtime.simulate import prepare
 from tests.compiling import to_assembly

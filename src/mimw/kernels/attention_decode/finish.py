@@ -5,8 +5,7 @@ Input: the `Sums` of warps (attend.py). Output: O and lse, or parts of tiles in 
     put_sums(buffers, sums)
     finish_tile(of_all_warps(buffers, form), item, ending, factors, columns, results, workspace, problem, form)
 
-A thread has all rows of a column of D: sums are (D, TALL), in shared memory and in `room`, and no thread wants another one's. Parts
-are added in the order of keys, read past L1, behind an atomic operation that has seen them all; flags count who has come, and are
+Sums are (D, TALL), in shared memory and in `room`: a thread has the same numbers of each part, and wants no other thread's. Parts are added in the order of keys, read past L1, behind an atomic operation that has seen them all; flags count who has come, and are
 0 again when all have.
 """
 
@@ -24,21 +23,22 @@ from .results import write
 
 @triton.constexpr_function
 def of_tile(d, tall):
-    """A column of a tile of (d, tall) for each of 128 threads."""
-    return tlx.layout(((d, 128 // d), (tall, )), ((tall, 0), (1, )))
+    """A tile of (d, tall) over four warps as Triton loads and stores it: 4 rows of a column a thread, then columns over warps."""
+    across, down = tall // 4, 128 // tall
+    return tlx.layout(((across, down, 4), (4, d // (4 * down))), ((4, tall, down * tall), (1, 4 * down * tall)))
 
 
 @triton.constexpr_function
-def of_rows(d, tall):
-    """A number for each row of such a tile, in all threads."""
-    return tlx.layout(((d, 128 // d), (tall, )), ((0, 0), (1, )))
+def of_rows(tall):
+    """A number for each row of such a tile, in all threads that have some of the row."""
+    return tlx.layout(((tall // 4, 128 // tall, 4), (4, )), ((4, 0, 0), (1, )))
 
 
 @mimw.jit
 def at_rows(numbers, which, form):
     """TALL numbers of a buffer, row number `which`, where `of_rows` wants them: read there, not exchanged."""
     flat = tlx.local_reshape(numbers, [numbers.shape[0] * form.TALL])
-    return tlx.require_layout(tlx.local_load(tlx.local_slice(flat, [which * form.TALL], [form.TALL])), of_rows(form.D, form.TALL))
+    return tlx.require_layout(tlx.local_load(tlx.local_slice(flat, [which * form.TALL], [form.TALL])), of_rows(form.TALL))
 
 
 @mimw.jit
@@ -105,26 +105,22 @@ def of_all_parts(stats, accs, factors, ending, step, form):
         shrink, factor = tl.exp2(before - base), tl.exp2(scores - base[None, :])
         total = total * shrink + tl.sum(weights * factor, 0)
         tlx.local_store(factors, factor)
-        acc *= tlx.require_layout(shrink, of_rows(D, TALL))[None, :]
+        acc *= tlx.require_layout(shrink, of_rows(TALL))[None, :]
         for one in tl.static_range(PARTS):
             acc += parts[one] * at_rows(factors, one, form)[None, :]
     return Sums(highest, total, acc)
 
 
 @mimw.jit
-def written(sums, item, results, problem, form):
-    """O and lse of a tile's sums, turned."""
-    write(Sums(sums.highest, sums.total, tl.trans(sums.acc)), item.batch, item.tile, results, problem, form.WIDTH)
-
-
-@mimw.jit
 def finish_tile(sums, item, ending, factors, step, results, workspace, problem, form):
     """Results of a tile, or this split's part of them; splits of a tile are `step` apart."""
-    if item.part < 0:
-        written(sums, item, results, problem, form)
-    else:
+    complete = item.part < 0
+    if item.part >= 0:
         stats, accs = workspace.stats, workspace.stats + workspace.slots * (2 * form.TALL)
         store_part(stats, accs, item.part, sums, form)
-        if arrived(workspace.flags, ending) == ending.count - 1:
+        complete = arrived(workspace.flags, ending) == ending.count - 1
+        if complete:
             clear(workspace.flags, ending)
-            written(of_all_parts(stats, accs, factors, ending, step, form), item, results, problem, form)
+            sums = of_all_parts(stats, accs, factors, ending, step, form)
+    if complete:
+        write(Sums(sums.highest, sums.total, tl.trans(sums.acc)), item.batch, item.tile, results, problem, form.WIDTH)

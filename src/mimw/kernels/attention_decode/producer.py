@@ -77,9 +77,8 @@ def piece_at(spot, part, shares, problem, form):
 
 
 @mimw.jit
-def hint(caches, q, shares, problem, form):
+def hint(caches, q, spot, shares, problem, form):
     """The first blocks of this program's first item, and its queries, to L2."""
-    spot = beginning(tl.program_id(0), shares, problem, form)
     if spot.at < spot.end:
         item, _, _ = piece_at(spot, 0, shares, problem, form)
         hint_rows(q, item.batch, item.tile, problem, form)
@@ -87,22 +86,32 @@ def hint(caches, q, shares, problem, form):
 
 
 @mimw.jit
-def load(items, endings, ring, begun, caches, q, flags, per, columns, problem, form):
-    """Keys and values of this program's blocks, in turn. The pages of a block are looked up while the one before is loaded."""
+def begun_early(caches, q, per, columns, problem, form):
+    """(shares, where this program's begins), when all that the launches ahead write has been written."""
+    number = tl.program_id(0)
     if form.ONCE:
         shares = shares_of(per, columns, problem, form)
+        spot = beginning(number, shares, problem, form)
         if form.HINT > 0:
-            hint(caches, q, shares, problem, form)
+            hint(caches, q, spot, shares, problem, form)
         tl.extra.cuda.gdc_wait()
         if lengths_differ(shares.seen, problem, form):
             shares = shares_of(per, columns, problem, form)
+            spot = beginning(number, shares, problem, form)
     else:
         tl.extra.cuda.gdc_wait()
         shares = shares_of(per, columns, problem, form)
+        spot = beginning(number, shares, problem, form)
+    return shares, spot
+
+
+@mimw.jit
+def load(items, endings, ring, begun, caches, q, flags, per, columns, problem, form):
+    """Keys and values of this program's blocks, in turn. The pages of a block are looked up while the one before is loaded."""
     workers = tl.num_programs(0)
+    shares, spot = begun_early(caches, q, per, columns, problem, form)
     chunk, turn, number, count = 0, 0, tl.program_id(0), workers
     while number < count:
-        spot = beginning(number, shares, problem, form)
         part = 0
         while spot.at < spot.end:
             item, units, following = piece_at(spot, number * 2 + part, shares, problem, form)
@@ -123,4 +132,6 @@ def load(items, endings, ring, begun, caches, q, flags, per, columns, problem, f
             turn += 1
             part = 1
         number, count = next_split(flags, splits_of(shares.splits), workers, form.DRAWN)
+        if number < count:
+            spot = beginning(number, shares, problem, form)
     send(items, turn, Item(0, 0, 0, 0, 0, 0))

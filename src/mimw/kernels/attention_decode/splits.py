@@ -121,7 +121,7 @@ def sequence_at(inside, seen, unit, problem, form):
         over = seen.ends <= inside
         return tl.sum(over.to(tl.int32), 0), tl.max(tl.where(over, seen.ends, 0), 0)
     else:
-        place, before = Place(0, 0), 0
+        place, before = Place(inside * 0, inside * 0), 0
         for first in range(0, problem.batches, form.BATCH):
             _, units = some_units(problem, first, unit, form)
             place = moved(place, inside, before + tl.cumsum(units, 0), units)
