@@ -41,6 +41,7 @@ from .configs import (
 from .contract_lines import CACHES, Q, caches
 from .few_rows.kernel import attention_decode_few_rows as few_kernel
 from .few_rows_epilogue.kernel import attention_decode_few_rows_epilogue as finished_kernel
+from .few_rows_epilogue_old.kernel import attention_decode_few_rows_epilogue_old as old_finished
 from .few_rows_old.kernel import attention_decode_few_rows_old as old_kernel
 from .nouns import CombineForm, OfResults, Split
 from .splits import PIECES
@@ -134,7 +135,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     capacity = page_size if page_table is None else page_size * page_table.shape[1]
     chosen = chosen or configuration_of(q, k_cache, page_table)
     few = chosen.few
-    if k_scale is not None and few != 2:
+    if k_scale is not None and few not in (2, 4):
         raise ValueError(f"the caches are {k_cache.dtype}, and a tile has {rows} rows of {dim}; e4m3 is read for up to {FEW_ROWS} "
                          f"rows and {FEW_DIM} columns, by a configuration with few=2")
     if few and (flags is None or rows > FEW_ROWS):
@@ -166,7 +167,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
         columns, per = columns_of(kv_heads, programs)
         scales = () if few == 1 else (k_scale, v_scale, 0 if k_scale is None else int(k_scale.shape[0] > 1))
         args = (*front, flags, sinks, *scales, *sizes, capacity, count, slots_for(programs, chosen), per, columns, row, *steps)
-        return [(few_kernel if few == 1 else finished_kernel, (per * columns, ), args, meta)]
+        return [(few_kernel if few == 1 else old_finished if few == 4 else finished_kernel, (per * columns, ), args, meta)]
     args = *front, flags if chosen.drawn else None, sinks, *sizes, row_tiles, capacity, count, row, *steps
     launches = [(kernel, (programs, ), args, meta)]
     if splits != 1:

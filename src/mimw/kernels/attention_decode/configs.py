@@ -115,6 +115,8 @@ def parts_tile(dim: int, rows: int, few: int) -> tuple[int, int]:
         tall = 1 << (rows - 1).bit_length()
         return tall, max(2, min(32, PART_NUMBERS // (tall * dim)))
     tall = tall_of(rows)
+    if few == 4:
+        return tall, max(2, min(32, PART_NUMBERS // max(tall * dim, PART_NUMBERS // 16)))
     return tall, PART_NUMBERS // (tall * 128)
 
 
