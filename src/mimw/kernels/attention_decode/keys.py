@@ -37,11 +37,12 @@ def pages_at(block, caches, item, lowest, form, CACHE: tl.constexpr = ""):
 
 
 @mimw.jit
-def copy_box(desc, rows, page, box: tl.constexpr, head, row):
+def copy_box(desc, rows, page, box: tl.constexpr, head, row, EVICT: tl.constexpr = ""):
     """Box number `box` of a block's rows, which lies in one page from `row` on, some columns at a time."""
     BOX: tl.constexpr = desc.block_shape
     for column in tl.static_range(0, rows.shape[3], BOX[3]):
-        tle.gpu.copy(desc, tlx.local_slice(rows, [0, 0, box * BOX[2], column], BOX), BOX, [page, head, row, column])
+        tle.gpu.copy(desc, tlx.local_slice(rows, [0, 0, box * BOX[2], column], BOX), BOX, [page, head, row, column],
+                     eviction_policy=EVICT)
 
 
 @mimw.jit
@@ -55,7 +56,7 @@ def load_rows(ring, chunk, desc, pages, head, row, BN: tl.constexpr):
 
 
 @mimw.jit
-def load_block(ring, chunk, caches, pages, head, row, BN: tl.constexpr):
+def load_block(ring, chunk, caches, pages, head, row, BN: tl.constexpr, EVICT: tl.constexpr):
     """A block of keys and its values, from slot number `chunk` on."""
     if chunks_of_block(ring) == 2:
         load_rows(ring, chunk, caches.k, pages, head, row, BN)
@@ -65,8 +66,8 @@ def load_block(ring, chunk, caches, pages, head, row, BN: tl.constexpr):
         D: tl.constexpr = slot.k.shape[1]
         k, v = tlx.local_reshape(slot.k, [1, 1, BN, D]), tlx.local_reshape(slot.v, [1, 1, BN, D])
         for box in tl.static_range(BN // caches.k.block_shape[2]):
-            copy_box(caches.k, k, pages[box], box, head, row)
-            copy_box(caches.v, v, pages[box], box, head, row)
+            copy_box(caches.k, k, pages[box], box, head, row, EVICT)
+            copy_box(caches.v, v, pages[box], box, head, row, EVICT)
         ring.commit(chunk)
 
 
@@ -99,14 +100,14 @@ def load_item(ring, begun, chunk, caches, item, head, lowest, form):
     if form.PAGE == 0:
         for block in range(item.first, item.stop):
             tlx.barrier_wait(begun, 0, pred=chunk == STEP * form.GATE)
-            load_block(ring, chunk, caches, (item.batch, ), head, block * form.BN, form.BN)
+            load_block(ring, chunk, caches, (item.batch, ), head, block * form.BN, form.BN, form.EVICT)
             chunk += STEP
     else:
         pages = pages_at(item.first, caches, item, lowest, form)
         for block in range(item.first, item.stop):
             tlx.barrier_wait(begun, 0, pred=chunk == STEP * form.GATE)
             next_pages = pages_at(block + 1, caches, item, lowest, form)
-            load_block(ring, chunk, caches, pages, head, block * form.BN % form.PAGE, form.BN)
+            load_block(ring, chunk, caches, pages, head, block * form.BN % form.PAGE, form.BN, form.EVICT)
             pages = next_pages
             chunk += STEP
     return chunk

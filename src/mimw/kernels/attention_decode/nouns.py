@@ -33,6 +33,7 @@ class Form:
     DRAWN: tl.constexpr
     GATE: tl.constexpr
     HINT: tl.constexpr
+    EVICT: tl.constexpr
 
 
 @tle.struct
