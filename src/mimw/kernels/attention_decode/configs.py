@@ -44,13 +44,14 @@ class Configuration:
     gate: int = 1
     hint: int = 0
     evict: str = ""
+    eager: int = 0
 
     def meta(self, dim: int, page: int, batches: int, rows: int) -> dict:
         """The constants and warps of a launch for so many rows of a tile."""
         tall, parts = parts_tile(tile_of(dim), rows, self.few) if self.few else (2 // self.streams, None)
         batch = min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length()))
         form = Form(tile_of(dim), dim, self.bn, page, tall, parts, batch, batches <= MOST_LENGTHS, self.least, self.drawn, self.gate,
-                    self.hint, self.evict)
+                    self.hint, self.evict, self.eager)
         more = dict(launch_pdl=True) if self.few else dict(STREAMS=self.streams)
         return dict(FORM=form, STAGES=self.stages, num_warps=4) | more
 
@@ -118,7 +119,7 @@ def parts_tile(dim: int, rows: int, few: int) -> tuple[int, int]:
     tall = tall_of(rows)
     if few == 4:
         return tall, max(2, min(32, PART_NUMBERS // max(tall * dim, PART_NUMBERS // 16)))
-    return tall, PART_NUMBERS // (tall * 128)
+    return tall, PART_NUMBERS // (16 * tall * tall)
 
 
 def tall_of(rows: int) -> int:

@@ -114,7 +114,7 @@ def of_all_parts(stats, accs, factors, ending, step, form):
 @mimw.jit
 def finish_tile(sums, item, ending, factors, step, results, workspace, problem, form):
     """Results of a tile, or this split's part of them; splits of a tile are `step` apart."""
-    complete = item.part < 0
+    complete = item.part == -1
     if item.part >= 0:
         stats, accs = workspace.stats, workspace.stats + workspace.slots * (2 * form.TALL)
         store_part(stats, accs, item.part, sums, form)

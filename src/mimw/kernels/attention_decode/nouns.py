@@ -34,6 +34,7 @@ class Form:
     GATE: tl.constexpr
     HINT: tl.constexpr
     EVICT: tl.constexpr
+    EAGER: tl.constexpr
 
 
 @tle.struct
@@ -67,7 +68,7 @@ class Caches:
 @tle.struct
 class Item:
     """A worker's next keys: blocks from `first` to `stop` of a sequence of `length` keys, for one tile, whose part number `part`
-    they are, or -1 if they are all of it."""
+    they are, -1 if they are all of it, or -2 if nobody wants them."""
 
     batch: Any
     tile: Any

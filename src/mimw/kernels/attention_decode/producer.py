@@ -77,6 +77,14 @@ def piece_at(spot, part, shares, problem, form):
 
 
 @mimw.jit
+def first_blocks(spot, shares, problem, form):
+    """The first EAGER blocks of a split, which belong to no item yet."""
+    item, _, _ = piece_at(spot, -2, shares, problem, form)
+    stop = tl.where(spot.at < spot.end, tl.minimum(item.first + form.EAGER, item.stop), item.first)
+    return Item(item.batch, item.tile, item.first, stop, -2, item.length)
+
+
+@mimw.jit
 def hint(caches, q, spot, shares, problem, form):
     """The first blocks of this program's first item, and its queries, to L2."""
     if spot.at < spot.end:
@@ -86,31 +94,32 @@ def hint(caches, q, spot, shares, problem, form):
 
 
 @mimw.jit
-def begun_early(caches, q, per, columns, problem, form):
-    """(shares, where this program's begins), when all that the launches ahead write has been written."""
-    number = tl.program_id(0)
+def load(items, endings, ring, begun, caches, q, flags, per, columns, problem, form):
+    """Keys and values of this program's blocks, in turn. The pages of a block are looked up while the one before is loaded."""
+    workers = tl.num_programs(0)
+    chunk, turn, ahead, number, count = 0, 0, 0, tl.program_id(0), workers
     if form.ONCE:
         shares = shares_of(per, columns, problem, form)
         spot = beginning(number, shares, problem, form)
         if form.HINT > 0:
             hint(caches, q, spot, shares, problem, form)
+        guess = first_blocks(spot, shares, problem, form)
         tl.extra.cuda.gdc_wait()
-        if lengths_differ(shares.seen, problem, form):
+        differ = lengths_differ(shares.seen, problem, form)
+        chunk = load_item(ring, begun, chunk, caches, guess, guess.tile, lowest_key(guess.length, problem), form)
+        ahead = chunk
+        if differ:
+            if ahead > 0:
+                send(items, turn, guess)
+                send_ending(endings, turn, Ending(0, 0, 0))
+                turn += 1
+            ahead = 0
             shares = shares_of(per, columns, problem, form)
             spot = beginning(number, shares, problem, form)
     else:
         tl.extra.cuda.gdc_wait()
         shares = shares_of(per, columns, problem, form)
         spot = beginning(number, shares, problem, form)
-    return shares, spot
-
-
-@mimw.jit
-def load(items, endings, ring, begun, caches, q, flags, per, columns, problem, form):
-    """Keys and values of this program's blocks, in turn. The pages of a block are looked up while the one before is loaded."""
-    workers = tl.num_programs(0)
-    shares, spot = begun_early(caches, q, per, columns, problem, form)
-    chunk, turn, number, count = 0, 0, tl.program_id(0), workers
     while number < count:
         part = 0
         while spot.at < spot.end:
@@ -118,7 +127,9 @@ def load(items, endings, ring, begun, caches, q, flags, per, columns, problem, f
             send(items, turn, item)
             if form.HINT > 0:
                 hint_rows(q, item.batch, item.tile, problem, form)
-            chunk = load_item(ring, begun, chunk, caches, item, item.tile, lowest_key(item.length, problem), form)
+            rest = Item(item.batch, item.tile, item.first + ahead, item.stop, item.part, item.length)
+            chunk = load_item(ring, begun, chunk, caches, rest, item.tile, lowest_key(item.length, problem), form)
+            ahead = 0
             of_first = owner(spot.start, shares.splits)
             of_last = owner(spot.start + units - 1, shares.splits)
             begins, _ = split(of_first, shares.splits)
