@@ -3,7 +3,7 @@
 Input: the `Sums` of warps (attend.py). Output: O and lse, or parts of tiles in `room`. For example, by a consumer:
 
     put_sums(buffers, sums)
-    finish_tile(of_all_warps(buffers, form), item, ending, factors, columns, results, workspace, problem, form)
+    finish_tile(of_all_warps(buffers, form), item, ending, factors, results, workspace, problem, form)
 
 Sums are (D, TALL), in shared memory and in `room`: a thread has the same numbers of each part, and wants no other thread's. Parts are added in the order of keys, read past L1, behind an atomic operation that has seen them all; flags count who has come, and are
 0 again when all have.
@@ -112,8 +112,8 @@ def of_all_parts(stats, accs, factors, ending, step, form):
 
 
 @mimw.jit
-def finish_tile(sums, item, ending, factors, step, results, workspace, problem, form):
-    """Results of a tile, or this split's part of them; splits of a tile are `step` apart."""
+def finish_tile(sums, item, ending, factors, results, workspace, problem, form):
+    """Results of a tile, or this split's part of them."""
     complete = item.part == -1
     if item.part >= 0:
         stats, accs = workspace.stats, workspace.stats + workspace.slots * (2 * form.TALL)
@@ -121,6 +121,6 @@ def finish_tile(sums, item, ending, factors, step, results, workspace, problem, 
         complete = arrived(workspace.flags, ending) == ending.count - 1
         if complete:
             clear(workspace.flags, ending)
-            sums = of_all_parts(stats, accs, factors, ending, step, form)
+            sums = of_all_parts(stats, accs, factors, ending, workspace.step, form)
     if complete:
         write(Sums(sums.highest, sums.total, tl.trans(sums.acc)), item.batch, item.tile, results, problem, form.WIDTH)

@@ -148,20 +148,23 @@ class Results:
 
 @tle.struct
 class Workspace:
-    """Parts of tiles: for each of `slots` a pair of numbers of each row from `stats` on, and behind them its sums."""
+    """Parts of tiles: for each of `slots` two numbers of each row from `stats` on, and behind them its sums. Splits of a tile are
+    `step` apart."""
 
     stats: Any
     slots: Any
     flags: Any
+    step: Any
 
 
 @tle.struct
 class SumBuffers:
-    """Where the sums of a consumer's warps are put."""
+    """Buffers for the sums of a consumer's warps, and for what parts of a tile are multiplied by."""
 
     acc: Any
     highest: Any
     total: Any
+    factors: Any
 
 
 @tle.struct

@@ -27,7 +27,7 @@ from .units import blocks_of, lowest_key, next_split, quotient, unit_of
 
 @tle.struct
 class Shares:
-    """How all keys are split: blocks of a unit, ends of sequences, splits."""
+    """The split of all keys: blocks of a unit, ends of sequences, splits."""
 
     unit: Any
     seen: Ends
@@ -57,7 +57,7 @@ def shares_of(per, columns, problem, form):
 
 @mimw.jit
 def beginning(number, shares, problem, form):
-    """Where a split begins."""
+    """The place where a split begins."""
     at, end = split(number, shares.splits)
     tile = quotient(at, shares.seen.total)
     batch, start = sequence_at(at - tile * shares.seen.total, shares.seen, shares.unit, problem, form)

@@ -109,7 +109,7 @@ def ends_of(unit, problem, form):
 
 @mimw.jit
 def lengths_differ(seen, problem, form):
-    """Whether a sequence is no longer as long as it was seen to be."""
+    """True if a sequence is no longer as long as it was seen to be."""
     length, _ = some_units(problem, 0, 1, form)
     return tl.max((length != seen.lengths).to(tl.int32), 0) > 0
 

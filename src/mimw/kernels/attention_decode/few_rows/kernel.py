@@ -31,7 +31,7 @@ from ..units import lowest_key
 
 
 @mimw.jit
-def compute(items, endings, ring, begun, q_buffer, buffers, factors, columns, q, results, workspace, rules, problem, form):
+def compute(items, endings, ring, begun, q_buffer, buffers, q, results, workspace, rules, problem, form):
     """The rows of every tile that this program has keys of. The queries of the next one are asked for before this one's sums
     are written."""
     chunk, turn = 0, 0
@@ -46,8 +46,8 @@ def compute(items, endings, ring, begun, q_buffer, buffers, factors, columns, q,
         following = received(items, turn)
         rows = rows_of(q, following.batch, following.tile, problem, form)
         put_sums(buffers, of_warps)
-        sums = of_all_warps(buffers, form)
-        finish_tile(sums, item, received_ending(endings, turn - 1), factors, columns, results, workspace, problem, form)
+        sums, ending = of_all_warps(buffers, form), received_ending(endings, turn - 1)
+        finish_tile(sums, item, ending, buffers.factors, results, workspace, problem, form)
         item = following
 
 
@@ -83,8 +83,8 @@ def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, f
             tl.extra.cuda.gdc_wait()        # for all that the launches ahead have written
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, None, None)
             compute(items.reader("consumer"), endings.reader("consumer"), ring.reader("consumer"), begun[0], q_buffer[0],
-                    SumBuffers(acc[0], highest[0], total[0]), factors[0], columns, Rows(q, q_b, q_s, q_h), results,
-                    Workspace(room, slots, flags), Scores(scale, inner), problem, FORM)
+                    SumBuffers(acc[0], highest[0], total[0], factors[0]), Rows(q, q_b, q_s, q_h), results,
+                    Workspace(room, slots, flags, columns), Scores(scale, inner), problem, FORM)
         with tlx.async_task(num_warps=1):     # producer
             load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages),
                  Rows(q, q_b, q_s, q_h), flags, per, columns, problem, FORM)

@@ -32,7 +32,7 @@ def ask(queries, turn, q, item, problem, form, PAIRS: tl.constexpr):
 
 
 @mimw.jit
-def finish(items, endings, queries, sums, factors, begun, columns, q, results, workspace, problem, form):
+def finish(items, endings, queries, sums, factors, begun, q, results, workspace, problem, form):
     """The role: queries ahead of each tile, and its results, or this split's part of them."""
     PAIRS: tl.constexpr = results.v_scale is not None
     turn = 0
@@ -46,6 +46,6 @@ def finish(items, endings, queries, sums, factors, begun, columns, q, results, w
             ask(queries, turn + 1, q, following, problem, form, PAIRS)
         found = of_all_warps(sums.wait(turn).slot, form)
         sums.release(turn)
-        finish_tile(found, item, received_ending(endings, turn), factors, columns, results, workspace, problem, form)
+        finish_tile(found, item, received_ending(endings, turn), factors, results, workspace, problem, form)
         item = following
         turn += 1

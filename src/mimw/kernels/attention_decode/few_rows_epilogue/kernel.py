@@ -115,7 +115,7 @@ def attention_decode_few_rows_epilogue(q, k_desc, v_desc, table, lengths, o, lse
             tl.extra.cuda.gdc_wait()
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, v_scale, scale_step)
             finish(items.reader("epilogue"), endings.reader("epilogue"), asked.writer(), sums.reader("epilogue"), factors[0],
-                   begun[0], columns, Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags), problem, FORM)
+                   begun[0], Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags, columns), problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=40):          # producer
             load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages),
                  Rows(q, q_b, q_s, q_h), flags, per, columns, problem, FORM)
