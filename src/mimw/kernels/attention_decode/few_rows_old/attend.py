@@ -15,7 +15,7 @@ import mimw
 import mimw.tlx as tlx
 
 from ..nouns import Sums, row_at
-from ..scores import clear_unseen, softcapped
+from .scores import clear_unseen, softcapped
 
 ROWS, WARPS = tl.constexpr(16), tl.constexpr(4)     # rows of a tile: those of a product of one warp; warps of a consumer
 
