@@ -135,7 +135,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     capacity = page_size if page_table is None else page_size * page_table.shape[1]
     chosen = chosen or configuration_of(q, k_cache, page_table)
     few = chosen.few
-    if k_scale is not None and few not in (2, 4):
+    if k_scale is not None and few not in (1, 2, 4):
         raise ValueError(f"the caches are {k_cache.dtype}, and a tile has {rows} rows of {dim}; e4m3 is read for up to {FEW_ROWS} "
                          f"rows and {FEW_DIM} columns, by a configuration with few=2")
     if few and (flags is None or rows > FEW_ROWS):
@@ -165,7 +165,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
             args = (*front, flags, sinks, *sizes, capacity, count, slots_for(programs, chosen), row, *steps)
             return [(old_kernel, (workers, ), args, meta)]
         columns, per = columns_of(kv_heads, programs)
-        scales = () if few == 1 else (k_scale, v_scale, 0 if k_scale is None else int(k_scale.shape[0] > 1))
+        scales = k_scale, v_scale, 0 if k_scale is None else int(k_scale.shape[0] > 1)
         args = (*front, flags, sinks, *scales, *sizes, capacity, count, slots_for(programs, chosen), per, columns, row, *steps)
         return [(few_kernel if few == 1 else old_finished if few == 4 else finished_kernel, (per * columns, ), args, meta)]
     args = *front, flags if chosen.drawn else None, sinks, *sizes, row_tiles, capacity, count, row, *steps

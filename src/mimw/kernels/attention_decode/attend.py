@@ -48,6 +48,18 @@ def put_rows(place, rows):
 
 
 @mimw.jit
+def put_queries(place, rows, form, PAIRS: tl.constexpr):
+    """The rows, or their even and odd columns in fp16."""
+    if PAIRS:
+        rows = tl.clamp(rows.to(tl.float32), -65504.0, 65504.0).to(tl.float16)      # bf16 that no fp16 holds
+        even, odd = tl.split(tl.reshape(rows, (form.TALL, form.D // 2, 2)))
+        put_rows(place.even, even)
+        put_rows(place.odd, odd)
+    else:
+        put_rows(place.rows, rows)
+
+
+@mimw.jit
 def turned(place):
     """The rows of all warps as right operands."""
     return tlx.local_load(tlx.local_trans(place, (0, 2, 1)))

@@ -103,10 +103,12 @@ class Piece:
 
 @tle.struct
 class Scores:
-    """Rules for scores: their scale, times log2(e), and what they are multiplied by before a soft cap, None without one."""
+    """Rules for scores: their scale, times log2(e), what they are multiplied by before a soft cap, None without one, and scales of
+    heads of keys, None for none."""
 
     scale: Any
     inner: Any
+    of_keys: Any
 
 
 @tle.struct
@@ -144,6 +146,15 @@ class Results:
     sinks: Any
     v_scale: Any
     step: Any
+
+
+@tle.struct
+class Queries:
+    """Buffers for a tile's queries: its rows, or of caches of e4m3 their even and odd columns."""
+
+    rows: Any
+    even: Any
+    odd: Any
 
 
 @tle.struct

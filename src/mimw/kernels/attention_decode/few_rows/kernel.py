@@ -22,25 +22,31 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attend import WARPS, attend, put_rows, rows_of, turned
+from ..attend import WARPS, attend, put_queries, rows_of, turned
+from ..few_rows_epilogue.fp8 import attend_pairs
 from ..finish import finish_tile, of_all_warps, put_sums
 from ..items import ending_pipe, item_pipe, received, received_ending
-from ..nouns import Caches, Problem, Results, Rows, Scores, SumBuffers, Workspace
+from ..nouns import Caches, Problem, Queries, Results, Rows, Scores, SumBuffers, Workspace
 from ..producer import load
+from ..scores import scaled
 from ..units import lowest_key
 
 
 @mimw.jit
-def compute(items, endings, ring, begun, q_buffer, buffers, q, results, workspace, rules, problem, form):
+def compute(items, endings, ring, begun, queries, buffers, q, results, workspace, rules, problem, form):
     """The rows of every tile that this program has keys of. The queries of the next one are asked for before this one's sums
     are written."""
     chunk, turn = 0, 0
     item = received(items, turn)
     rows = rows_of(q, item.batch, item.tile, problem, form)
     while item.first < item.stop:
-        put_rows(q_buffer, rows)
+        put_queries(queries, rows, form, results.v_scale is not None)
         tlx.barrier_arrive(begun, pred=turn == 0)
-        of_warps = attend(ring, turned(q_buffer), chunk, item, lowest_key(item.length, problem), rules, problem, form)
+        lowest, of_tile = lowest_key(item.length, problem), scaled(rules, results.step, item.tile)
+        if results.v_scale is None:
+            of_warps = attend(ring, turned(queries.rows), chunk, item, lowest, of_tile, problem, form)
+        else:
+            of_warps = attend_pairs(ring, turned(queries.even), turned(queries.odd), chunk, item, lowest, of_tile, problem, form)
         chunk += item.stop - item.first
         turn += 1
         following = received(items, turn)
@@ -52,7 +58,8 @@ def compute(items, endings, ring, begun, q_buffer, buffers, q, results, workspac
 
 
 @mimw.jit
-def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, scale, inner, splits, left, batches,
+def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, k_scale, v_scale, scale_step, scale,
+                              inner, splits, left, batches,
                               queries, heads, group, capacity, pages, slots, per, columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h,
                               STAGES: tl.constexpr, FORM: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
@@ -72,19 +79,26 @@ def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, f
     items, endings = item_pipe(("consumer", )), ending_pipe(("consumer", ))
     begun = tlx.alloc_barriers(1)       # the first queries are there
     both = tlx.storage_alias_spec()     # queries are in registers before sums are written, sums read before the next queries come
-    q_buffer = tlx.local_alloc((WARPS, TALL, FORM.D), DTYPE, 1, reuse=both)
     acc = tlx.local_alloc((WARPS, FORM.D, TALL), tl.float32, 1, reuse=both)
-    both.set_buffer_overlap(tlx.reuse_group(q_buffer, acc))
+    if k_scale is None:
+        rows = tlx.local_alloc((WARPS, TALL, FORM.D), DTYPE, 1, reuse=both)
+        both.set_buffer_overlap(tlx.reuse_group(rows, acc))
+        asked = Queries(rows[0], None, None)
+    else:
+        even = tlx.local_alloc((WARPS, TALL, FORM.D // 2), tl.float16, 1)
+        odd = tlx.local_alloc((WARPS, TALL, FORM.D // 2), tl.float16, 1, reuse=both)
+        both.set_buffer_overlap(tlx.reuse_group(odd, acc))
+        asked = Queries(None, even[0], odd[0])
     highest, total = tlx.local_alloc((WARPS, TALL), tl.float32, 1), tlx.local_alloc((WARPS, TALL), tl.float32, 1)
     factors = tlx.local_alloc((FORM.PARTS, TALL), tl.float32, 1)
     tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():
         with tlx.async_task("default"):      # consumer
             tl.extra.cuda.gdc_wait()        # for all that the launches ahead have written
-            results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, None, None)
-            compute(items.reader("consumer"), endings.reader("consumer"), ring.reader("consumer"), begun[0], q_buffer[0],
+            results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, v_scale, scale_step)
+            compute(items.reader("consumer"), endings.reader("consumer"), ring.reader("consumer"), begun[0], asked,
                     SumBuffers(acc[0], highest[0], total[0], factors[0]), Rows(q, q_b, q_s, q_h), results,
-                    Workspace(room, slots, flags, columns), Scores(scale, inner), problem, FORM)
+                    Workspace(room, slots, flags, columns), Scores(scale, inner, k_scale), problem, FORM)
         with tlx.async_task(num_warps=1):     # producer
             load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages),
                  Rows(q, q_b, q_s, q_h), flags, per, columns, problem, FORM)

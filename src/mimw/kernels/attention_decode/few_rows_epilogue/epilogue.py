@@ -11,7 +11,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..attend import put_rows, rows_of
+from ..attend import put_queries, rows_of
 from ..finish import finish_tile, of_all_warps
 from ..items import received, received_ending
 
@@ -19,15 +19,7 @@ from ..items import received, received_ending
 @mimw.jit
 def ask(queries, turn, q, item, problem, form, PAIRS: tl.constexpr):
     """A tile's queries, once for each warp; zeros in rows that do not count, and in columns that heads do not have."""
-    slot = queries.acquire(turn)
-    rows = rows_of(q, item.batch, item.tile, problem, form)
-    if PAIRS:
-        rows = tl.clamp(rows.to(tl.float32), -65504.0, 65504.0).to(tl.float16)      # bf16 that no fp16 holds
-        even, odd = tl.split(tl.reshape(rows, (form.TALL, form.D // 2, 2)))
-        put_rows(slot.even, even)
-        put_rows(slot.odd, odd)
-    else:
-        put_rows(slot.rows, rows)
+    put_queries(queries.acquire(turn), rows_of(q, item.batch, item.tile, problem, form), form, PAIRS)
     queries.commit(turn)
 
 

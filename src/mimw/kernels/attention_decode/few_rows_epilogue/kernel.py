@@ -29,34 +29,22 @@ from ..finish import put_sums
 from ..items import ending_pipe, item_pipe, received
 from ..nouns import Caches, Problem, Results, Rows, Scores, Workspace
 from ..producer import load
+from ..scores import scaled
 from ..units import lowest_key
 from .epilogue import finish
 from .fp8 import attend_pairs
 
 
 @mimw.jit
-def scaled(rules, k_scale, step, tile):
-    """The rules for scores of a head whose keys may have a scale."""
-    if k_scale is None:
-        return rules
-    else:
-        of_keys = tl.load(k_scale + tile * step)
-        if rules.inner is None:
-            return Scores(rules.scale * of_keys, None)
-        else:
-            return Scores(rules.scale, rules.inner * of_keys)
-
-
-@mimw.jit
-def compute(items, queries, ring, sums, rules, k_scale, step, problem, form):
+def compute(items, queries, ring, sums, rules, step, problem, form):
     """The consumer: its warps' sums of every tile that this program has keys of."""
     chunk, turn = 0, 0
     item = received(items, turn)
     while item.first < item.stop:
         asked = queries.wait(turn).slot
         lowest = lowest_key(item.length, problem)
-        of_tile = scaled(rules, k_scale, step, item.tile)
-        if k_scale is None:
+        of_tile = scaled(rules, step, item.tile)
+        if rules.of_keys is None:
             rows = turned(asked.rows)
             queries.release(turn)
             found = attend(ring, rows, chunk, item, lowest, of_tile, problem, form)
@@ -110,7 +98,7 @@ def attention_decode_few_rows_epilogue(q, k_desc, v_desc, table, lengths, o, lse
             if k_scale is not None:
                 tl.extra.cuda.gdc_wait()    # here and in each role: for all that the launches ahead have written
             compute(items.reader("consumer"), asked.reader("consumer"), ring.reader("consumer"), sums.writer(),
-                    Scores(scale, inner), k_scale, scale_step, problem, FORM)
+                    Scores(scale, inner, k_scale), scale_step, problem, FORM)
         with tlx.async_task(num_warps=4, num_regs=216):         # epilogue
             tl.extra.cuda.gdc_wait()
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, v_scale, scale_step)

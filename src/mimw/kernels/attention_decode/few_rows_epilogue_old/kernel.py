@@ -86,9 +86,9 @@ def scaled(rules, k_scale, step, tile):
     else:
         of_keys = tl.load(k_scale + tile * step)
         if rules.inner is None:
-            return Scores(rules.scale * of_keys, None)
+            return Scores(rules.scale * of_keys, None, None)
         else:
-            return Scores(rules.scale, rules.inner * of_keys)
+            return Scores(rules.scale, rules.inner * of_keys, None)
 
 
 @mimw.jit
@@ -157,7 +157,7 @@ def attention_decode_few_rows_epilogue_old(q, k_desc, v_desc, table, lengths, o,
             if k_scale is not None:
                 tl.extra.cuda.gdc_wait()    # here and below: for all that the launches ahead have written
             compute(items.reader("consumer"), asked.reader("consumer"), ring.reader("consumer"), sums.writer(),
-                    Scores(scale, inner), k_scale, scale_step, problem, FORM)
+                    Scores(scale, inner, None), k_scale, scale_step, problem, FORM)
         with tlx.async_task(num_warps=4, num_regs=216):         # epilogue
             tl.extra.cuda.gdc_wait()
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, v_scale, scale_step)

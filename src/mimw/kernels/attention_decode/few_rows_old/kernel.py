@@ -161,7 +161,7 @@ def attention_decode_few_rows_old(q, k_desc, v_desc, table, lengths, o, lse, roo
             tl.extra.cuda.gdc_wait()        # here and below: for all that the launches ahead have written
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, None, None)
             compute(items.reader("consumer"), endings.reader("consumer"), ring.reader("consumer"), begun[0], q_buffer[0], sums[0],
-                    Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags, 1), Scores(scale, inner), problem, FORM)
+                    Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags, 1), Scores(scale, inner, None), problem, FORM)
         with tlx.async_task(num_warps=1):     # producer
             tl.extra.cuda.gdc_wait()
             load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages), flags,
