@@ -167,6 +167,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
         columns, per = columns_of(kv_heads, programs)
         scales = k_scale, v_scale, 0 if k_scale is None else int(k_scale.shape[0] > 1)
         args = (*front, flags, sinks, *scales, *sizes, capacity, count, slots_for(programs, chosen), per, columns, row, *steps)
+        args += () if few == 4 else (chosen.gate, chosen.hint, chosen.eager)
         return [(few_kernel if few == 1 else old_finished if few == 4 else finished_kernel, (per * columns, ), args, meta)]
     args = *front, flags if chosen.drawn else None, sinks, *sizes, row_tiles, capacity, count, row, *steps
     launches = [(kernel, (programs, ), args, meta)]

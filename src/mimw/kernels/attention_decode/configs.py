@@ -41,17 +41,16 @@ class Configuration:
     least: int = 2
     drawn: int = 1
     few: int = 0
-    gate: int = 1
-    hint: int = 0
+    gate: int = 2
+    hint: int = 4
     evict: str = ""
-    eager: int = 0
+    eager: int = 2
 
     def meta(self, dim: int, page: int, batches: int, rows: int) -> dict:
         """The constants and warps of a launch for so many rows of a tile."""
         tall, parts = parts_tile(tile_of(dim), rows, self.few) if self.few else (2 // self.streams, None)
         batch = min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length()))
-        form = Form(tile_of(dim), dim, self.bn, page, tall, parts, batch, batches <= MOST_LENGTHS, self.least, self.drawn, self.gate,
-                    self.hint, self.evict, self.eager)
+        form = Form(tile_of(dim), dim, self.bn, page, tall, parts, batch, batches <= MOST_LENGTHS, self.least, self.drawn, self.evict)
         more = dict(launch_pdl=True) if self.few else dict(STREAMS=self.streams)
         return dict(FORM=form, STAGES=self.stages, num_warps=4) | more
 

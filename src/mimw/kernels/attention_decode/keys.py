@@ -84,7 +84,7 @@ def hint_block(caches, pages, head, row, form):
 @mimw.jit
 def hint_item(caches, item, lowest, form):
     """The first HINT blocks of an item to L2. Pages are read there, too: they may yet change."""
-    for block in range(item.first, tl.minimum(item.first + form.HINT, item.stop)):
+    for block in range(item.first, tl.minimum(item.first + caches.hint, item.stop)):
         if form.PAGE == 0:
             hint_block(caches, (item.batch, ), item.tile, block * form.BN, form)
         else:
@@ -99,13 +99,13 @@ def load_item(ring, begun, chunk, caches, item, head, lowest, form):
     STEP: tl.constexpr = chunks_of_block(ring)
     if form.PAGE == 0:
         for block in range(item.first, item.stop):
-            tlx.barrier_wait(begun, 0, pred=chunk == STEP * form.GATE)
+            tlx.barrier_wait(begun, 0, pred=chunk == STEP * caches.gate)
             load_block(ring, chunk, caches, (item.batch, ), head, block * form.BN, form.BN, form.EVICT)
             chunk += STEP
     else:
         pages = pages_at(item.first, caches, item, lowest, form)
         for block in range(item.first, item.stop):
-            tlx.barrier_wait(begun, 0, pred=chunk == STEP * form.GATE)
+            tlx.barrier_wait(begun, 0, pred=chunk == STEP * caches.gate)
             next_pages = pages_at(block + 1, caches, item, lowest, form)
             load_block(ring, chunk, caches, pages, head, block * form.BN % form.PAGE, form.BN, form.EVICT)
             pages = next_pages

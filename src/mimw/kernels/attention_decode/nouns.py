@@ -31,10 +31,7 @@ class Form:
     ONCE: tl.constexpr
     LEAST: tl.constexpr
     DRAWN: tl.constexpr
-    GATE: tl.constexpr
-    HINT: tl.constexpr
     EVICT: tl.constexpr
-    EAGER: tl.constexpr
 
 
 @tle.struct
@@ -63,6 +60,9 @@ class Caches:
     table: Any
     step: Any
     pages: Any
+    gate: Any
+    hint: Any
+    eager: Any
 
 
 @tle.struct

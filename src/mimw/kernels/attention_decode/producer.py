@@ -77,10 +77,10 @@ def piece_at(spot, part, shares, problem, form):
 
 
 @mimw.jit
-def first_blocks(spot, shares, problem, form):
+def first_blocks(spot, caches, shares, problem, form):
     """The first EAGER blocks of a split, which belong to no item yet."""
     item, _, _ = piece_at(spot, -2, shares, problem, form)
-    stop = tl.where(spot.at < spot.end, tl.minimum(item.first + form.EAGER, item.stop), item.first)
+    stop = tl.where(spot.at < spot.end, tl.minimum(item.first + caches.eager, item.stop), item.first)
     return Item(item.batch, item.tile, item.first, stop, -2, item.length)
 
 
@@ -101,9 +101,8 @@ def load(items, endings, ring, begun, caches, q, flags, per, columns, problem, f
     if form.ONCE:
         shares = shares_of(per, columns, problem, form)
         spot = beginning(number, shares, problem, form)
-        if form.HINT > 0:
-            hint(caches, q, spot, shares, problem, form)
-        guess = first_blocks(spot, shares, problem, form)
+        hint(caches, q, spot, shares, problem, form)
+        guess = first_blocks(spot, caches, shares, problem, form)
         tl.extra.cuda.gdc_wait()
         differ = lengths_differ(shares.seen, problem, form)
         chunk = load_item(ring, begun, chunk, caches, guess, guess.tile, lowest_key(guess.length, problem), form)
@@ -125,8 +124,7 @@ def load(items, endings, ring, begun, caches, q, flags, per, columns, problem, f
         while spot.at < spot.end:
             item, units, following = piece_at(spot, number * 2 + part, shares, problem, form)
             send(items, turn, item)
-            if form.HINT > 0:
-                hint_rows(q, item.batch, item.tile, problem, form)
+            hint_rows(q, item.batch, item.tile, problem, form)
             rest = Item(item.batch, item.tile, item.first + ahead, item.stop, item.part, item.length)
             chunk = load_item(ring, begun, chunk, caches, rest, item.tile, lowest_key(item.length, problem), form)
             ahead = 0

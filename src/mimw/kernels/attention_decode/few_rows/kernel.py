@@ -60,7 +60,7 @@ def compute(items, endings, ring, begun, queries, buffers, q, results, workspace
 @mimw.jit
 def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, k_scale, v_scale, scale_step, scale,
                               inner, splits, left, batches,
-                              queries, heads, group, capacity, pages, slots, per, columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h,
+                              queries, heads, group, capacity, pages, slots, per, columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h, gate, hint, eager,
                               STAGES: tl.constexpr, FORM: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
 
@@ -100,5 +100,5 @@ def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, f
                     SumBuffers(acc[0], highest[0], total[0], factors[0]), Rows(q, q_b, q_s, q_h), results,
                     Workspace(room, slots, flags, columns), Scores(scale, inner, k_scale), problem, FORM)
         with tlx.async_task(num_warps=1):     # producer
-            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages),
+            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages, gate, hint, eager),
                  Rows(q, q_b, q_s, q_h), flags, per, columns, problem, FORM)

@@ -63,7 +63,7 @@ def compute(items, queries, ring, sums, rules, step, problem, form):
 @mimw.jit
 def attention_decode_few_rows_epilogue(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, k_scale, v_scale, scale_step,
                                        scale, inner, splits, left, batches, queries, heads, group, capacity, pages, slots, per,
-                                       columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h, STAGES: tl.constexpr, FORM: tl.constexpr):
+                                       columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h, gate, hint, eager, STAGES: tl.constexpr, FORM: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
 
     args:      room    fp32: for two parts of each of `slots` / 2 splits (highest score in base 2, sum of probabilities) of each
@@ -105,5 +105,5 @@ def attention_decode_few_rows_epilogue(q, k_desc, v_desc, table, lengths, o, lse
             finish(items.reader("epilogue"), endings.reader("epilogue"), asked.writer(), sums.reader("epilogue"), factors[0],
                    begun[0], Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags, columns), problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=40):          # producer
-            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages),
+            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages, gate, hint, eager),
                  Rows(q, q_b, q_s, q_h), flags, per, columns, problem, FORM)

@@ -164,5 +164,5 @@ def attention_decode_few_rows_old(q, k_desc, v_desc, table, lengths, o, lse, roo
                     Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags, 1), Scores(scale, inner, None), problem, FORM)
         with tlx.async_task(num_warps=1):     # producer
             tl.extra.cuda.gdc_wait()
-            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages), flags,
+            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages, 1, -1, -1), flags,
                  problem, FORM)
