@@ -95,6 +95,23 @@ def few_rows(lengths, programs, form, kv_heads, changes):
     assert not flags.any()
 
 
+@pytest.mark.parametrize("form, changes", [
+    (FEW, dict(page=32)), (replace(FEW, bn=128), dict(heads=16)), (replace(FINISHED, bn=128), {})])
+def test_few_rows_of_e4m3(form, changes):
+    """Caches of bytes, with scales; rows of 8 and of 16."""
+    arrays, table = problem([100, 70], programs=3, chosen=form, **changes)
+    q, *caches, lengths, o, lse, room = arrays
+    caches = [x.astype(ml_dtypes.float8_e4m3fn) for x in caches]
+    flags = np.zeros(flags_for(3, form), np.int32)
+    scales = dict(k_scale=np.full(1, 0.5, np.float32), v_scale=np.full(1, 2.0, np.float32))
+    launches = attention_decode.arguments(q, *caches, lengths, o, lse, room, 3, table, chosen=form, flags=flags, **scales)
+    ((kernel, grid, args, meta), ) = launches
+    mimw.simulate(kernel, grid, *args, **meta)
+    keys, values = (x.astype(np.float64) if table is None else x[table].reshape(2, -1, 1, 64).astype(np.float64) for x in caches)
+    np.testing.assert_allclose(o.astype(np.float64), attended(q, keys * 0.5, values * 2, lengths), rtol=0, atol=2e-2)
+    assert not flags.any()
+
+
 @mimw.jit
 def always_differ(seen, problem, form):
     return problem.batches > 0

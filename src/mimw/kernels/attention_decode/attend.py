@@ -14,7 +14,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .nouns import Sums, row_at
+from .nouns import Scores, Sums, row_at
 from .scores import clear_unseen, softcapped
 
 WARPS = tl.constexpr(4)     # of a consumer
@@ -49,7 +49,7 @@ def put_rows(place, rows):
 
 @mimw.jit
 def put_queries(place, rows, form, PAIRS: tl.constexpr):
-    """The rows, or their even and odd columns in fp16."""
+    """The rows, or with PAIRS their even and odd columns in fp16."""
     if PAIRS:
         rows = tl.clamp(rows.to(tl.float32), -65504.0, 65504.0).to(tl.float16)      # bf16 that no fp16 holds
         even, odd = tl.split(tl.reshape(rows, (form.TALL, form.D // 2, 2)))
@@ -63,6 +63,19 @@ def put_queries(place, rows, form, PAIRS: tl.constexpr):
 def turned(place):
     """The rows of all warps as right operands."""
     return tlx.local_load(tlx.local_trans(place, (0, 2, 1)))
+
+
+@mimw.jit
+def scaled(rules, step, tile):
+    """The rules for scores of a head whose keys may have a scale; scales are `step` apart."""
+    if rules.of_keys is None:
+        return rules
+    else:
+        of_keys = tl.load(rules.of_keys + tile * step)
+        if rules.inner is None:
+            return Scores(rules.scale * of_keys, None, None)
+        else:
+            return Scores(rules.scale, rules.inner * of_keys, None)
 
 
 @mimw.jit

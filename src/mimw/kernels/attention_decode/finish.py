@@ -5,7 +5,8 @@ Input: the `Sums` of warps (attend.py). Output: O and lse, or parts of tiles in 
     put_sums(buffers, sums)
     finish_tile(of_all_warps(buffers, form), item, ending, factors, results, workspace, problem, form)
 
-Sums are (D, TALL), in shared memory and in `room`: a thread has the same numbers of each part, and wants no other thread's. Parts are added in the order of keys, read past L1, behind an atomic operation that has seen them all; flags count who has come, and are
+Sums are (D, TALL), in shared memory and in `room`: a thread has the same numbers of each part, and wants no other thread's. Parts
+are added in the order of keys, read past L1, behind an atomic operation that has seen them all; flags count who has come, and are
 0 again when all have.
 """
 

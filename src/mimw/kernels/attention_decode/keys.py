@@ -37,12 +37,11 @@ def pages_at(block, caches, item, lowest, form, CACHE: tl.constexpr = ""):
 
 
 @mimw.jit
-def copy_box(desc, rows, page, box: tl.constexpr, head, row, EVICT: tl.constexpr = ""):
+def copy_box(desc, rows, page, box: tl.constexpr, head, row):
     """Box number `box` of a block's rows, which lies in one page from `row` on, some columns at a time."""
     BOX: tl.constexpr = desc.block_shape
     for column in tl.static_range(0, rows.shape[3], BOX[3]):
-        tle.gpu.copy(desc, tlx.local_slice(rows, [0, 0, box * BOX[2], column], BOX), BOX, [page, head, row, column],
-                     eviction_policy=EVICT)
+        tle.gpu.copy(desc, tlx.local_slice(rows, [0, 0, box * BOX[2], column], BOX), BOX, [page, head, row, column])
 
 
 @mimw.jit
@@ -56,7 +55,7 @@ def load_rows(ring, chunk, desc, pages, head, row, BN: tl.constexpr):
 
 
 @mimw.jit
-def load_block(ring, chunk, caches, pages, head, row, BN: tl.constexpr, EVICT: tl.constexpr):
+def load_block(ring, chunk, caches, pages, head, row, BN: tl.constexpr):
     """A block of keys and its values, from slot number `chunk` on."""
     if chunks_of_block(ring) == 2:
         load_rows(ring, chunk, caches.k, pages, head, row, BN)
@@ -66,8 +65,8 @@ def load_block(ring, chunk, caches, pages, head, row, BN: tl.constexpr, EVICT: t
         D: tl.constexpr = slot.k.shape[1]
         k, v = tlx.local_reshape(slot.k, [1, 1, BN, D]), tlx.local_reshape(slot.v, [1, 1, BN, D])
         for box in tl.static_range(BN // caches.k.block_shape[2]):
-            copy_box(caches.k, k, pages[box], box, head, row, EVICT)
-            copy_box(caches.v, v, pages[box], box, head, row, EVICT)
+            copy_box(caches.k, k, pages[box], box, head, row)
+            copy_box(caches.v, v, pages[box], box, head, row)
         ring.commit(chunk)
 
 
@@ -82,9 +81,9 @@ def hint_block(caches, pages, head, row, form):
 
 
 @mimw.jit
-def hint_item(caches, item, lowest, form):
-    """The first HINT blocks of an item to L2. Pages are read there, too: they may yet change."""
-    for block in range(item.first, tl.minimum(item.first + caches.hint, item.stop)):
+def hint_item(caches, item, lowest, form, MANY: tl.constexpr):
+    """The first MANY blocks of an item to L2. Pages are read there, too: they may yet change."""
+    for block in range(item.first, tl.minimum(item.first + MANY, item.stop)):
         if form.PAGE == 0:
             hint_block(caches, (item.batch, ), item.tile, block * form.BN, form)
         else:
@@ -93,21 +92,23 @@ def hint_item(caches, item, lowest, form):
 
 
 @mimw.jit
-def load_item(ring, begun, chunk, caches, item, head, lowest, form):
-    """All blocks of an item; gives the number of the slot behind them. The first queries (`begun`) are asked for behind one block,
-    not behind a whole ring of each SM: that took 8 us."""
+def load_item(ring, begun, chunk, caches, item, head, lowest, form, FREE: tl.constexpr = 1):
+    """All blocks of an item; gives the number of the slot behind them. The first queries are asked for (`begun`, if they
+    are not yet) behind FREE blocks, not behind a whole ring of each SM: that took 8 us."""
     STEP: tl.constexpr = chunks_of_block(ring)
     if form.PAGE == 0:
         for block in range(item.first, item.stop):
-            tlx.barrier_wait(begun, 0, pred=chunk == STEP * caches.gate)
-            load_block(ring, chunk, caches, (item.batch, ), head, block * form.BN, form.BN, form.EVICT)
+            if begun is not None:
+                tlx.barrier_wait(begun, 0, pred=chunk == STEP * FREE)
+            load_block(ring, chunk, caches, (item.batch, ), head, block * form.BN, form.BN)
             chunk += STEP
     else:
         pages = pages_at(item.first, caches, item, lowest, form)
         for block in range(item.first, item.stop):
-            tlx.barrier_wait(begun, 0, pred=chunk == STEP * caches.gate)
+            if begun is not None:
+                tlx.barrier_wait(begun, 0, pred=chunk == STEP * FREE)
             next_pages = pages_at(block + 1, caches, item, lowest, form)
-            load_block(ring, chunk, caches, pages, head, block * form.BN % form.PAGE, form.BN, form.EVICT)
+            load_block(ring, chunk, caches, pages, head, block * form.BN % form.PAGE, form.BN)
             pages = next_pages
             chunk += STEP
     return chunk

@@ -31,7 +31,6 @@ class Form:
     ONCE: tl.constexpr
     LEAST: tl.constexpr
     DRAWN: tl.constexpr
-    EVICT: tl.constexpr
 
 
 @tle.struct
@@ -60,9 +59,6 @@ class Caches:
     table: Any
     step: Any
     pages: Any
-    gate: Any
-    hint: Any
-    eager: Any
 
 
 @tle.struct

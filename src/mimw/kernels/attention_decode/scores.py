@@ -12,8 +12,6 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .nouns import Scores
-
 
 @mimw.jit
 def softcapped(scores, inner):
@@ -22,19 +20,6 @@ def softcapped(scores, inner):
         return scores
     else:
         return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
-
-
-@mimw.jit
-def scaled(rules, step, tile):
-    """The rules for scores of a head whose keys may have a scale; scales are `step` apart."""
-    if rules.of_keys is None:
-        return rules
-    else:
-        of_keys = tl.load(rules.of_keys + tile * step)
-        if rules.inner is None:
-            return Scores(rules.scale * of_keys, None, None)
-        else:
-            return Scores(rules.scale, rules.inner * of_keys, None)
 
 
 @mimw.jit

@@ -11,7 +11,7 @@ their values, `items` tells what comes next, `endings` who else has keys of it. 
 loads page after page by TMA, and a consumer of four. Each of the consumer's warps has a quarter of every block's keys and sums of
 its own, a batch of four products for the compiler: a block costs one wait and one release, and no exchange between warps, which
 add up what they have when a tile's keys end. Where a tile was cut into splits (../splits.py), who comes last adds the parts in the
-order of keys, so results are the same from run to run.
+order of keys, so results are the same from run to run. For caches of e4m3 the loop is ../few_rows_epilogue/fp8.py's.
 
 The launch may begin before the one ahead has ended; it waits for all that is written there before it reads what counts.
 """
@@ -22,13 +22,12 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attend import WARPS, attend, put_queries, rows_of, turned
+from ..attend import WARPS, attend, put_queries, rows_of, scaled, turned
 from ..few_rows_epilogue.fp8 import attend_pairs
 from ..finish import finish_tile, of_all_warps, put_sums
 from ..items import ending_pipe, item_pipe, received, received_ending
 from ..nouns import Caches, Problem, Queries, Results, Rows, Scores, SumBuffers, Workspace
 from ..producer import load
-from ..scores import scaled
 from ..units import lowest_key
 
 
@@ -59,15 +58,15 @@ def compute(items, endings, ring, begun, queries, buffers, q, results, workspace
 
 @mimw.jit
 def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, k_scale, v_scale, scale_step, scale,
-                              inner, splits, left, batches,
-                              queries, heads, group, capacity, pages, slots, per, columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h, gate, hint, eager,
-                              STAGES: tl.constexpr, FORM: tl.constexpr):
+                              inner, splits, left, batches, queries, heads, group, capacity, pages, slots, per, columns, table_row,
+                              q_b, q_s, q_h, o_b, o_s, o_h, STAGES: tl.constexpr, FORM: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
 
     args:      room    fp32: for two parts of each of `slots` / 2 splits (highest score in base 2, sum of probabilities) of each
                        row, then the sums of p V
                flags   int32, 0 before and after, for one launch at a time: a counter of splits that are drawn, then one number
                        for each split: how many parts there are of the tile that begins in it and goes on in the next one
+               k_scale, v_scale   fp32, of the heads of caches of e4m3, `scale_step` apart; None where caches are of q's type
                per     programs of each of `columns` columns (../splits.py)
                FORM    a Form: TALL rows of a tile, 8 or 16, PARTS parts of them added at a time
     """
@@ -85,9 +84,10 @@ def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, f
         both.set_buffer_overlap(tlx.reuse_group(rows, acc))
         asked = Queries(rows[0], None, None)
     else:
-        even = tlx.local_alloc((WARPS, TALL, FORM.D // 2), tl.float16, 1)
+        even = tlx.local_alloc((WARPS, TALL, FORM.D // 2), tl.float16, 1, reuse=both)
         odd = tlx.local_alloc((WARPS, TALL, FORM.D // 2), tl.float16, 1, reuse=both)
-        both.set_buffer_overlap(tlx.reuse_group(odd, acc))
+        halves = tlx.reuse_group(even, odd, group_type=tlx.reuse_group_type.distinct)
+        both.set_buffer_overlap(tlx.reuse_group(halves, acc))
         asked = Queries(None, even[0], odd[0])
     highest, total = tlx.local_alloc((WARPS, TALL), tl.float32, 1), tlx.local_alloc((WARPS, TALL), tl.float32, 1)
     factors = tlx.local_alloc((FORM.PARTS, TALL), tl.float32, 1)
@@ -100,5 +100,5 @@ def attention_decode_few_rows(q, k_desc, v_desc, table, lengths, o, lse, room, f
                     SumBuffers(acc[0], highest[0], total[0], factors[0]), Rows(q, q_b, q_s, q_h), results,
                     Workspace(room, slots, flags, columns), Scores(scale, inner, k_scale), problem, FORM)
         with tlx.async_task(num_warps=1):     # producer
-            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages, gate, hint, eager),
+            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages),
                  Rows(q, q_b, q_s, q_h), flags, per, columns, problem, FORM)

@@ -6,8 +6,8 @@ lse, and flags that are 0. For example:
     ((kernel, grid, args, meta), ) = arguments(q, k_cache, v_cache, lengths, o, lse, room, programs, flags=flags)
     kernel[grid](*args, **meta)
 
-Nouns: the queries of all heads that share a head of K and V are the rows of one tile of 16; on caches of e4m3 they are the columns,
-8 or 16, of products whose rows are keys (fp8.py). `ring` is a pipe of BN keys with their
+Nouns: the queries of all heads that share a head of K and V are the rows of one tile, 8 or 16, and the columns of products whose
+rows are keys; for caches of e4m3 the consumer's loop is fp8.py's. `ring` is a pipe of BN keys with their
 values, `items` tells what comes next, `endings` who else has keys of its tile, `queries` and `sums` are pipes of tiles. Roles,
 persistent: a producer of one warp, which loads page after page by TMA, a consumer and an epilogue (epilogue.py) of four each. Each
 of the consumer's warps has a quarter of every block's keys and sums of its own, a batch of four products for the compiler: a block
@@ -24,12 +24,11 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attend import WARPS, attend, turned
+from ..attend import WARPS, attend, scaled, turned
 from ..finish import put_sums
 from ..items import ending_pipe, item_pipe, received
 from ..nouns import Caches, Problem, Results, Rows, Scores, Workspace
 from ..producer import load
-from ..scores import scaled
 from ..units import lowest_key
 from .epilogue import finish
 from .fp8 import attend_pairs
@@ -63,7 +62,7 @@ def compute(items, queries, ring, sums, rules, step, problem, form):
 @mimw.jit
 def attention_decode_few_rows_epilogue(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, k_scale, v_scale, scale_step,
                                        scale, inner, splits, left, batches, queries, heads, group, capacity, pages, slots, per,
-                                       columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h, gate, hint, eager, STAGES: tl.constexpr, FORM: tl.constexpr):
+                                       columns, table_row, q_b, q_s, q_h, o_b, o_s, o_h, STAGES: tl.constexpr, FORM: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
 
     args:      room    fp32: for two parts of each of `slots` / 2 splits (highest score in base 2, sum of probabilities) of each
@@ -105,5 +104,5 @@ def attention_decode_few_rows_epilogue(q, k_desc, v_desc, table, lengths, o, lse
             finish(items.reader("epilogue"), endings.reader("epilogue"), asked.writer(), sums.reader("epilogue"), factors[0],
                    begun[0], Rows(q, q_b, q_s, q_h), results, Workspace(room, slots, flags, columns), problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=40):          # producer
-            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages, gate, hint, eager),
+            load(items.writer(), endings.writer(), ring.writer(), begun[0], Caches(k_desc, v_desc, table, table_row, pages),
                  Rows(q, q_b, q_s, q_h), flags, per, columns, problem, FORM)

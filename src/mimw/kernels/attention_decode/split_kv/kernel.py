@@ -202,4 +202,4 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, s
         with tlx.async_task(num_warps=1, num_regs=LOADER_REGS, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
             load(items[stream].writer(), rings[stream].writer(), begun[stream], stream * tl.num_programs(0) + tl.program_id(0),
-                 workers, Caches(k_desc, v_desc, table, table_row, pages, 1, -1, -1), room, counter, problem, FORM)
+                 workers, Caches(k_desc, v_desc, table, table_row, pages), room, counter, problem, FORM)
