@@ -87,6 +87,13 @@ def _of_no_rest(mutant: Mutant) -> bool:
     return called and not any(op.pending == 1 for op in mutant.program.walk() if op.name == "async_dot_wait")
 
 
+def _of_wrong_guess(mutant: Mutant) -> bool:
+    """True if the changed line is called where lengths differ from those that a share was guessed from."""
+    return any("turn, some)" in line or "Ending(0, 0, 0)" in line for line in (
+        linecache.getline(site.file, site.line) for site in mutant.site.chain()
+        if site.file.endswith("kernels/attention_decode/producer.py")))
+
+
 def _of_listed_rows(mutant: Mutant) -> bool:
     """True if the changed line belongs to the form of sparse MLA in which tasks hand rows on."""
     return _of(mutant, "kernels/sparse_mla/pipe.py")
@@ -100,6 +107,8 @@ REASONS = (
     (lambda m: _swapped(m, ("barrier_wait", ), ("mlir_reads", )),
      "What stands in front of a call in MLIR text tells passes what the text reads; the reads are the text's, behind the wait."),
     (_of_no_rest, "Products are added one at a time, so no chunk is left for the loop over the rest: nothing of it runs."),
+    (lambda m: "past prefetch," in m.change or "past tma_prefetch," in m.change, "A prefetch is a hint, which orders nothing."),
+    (_of_wrong_guess, "Nobody writes lengths ahead of this launch, so that the guess is right: nothing of it runs."),
     (lambda m: _of_listed_rows(m) and (m.word == "fence" or "past fence," in m.change),
      "Who reads has a fence of its own, behind its wait and in front of its product: either is enough."),
     (lambda m: _of_listed_rows(m) and m.word == "barrier_wait" and m.change.startswith("release early"),
@@ -215,6 +224,8 @@ REASONS = (
     (lambda m: _of(m, WARPS_APART) and _swapped(m, ARRIVALS, ("atomic_rmw", )),
      "The slot of the endings is given back later: its numbers are in registers, and the producer waits no longer than for the "
      "next."),
+    (lambda m: _of(m, WARPS_APART) and _swapped(m, ARRIVALS, ("local_store", )),
+     "The slot of the item is given back later: its numbers are in registers."),
     (lambda m: _of(m, WARPS_APART) and (_swapped(m, ("local_store", ), ARRIVALS) or _swapped(m, ARRIVALS, ("local_load", ))),
      "The barrier `begun` says when loads behind the first block may be asked for, and guards nothing: who reads the queries wrote "
      "them."),

@@ -12,8 +12,9 @@ import mimw
 import mimw.tlx as tlx
 from benchmarks.mutation_kernels import CASES
 from mimw.kernels import attention_decode
-from mimw.kernels.attention_decode import Configuration, flags_for, room_for
-from mimw.kernels.attention_decode.few_rows_epilogue import splits as side
+from mimw.kernels.attention_decode import Configuration, flags_for, producer, room_for
+from mimw.kernels.attention_decode import splits as side
+from mimw.kernels.attention_decode.configs import MOST_LENGTHS
 from mimw.kernels.attention_decode.few_rows_epilogue.fp8 import halves
 from mimw.runtime.simulate import prepare
 from tests.compiling import to_assembly
@@ -77,15 +78,66 @@ def test_drawn_shares():
     ([100, 100], 2, FEW, 1, dict(page=32, queries=2, heads=6)),                 # a program a sequence
     ([70, 200], 5, FINISHED, 2, {}), ([70, 200], 3, FINISHED, 2, {})])          # two programs a head; heads that share programs
 def test_few_rows(lengths, programs, form, kv_heads, changes):
-    """One launch, flags of 0, no part of `room` read that was not written."""
+    few_rows(lengths, programs, form, kv_heads, changes)
+
+
+def few_rows(lengths, programs, form, kv_heads, changes):
+    """One launch (of SMALL two), flags of 0, no part of `room` read that was not written."""
     arrays, table = problem(lengths, programs=programs, chosen=form, kv_heads=kv_heads, **changes)
     flags = np.zeros(flags_for(programs, form), np.int32)
-    ((kernel, grid, args, meta), ) = attention_decode.arguments(*arrays, programs, table, chosen=form, flags=flags)
-    mimw.simulate(kernel, grid, *args, **meta)
+    launches = attention_decode.arguments(*arrays, programs, table, chosen=form, flags=flags)
+    assert len(launches) == (1 if form.few else 2)
+    for kernel, grid, args, meta in launches:
+        mimw.simulate(kernel, grid, *args, **meta)
     q, *caches, lengths, o = arrays[:5]
     caches = caches if table is None else [x[table].reshape(len(lengths), -1, 1, 64) for x in caches]
     np.testing.assert_allclose(o.astype(np.float64), attended(q, *caches, lengths), rtol=0, atol=1e-2)
     assert not flags.any()
+
+
+@pytest.mark.parametrize("form, changes", [
+    (FEW, dict(page=32)), (replace(FEW, bn=128), dict(heads=16)), (replace(FINISHED, bn=128), {})])
+def test_few_rows_of_e4m3(form, changes):
+    """Caches of bytes, with scales; rows of 8 and of 16."""
+    arrays, table = problem([100, 70], programs=3, chosen=form, **changes)
+    q, *caches, lengths, o, lse, room = arrays
+    caches = [x.astype(ml_dtypes.float8_e4m3fn) for x in caches]
+    flags = np.zeros(flags_for(3, form), np.int32)
+    scales = dict(k_scale=np.full(1, 0.5, np.float32), v_scale=np.full(1, 2.0, np.float32))
+    launches = attention_decode.arguments(q, *caches, lengths, o, lse, room, 3, table, chosen=form, flags=flags, **scales)
+    ((kernel, grid, args, meta), ) = launches
+    mimw.simulate(kernel, grid, *args, **meta)
+    keys, values = (x.astype(np.float64) if table is None else x[table].reshape(2, -1, 1, 64).astype(np.float64) for x in caches)
+    np.testing.assert_allclose(o.astype(np.float64), attended(q, keys * 0.5, values * 2, lengths), rtol=0, atol=2e-2)
+    assert not flags.any()
+
+
+@mimw.jit
+def always_differ(seen, problem, form):
+    return problem.batches > 0
+
+
+@pytest.mark.parametrize("form, page", [(FEW, None), (FINISHED, 32)])
+def test_a_guess_that_was_wrong(monkeypatch, form, page):
+    """Lengths that change while the launch ahead ends: what was loaded for others is thrown away, and the share found again."""
+    monkeypatch.setattr(producer, "lengths_differ", always_differ)
+    form = replace(form, stages=3)      # no other test's, whose recorded program would be taken
+    few_rows([300, 0, 200] if page is None else [100, 70], 3, form, 1, dict(page=page))
+
+
+@pytest.mark.parametrize("form", [FEW, FINISHED, SMALL])
+def test_more_sequences_than_are_looked_at_at_once(form):
+    few_rows([number % 4 for number in range(MOST_LENGTHS + 20)], 3, form, 1, {})
+
+
+def test_blocks_are_asked_for_before_the_launch_ahead_has_ended():
+    """Keys and values of a guess to L2, in boxes of 64 columns, and their loads behind the wait."""
+    arrays, _ = problem([64, 64], dim=128, chosen=FEW)
+    ((kernel, grid, args, meta), ) = attention_decode.arguments(*arrays, 2, chosen=FEW, flags=np.zeros(flags_for(2, FEW), np.int32))
+    ptx = mimw.compile(kernel, grid, *args, **meta, target="sm_90a").stage("ptx")
+    ahead, behind = ptx[:ptx.rindex("griddepcontrol.wait")], ptx[ptx.rindex("griddepcontrol.wait"):]
+    assert ahead.count("cp.async.bulk.prefetch.tensor.4d.L2") == 4 and "cp.async.bulk.tensor.4d.shared" not in ahead
+    assert "cp.async.bulk.tensor.4d.shared" in behind and "prefetch.tensor" not in behind
 
 
 @pytest.mark.parametrize("form", [FEW, FINISHED])

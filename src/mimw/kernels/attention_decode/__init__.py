@@ -35,14 +35,15 @@ from .configs import (
     columns_of,
     combine_tile,
     configuration,
+    tall_of,
     tile_of,
 )
 from .contract_lines import CACHES, Q, caches
 from .few_rows.kernel import attention_decode_few_rows as few_kernel
 from .few_rows_epilogue.kernel import attention_decode_few_rows_epilogue as finished_kernel
-from .few_rows_epilogue.splits import PIECES
 from .nouns import CombineForm, OfResults, Split
 from .split_kv.kernel import attention_decode as kernel
+from .splits import PIECES
 from .units import MUCH
 
 CONTRACT = Contract(
@@ -68,16 +69,15 @@ def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = Non
     rows = queries * heads // kv_heads
     chosen = chosen or configuration(dim, rows)
     if chosen.few:
-        return slots_for(programs, chosen) * rows * (tile_of(dim) + 2)
+        return slots_for(programs, chosen) * tall_of(rows) * (tile_of(dim) + 2)
     most = 2 // chosen.streams * ROWS
     return slots_for(programs, chosen) * min(rows, most) * (tile_of(dim) + 2) + 4 * batch * kv_heads * -(-rows // most)
 
 
 def slots_for(programs: int, chosen: Configuration) -> int:
     """The number of parts of tiles that there may be: two of each worker, and two of each split that is drawn."""
-    if chosen.few:
-        return 2 * programs * ((1 + PIECES.value if chosen.few == 2 else 2) if chosen.drawn else 1)
-    return 2 * chosen.streams * programs * (2 if chosen.drawn else 1)
+    workers = programs if chosen.few else chosen.streams * programs
+    return 2 * workers * ((1 + PIECES.value if chosen.few else 2) if chosen.drawn else 1)
 
 
 def most_blocks(tiles: int, capacity: int) -> int:
@@ -132,9 +132,9 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     capacity = page_size if page_table is None else page_size * page_table.shape[1]
     chosen = chosen or configuration_of(q, k_cache, page_table)
     few = chosen.few
-    if k_scale is not None and few != 2:
+    if k_scale is not None and not few:
         raise ValueError(f"the caches are {k_cache.dtype}, and a tile has {rows} rows of {dim}; e4m3 is read for up to {FEW_ROWS} "
-                         f"rows and {FEW_DIM} columns, by a configuration with few=2")
+                         f"rows and {FEW_DIM} columns, by a configuration with `few`")
     if few and (flags is None or rows > FEW_ROWS):
         raise ValueError(f"a tile has {rows} rows and flags are {'None' if flags is None else 'there'}; with `few` it may have up "
                          f"to {FEW_ROWS}, and flags are needed")
@@ -158,13 +158,10 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     front = q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room
     sizes = scale * log2(e), inner, splits, left, batch, queries, heads, heads // kv_heads
     if few:
-        if few == 1:
-            args = (*front, flags, sinks, *sizes, capacity, count, slots_for(programs, chosen), row, *steps)
-            return [(few_kernel, (workers, ), args, meta)]
         columns, per = columns_of(kv_heads, programs)
         scales = k_scale, v_scale, 0 if k_scale is None else int(k_scale.shape[0] > 1)
         args = (*front, flags, sinks, *scales, *sizes, capacity, count, slots_for(programs, chosen), per, columns, row, *steps)
-        return [(finished_kernel, (per * columns, ), args, meta)]
+        return [(few_kernel if few == 1 else finished_kernel, (per * columns, ), args, meta)]
     args = *front, flags if chosen.drawn else None, sinks, *sizes, row_tiles, capacity, count, row, *steps
     launches = [(kernel, (programs, ), args, meta)]
     if splits != 1:

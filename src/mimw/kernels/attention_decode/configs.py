@@ -24,7 +24,7 @@ BYTE_KEYS = 128     # of a block of e4m3, 32 a warp
 FEW_DIM = 128               # of tiles: 256 spill in few_rows
 MOST_UNITS = 1 << 22        # of all tiles, with few_rows
 SM_BYTES, OTHER_BYTES = 227 << 10, 6 << 10      # of shared memory; of a program of few_rows: barriers, items, changes of layout
-PART_NUMBERS = 16384        # that a consumer of few_rows adds at a time: 128 a thread
+PARTS = {8: 16, 16: 4}      # of tiles of so many rows, which registers hold at a time
 RING_BYTES = {64: 192 << 10, 128: 160 << 10, 256: 128 << 10}    # of an SM: the rest is for queries and changes of layout
 PAGES = (16, 32, 64, 128, 256)
 
@@ -44,9 +44,9 @@ class Configuration:
 
     def meta(self, dim: int, page: int, batches: int, rows: int) -> dict:
         """The constants and warps of a launch for so many rows of a tile."""
-        tall, parts = parts_tile(tile_of(dim), rows, self.few) if self.few else (2 // self.streams, None)
+        tall = tall_of(rows) if self.few else 2 // self.streams
         batch = min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length()))
-        form = Form(tile_of(dim), dim, self.bn, page, tall, parts, batch, batches <= MOST_LENGTHS, self.least, self.drawn)
+        form = Form(tile_of(dim), dim, self.bn, page, tall, PARTS.get(tall), batch, batches <= MOST_LENGTHS, self.least, self.drawn)
         more = dict(launch_pdl=True) if self.few else dict(STREAMS=self.streams)
         return dict(FORM=form, STAGES=self.stages, num_warps=4) | more
 
@@ -74,7 +74,7 @@ def configuration(dim: int, rows: int, blocks: int = 0, cache_bytes: int = 2) ->
     of all tiles at most, of numbers of so many bytes. Rows that one consumer holds leave the other one to another worker."""
     streams, dim = 2 if rows <= ROWS else 1, tile_of(dim)
     if cache_bytes == 1 and rows <= FEW_ROWS and dim <= FEW_DIM and blocks < MOST_UNITS:
-        return Configuration(BYTE_KEYS, 4 * FEW_DIM // dim, 1, 1, 0, 2)
+        return Configuration(BYTE_KEYS, 4 * FEW_DIM // dim, 1, 1, 0, 1)
     chosen = _measured().get((dim, most_rows(rows)))
     if chosen is None or chosen.few and blocks >= MOST_UNITS:
         return Configuration(BLOCK_BYTES // 2 // dim, RING_BYTES[dim] // (streams * BLOCK_BYTES), streams)
@@ -106,8 +106,6 @@ def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:
     return each, max(2, min(32, 4096 // (each * dim)))
 
 
-def parts_tile(dim: int, rows: int, few: int) -> tuple[int, int]:
-    """(rows, parts) that a form with `few` adds at a time: all rows, and as many parts as registers hold, of which the epilogue has
-    8 for a part at least."""
-    tall = (1 << (rows - 1).bit_length()) if few == 1 else FEW_ROWS // 2 if rows <= FEW_ROWS // 2 else FEW_ROWS
-    return tall, max(2, min(32, PART_NUMBERS // max(tall * dim, PART_NUMBERS // 16 if few == 2 else 0)))
+def tall_of(rows: int) -> int:
+    """The rows of a tile of which so many count, with `few`: the 8 or 16 columns of its products."""
+    return FEW_ROWS // 2 if rows <= FEW_ROWS // 2 else FEW_ROWS

@@ -23,7 +23,7 @@ def chunks_of_block(ring):
 
 
 @mimw.jit
-def pages_at(block, caches, item, lowest, form):
+def pages_at(block, caches, item, lowest, form, CACHE: tl.constexpr = ""):
     """The pages of a block's boxes. One that holds no key that counts is the one behind the last: TMA reads nothing
     there and fills in zeros."""
     ROWS: tl.constexpr = min(form.PAGE, form.BN)
@@ -32,7 +32,7 @@ def pages_at(block, caches, item, lowest, form):
         first = block * form.BN + box * ROWS
         counts = (first < item.length) & (first + ROWS > lowest)
         at = caches.table + item.batch.to(tl.int64) * caches.step + first // form.PAGE
-        pages = pages + (tl.load(at, mask=counts, other=caches.pages), )
+        pages = pages + (tl.load(at, mask=counts, other=caches.pages, cache_modifier=CACHE), )
     return pages
 
 
@@ -71,19 +71,42 @@ def load_block(ring, chunk, caches, pages, head, row, BN: tl.constexpr):
 
 
 @mimw.jit
-def load_item(ring, begun, chunk, caches, item, head, lowest, form):
-    """All blocks of an item; gives the number of the slot behind them. The first queries (`begun`) are asked for behind one block,
-    not behind a whole ring of each SM: that took 8 us."""
+def hint_block(caches, pages, head, row, form):
+    """A block of keys and its values to L2."""
+    BOX: tl.constexpr = caches.k.block_shape
+    for box in tl.static_range(form.BN // BOX[2]):
+        for column in tl.static_range(0, form.D, BOX[3]):
+            tlx.async_descriptor_prefetch_tensor(caches.k, [pages[box], head, row, column])
+            tlx.async_descriptor_prefetch_tensor(caches.v, [pages[box], head, row, column])
+
+
+@mimw.jit
+def hint_item(caches, item, lowest, form, MANY: tl.constexpr):
+    """The first MANY blocks of an item to L2. Pages are read there, too: they may yet change."""
+    for block in range(item.first, tl.minimum(item.first + MANY, item.stop)):
+        if form.PAGE == 0:
+            hint_block(caches, (item.batch, ), item.tile, block * form.BN, form)
+        else:
+            pages = pages_at(block, caches, item, lowest, form, ".cg")
+            hint_block(caches, pages, item.tile, block * form.BN % form.PAGE, form)
+
+
+@mimw.jit
+def load_item(ring, begun, chunk, caches, item, head, lowest, form, FREE: tl.constexpr = 1):
+    """All blocks of an item; gives the number of the slot behind them. The first queries are asked for (`begun`, if they
+    are not yet) behind FREE blocks, not behind a whole ring of each SM: that took 8 us."""
     STEP: tl.constexpr = chunks_of_block(ring)
     if form.PAGE == 0:
         for block in range(item.first, item.stop):
-            tlx.barrier_wait(begun, 0, pred=chunk == STEP)
+            if begun is not None:
+                tlx.barrier_wait(begun, 0, pred=chunk == STEP * FREE)
             load_block(ring, chunk, caches, (item.batch, ), head, block * form.BN, form.BN)
             chunk += STEP
     else:
         pages = pages_at(item.first, caches, item, lowest, form)
         for block in range(item.first, item.stop):
-            tlx.barrier_wait(begun, 0, pred=chunk == STEP)
+            if begun is not None:
+                tlx.barrier_wait(begun, 0, pred=chunk == STEP * FREE)
             next_pages = pages_at(block + 1, caches, item, lowest, form)
             load_block(ring, chunk, caches, pages, head, block * form.BN % form.PAGE, form.BN)
             pages = next_pages

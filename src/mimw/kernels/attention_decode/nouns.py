@@ -64,7 +64,7 @@ class Caches:
 @tle.struct
 class Item:
     """A worker's next keys: blocks from `first` to `stop` of a sequence of `length` keys, for one tile, whose part number `part`
-    they are, or -1 if they are all of it."""
+    they are, -1 if they are all of it, or -2 if nobody wants them."""
 
     batch: Any
     tile: Any
@@ -99,10 +99,12 @@ class Piece:
 
 @tle.struct
 class Scores:
-    """Rules for scores: their scale, times log2(e), and what they are multiplied by before a soft cap, None without one."""
+    """Rules for scores: their scale, times log2(e), what they are multiplied by before a soft cap, None without one, and scales of
+    heads of keys, None for none."""
 
     scale: Any
     inner: Any
+    of_keys: Any
 
 
 @tle.struct
@@ -143,12 +145,33 @@ class Results:
 
 
 @tle.struct
+class Queries:
+    """Buffers for a tile's queries: its rows, or of caches of e4m3 their even and odd columns."""
+
+    rows: Any
+    even: Any
+    odd: Any
+
+
+@tle.struct
 class Workspace:
-    """Parts of tiles: for each of `slots` a pair of numbers of each row from `stats` on, and behind them its sums."""
+    """Parts of tiles: for each of `slots` two numbers of each row from `stats` on, and behind them its sums. Splits of a tile are
+    `step` apart."""
 
     stats: Any
     slots: Any
     flags: Any
+    step: Any
+
+
+@tle.struct
+class SumBuffers:
+    """Buffers for the sums of a consumer's warps, and for what parts of a tile are multiplied by."""
+
+    acc: Any
+    highest: Any
+    total: Any
+    factors: Any
 
 
 @tle.struct

@@ -32,6 +32,10 @@ def clear_rows(values, block, length, lowest, BN: tl.constexpr, ZERO: tl.constex
 
 @mimw.jit
 def clear_unseen(values, block, length, lowest, BN: tl.constexpr):
-    """Zeros over the values of keys that no query sees."""
+    """Zeros over the values of keys that no query sees. It ends in a barrier of its own, so that none stands in front of every
+    block's values."""
     if (block * BN < lowest) | ((block + 1) * BN > length):
-        clear_rows(values, block, length, lowest, BN, 0.0)
+        for piece in tl.static_range(0, BN, 16):        # few registers: all others are a tile's
+            rows = tlx.local_slice(values, [piece, 0], [16, values.shape[1]])
+            clear_rows(rows, block * (BN // 16) + piece // 16, length, lowest, 16, 0.0)
+        tl.debug_barrier()

@@ -57,7 +57,7 @@ def some_blocks(problem, first, form):
     """The blocks of BATCH sequences from number `first` on, 0 for what is no sequence."""
     batch = first + tl.arange(0, form.BATCH)
     inside = batch < problem.batches
-    length = clamped(tl.load(problem.lengths + batch, mask=inside, other=0), problem)
+    length = clamped(tl.load(problem.lengths + batch, mask=inside, other=0, cache_modifier=".cg"), problem)
     _, blocks = blocks_of(length, problem, form)
     return tl.where(inside, blocks, 0)
 
@@ -67,7 +67,7 @@ def some_units(problem, first, unit, form):
     """(lengths, units of a tile) of BATCH sequences from number `first` on; 0 units for what is no sequence."""
     batch = first + tl.arange(0, form.BATCH)
     inside = batch < problem.batches
-    length = clamped(tl.load(problem.lengths + batch, mask=inside, other=0), problem)
+    length = clamped(tl.load(problem.lengths + batch, mask=inside, other=0, cache_modifier=".cg"), problem)
     _, blocks = blocks_of(length, problem, form)
     return length, tl.where(inside, (blocks + unit - 1) // unit, 0)
 

@@ -84,5 +84,5 @@ def attend_pairs(ring, even, odd, chunk, item, lowest, rules, problem, form):
         second_acc = tl.dot(v_odd, weights, second_acc * shrink[:, None, :])
         ring.release(chunk)
         chunk += 1
-    acc = tl.reshape(tl.permute(tl.join(first_acc, second_acc), (0, 2, 1, 3)), (WARPS, TALL, 2 * HALF))
+    acc = tl.reshape(tl.permute(tl.join(first_acc, second_acc), (0, 1, 3, 2)), (WARPS, 2 * HALF, TALL))
     return Sums(highest, tl.sum(total, 1), acc)

@@ -197,8 +197,8 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, s
             name: tl.constexpr = consumer(me % TALL)
             results = Results(Rows(o, o_b, o_s, o_h), lse, sinks, None, None)
             compute(items[me // TALL].reader(name), rings[me // TALL].reader(name), begun[me // TALL], q_tiles[me][0],
-                    Workspace(room, 2 * workers * (1 if FORM.DRAWN == 0 else 2), None), Rows(q, q_b, q_s, q_h), results,
-                    Scores(scale, inner), problem, me, FORM)
+                    Workspace(room, 2 * workers * (1 if FORM.DRAWN == 0 else 2), None, None), Rows(q, q_b, q_s, q_h), results,
+                    Scores(scale, inner, None), problem, me, FORM)
         with tlx.async_task(num_warps=1, num_regs=LOADER_REGS, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
             load(items[stream].writer(), rings[stream].writer(), begun[stream], stream * tl.num_programs(0) + tl.program_id(0),

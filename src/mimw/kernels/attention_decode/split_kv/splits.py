@@ -89,7 +89,7 @@ def begin(number, workers, unit, problem, form):
         for first in range(0, problem.batches, form.BATCH):
             total += tl.sum(units_of(problem, first, unit, form), 0)
         at, end = split(number, total, workers, form.LEAST, form.DRAWN)
-        place, before = Place(0, 0), 0
+        place, before = Place(at * 0, at * 0), 0
         for first in range(0, problem.batches, form.BATCH):
             units = units_of(problem, first, unit, form)
             place = moved(place, at, before + tl.cumsum(units, 0), units)

@@ -21,7 +21,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-from ..units import MUCH, Place, fitted, length_of, moved, quotient, some_units
+from .units import MUCH, Place, fitted, length_of, moved, quotient, some_units
 
 PIECES, SMALLEST = tl.constexpr(4), tl.constexpr(4)
 
@@ -108,13 +108,20 @@ def ends_of(unit, problem, form):
 
 
 @mimw.jit
+def lengths_differ(seen, problem, form):
+    """True if a sequence is no longer as long as it was seen to be."""
+    length, _ = some_units(problem, 0, 1, form)
+    return tl.max((length != seen.lengths).to(tl.int32), 0) > 0
+
+
+@mimw.jit
 def sequence_at(inside, seen, unit, problem, form):
     """(the sequence that a head's unit number `inside` is of, where it starts)."""
     if form.ONCE:
         over = seen.ends <= inside
         return tl.sum(over.to(tl.int32), 0), tl.max(tl.where(over, seen.ends, 0), 0)
     else:
-        place, before = Place(0, 0), 0
+        place, before = Place(inside * 0, inside * 0), 0
         for first in range(0, problem.batches, form.BATCH):
             _, units = some_units(problem, first, unit, form)
             place = moved(place, inside, before + tl.cumsum(units, 0), units)
