@@ -33,6 +33,7 @@ from .ring import (
     own_columns,
     part_of,
     ring_of,
+    share_of,
     start_part,
     start_rows,
     taken_slot,
@@ -50,11 +51,14 @@ Units = namedtuple("Units", "rows units x residual y total")
 class NormForm(RingForm):
     """The constants of a launch: a row loses its mean where CENTRED, and stays in registers from its statistics to y where KEEP, so
     that its slot is free the earlier. HEAD rows of each cluster are not stolen, at most rows // clusters; 0: none is stolen.
-    BEHIND rows of each cluster are asked for before w and b: 1 to STAGES, at most rows // clusters."""
+    BEHIND rows of each cluster are asked for before w and b: 1 to STAGES, at most rows // clusters. SHARES consumers divide the
+    columns of each row; AHEAD: the statistics of a row are sent before those of the row before it are waited for."""
     CENTRED: tl.constexpr
     KEEP: tl.constexpr
     HEAD: tl.constexpr
     BEHIND: tl.constexpr
+    SHARES: tl.constexpr
+    AHEAD: tl.constexpr
 
 
 @tle.struct
@@ -136,9 +140,9 @@ def read_part(tiles, slot, total_at, inside, part, STORE: tl.constexpr):
     out where STORE; zeros where `inside` is false."""
     xs = ()
     for chunk in tl.static_range(part.CHUNKS):
-        x = tlx.local_load(tiles.x[slot * part.CHUNKS + chunk])
+        x = tlx.local_load(tiles.x[part.tile(slot, chunk)])
         if tiles.residual is not None:     # LLVM adds two bf16 of a register by one instruction where the sum is rounded to bf16
-            x = x.to(tl.float32) + tlx.local_load(tiles.residual[slot * part.CHUNKS + chunk]).to(tl.float32)
+            x = x.to(tl.float32) + tlx.local_load(tiles.residual[part.tile(slot, chunk)]).to(tl.float32)
         else:
             x = unpacked(x)
         if total_at is not None:
@@ -159,10 +163,68 @@ def write_part(xs, y_at, mean, scale, tiles, inside, part, CENTRED: tl.constexpr
         # One fused multiply and add normalises an element, another one scales and shifts it.
         y = xs[chunk] * scale - mean * scale if CENTRED else xs[chunk] * scale
         if tiles.w is not None:
-            y *= unpacked(tlx.local_load(tiles.w[chunk]))
+            y *= unpacked(tlx.local_load(tiles.w[part.tile(0, chunk)]))
         if tiles.b is not None:
-            y += unpacked(tlx.local_load(tiles.b[chunk]))
+            y += unpacked(tlx.local_load(tiles.b[part.tile(0, chunk)]))
         tl.store(y_at + chunk_columns(part, chunk), y.to(tlx.dtype_of(y_at)), mask=None if inside is None else inside[chunk])
+
+
+@mimw.jit
+def first_pass(tiles, out, ring, part, inside, count, place, row, turn, recipe, me: tl.constexpr):
+    """Send this part's statistics of the row that consumer `me` takes in its turn; its slot."""
+    slot = taken_slot(ring, turn, me)
+    total_at = None
+    if out.total.pointer is not None:
+        total_at = out.total.row(row)
+    return slot, part_statistics(read_part(tiles, slot, total_at, inside, part, True), inside, count, recipe.CENTRED)
+
+
+@mimw.jit
+def second_pass(tiles, out, ring, part, inside, row, slot, mean, variance, recipe):
+    """Write y of a row, whose slot is free then."""
+    scale = tl.rsqrt(variance + recipe.eps)
+    if out.mean is not None:
+        tl.store(out.mean + row, mean, mask=part.rank == 0)
+    if out.rstd is not None:
+        tl.store(out.rstd + row, scale, mask=part.rank == 0)
+    total_at = None
+    if out.total.pointer is not None:
+        total_at = out.total.row(row)
+    xs = read_part(tiles, slot, total_at, inside, part, False)
+    write_part(xs, out.y.row(row), mean, scale, tiles, inside, part, recipe.CENTRED)
+    tlx.barrier_arrive(ring.free[slot])
+
+
+@mimw.jit
+def compute_ahead(tiles, weights, out, part, rows, ring, exchange, recipe, me: tl.constexpr):
+    """Every CONSUMERS-th row of this cluster's, from number `me` on."""
+    BLOCK: tl.constexpr = part.CHUNK * part.CHUNKS
+    N = part.CLUSTER * BLOCK if part.EVEN else part.units * part.UNIT
+    inside = own_columns(part)
+    count = BLOCK if part.EVEN else tl.maximum(tl.minimum(N - part.rank * BLOCK, BLOCK), 0)
+    begin, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
+    if begin < rows.count:
+        before, (mean, squares) = first_pass(tiles, out, ring, part, inside, count, None, begin, 0, recipe, me)
+        if part.CLUSTER > 1:
+            send_pair(exchange.at(me * 2), mean, squares)
+        if tiles.w is not None or tiles.b is not None:
+            tlx.barrier_wait(weights.arrived[0], 0)
+        turn = 1
+        for row in range(begin + stride, rows.count, stride):
+            slot, (next_mean, next_squares) = first_pass(tiles, out, ring, part, inside, count, None, row, turn, recipe, me)
+            variance = squares / N
+            if part.CLUSTER > 1:
+                place = me * 2 + (turn - 1) % 2
+                mean, variance = row_statistics(exchange.at(place), (turn - 1) // 2 % 2, N, BLOCK)
+                send_pair(exchange.at(me * 2 + turn % 2), next_mean, next_squares)
+            second_pass(tiles, out, ring, part, inside, row - stride, before, mean, variance, recipe)
+            before, mean, squares = slot, next_mean, next_squares
+            turn += 1
+        turn -= 1
+        variance = squares / N
+        if part.CLUSTER > 1:
+            mean, variance = row_statistics(exchange.at(me * 2 + turn % 2), turn // 2 % 2, N, BLOCK)
+        second_pass(tiles, out, ring, part, inside, begin + turn * stride, before, mean, variance, recipe)
 
 
 @mimw.jit
@@ -225,18 +287,25 @@ def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr
     STAGED: tl.constexpr = FORM.STAGES * FORM.CHUNKS
     tiles = Tiles(tiles_for(x_ptr, STAGED, FORM.CHUNK), tiles_for(residual_ptr, STAGED, FORM.CHUNK),
                   tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK), tiles_for(b_ptr, FORM.CHUNKS, FORM.CHUNK))
-    ring, weights = ring_of(FORM.STAGES, FORM.CONSUMERS), Weights(w_ptr, b_ptr, tlx.alloc_barriers(1))
-    queue, exchange = queue_of(FORM.HEAD, FORM.STAGES, FORM.CLUSTER), exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER)
+    ring, weights = ring_of(FORM.STAGES, FORM.CONSUMERS, FORM.SHARES), Weights(w_ptr, b_ptr, tlx.alloc_barriers(1))
+    queue = queue_of(FORM.HEAD, FORM.STAGES, FORM.CLUSTER)
+    exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, 2, FORM.SHARES)
+    TASKS: tl.constexpr = FORM.CONSUMERS * FORM.SHARES
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=112 if FORM.CONSUMERS > 1 else None, replicate=FORM.CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=112 if TASKS > 1 else None, replicate=TASKS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             y, total = Matrix(y_ptr, units.y * FORM.UNIT), Matrix(total_ptr, units.total * FORM.UNIT)
             out = Outputs(y, total, mean_ptr, rstd_ptr)
-            compute(tiles, weights, out, part, rows, ring, queue, exchange, Recipe(eps, FORM.CENTRED, FORM.KEEP), me)
-        with tlx.async_task(num_warps=1, num_regs=24 if FORM.CONSUMERS > 1 else None):  # producer
+            recipe = Recipe(eps, FORM.CENTRED, FORM.KEEP)
+            if FORM.AHEAD:
+                share = share_of(part, me % FORM.SHARES, FORM.SHARES)
+                compute_ahead(tiles, weights, out, share, rows, ring, exchange.replace(rank=share.rank), recipe, me // FORM.SHARES)
+            else:
+                compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me)
+        with tlx.async_task(num_warps=1, num_regs=24 if TASKS > 1 else None):  # producer
             x, residual = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(residual_ptr, units.residual * FORM.UNIT)
             load(x, residual, weights, tiles, part, rows, ring, queue, FORM.BEHIND)
         if FORM.HEAD > 0:
-            with tlx.async_task(num_warps=1, num_regs=24 if FORM.CONSUMERS > 1 else None):  # scheduler
+            with tlx.async_task(num_warps=1, num_regs=24 if TASKS > 1 else None):  # scheduler
                 steal_rows(queue, counter_ptr, rows, rank)

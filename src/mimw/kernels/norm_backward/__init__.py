@@ -104,7 +104,8 @@ def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows
     meta, centred = chosen.options(), mean is not None
     if chosen.form == "ring":
         each = at_a_time(rows, chosen)
-        meta["FORM"] = GradientForm(*chosen.ring(unit, n), centred, each, chosen.held, chosen.ahead, chosen.apart)
+        meta["FORM"] = GradientForm(*chosen.ring(unit, n), centred, each, chosen.held, chosen.ahead, chosen.apart,
+                                    chosen.shares)
         units = Units(rows // each, *(step // unit for step in (n, x_row, dy_row, more_row, dx_row)))
         return [(kernel, (chosen.ctas * (count // chosen.consumers), ),
                  (x, dy, more, weight, mean, rstd, dx, dw, db, units), meta)]

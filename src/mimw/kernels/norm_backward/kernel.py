@@ -31,6 +31,7 @@ from ..norm.ring import (
     own_columns,
     part_of,
     ring_of,
+    share_of,
     start_part,
     taken_slot,
     tiles_for,
@@ -61,12 +62,14 @@ Units = namedtuple("Units", "blocks units x dy more dx")
 class GradientForm(RingForm):
     """The constants of a launch: blocks of ROWS_EACH rows, 1, 2 or 4; not CENTRED: means are not taken off. HELD: w stays in
     registers. AHEAD: the first pass over a block goes together with the second one over the block before it. EARLY: the launch
-    behind this one, which waits for it, may begin as soon as there is room for it."""
+    behind this one, which waits for it, may begin as soon as there is room for it. SHARES consumers divide the columns of each block;
+    more than one: AHEAD."""
     CENTRED: tl.constexpr
     ROWS_EACH: tl.constexpr
     HELD: tl.constexpr
     AHEAD: tl.constexpr
     EARLY: tl.constexpr
+    SHARES: tl.constexpr
 
 
 @mimw.jit
@@ -84,7 +87,7 @@ def compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.con
     N = part.CLUSTER * part.CHUNK * part.CHUNKS if part.EVEN else part.units * part.UNIT
     inside = own_columns(part)
     dws, dbs = zeros(out.dw, part.CHUNK, part.CHUNKS), zeros(out.db, part.CHUNK, part.CHUNKS)
-    ws = held_w(tiles, w_arrived, part.CHUNKS, HELD)
+    ws = held_w(tiles, w_arrived, part, HELD)
     first, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
     # The means and rstds of rows are asked for one block ahead: they are on the way to everything else.
     next_rstds, next_means = of_rows(stats.rstd, first, rows), ()
@@ -103,7 +106,7 @@ def compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.con
             new_dws, new_dbs = (), ()
             g_total, gh_total = tl.zeros((part.CHUNK, ), tl.float32), tl.zeros((part.CHUNK, ), tl.float32)
             for chunk in tl.static_range(part.CHUNKS):
-                numbers = read(tiles, (slot * rows.EACH + i) * part.CHUNKS + chunk, chunk_of_w(tiles, ws, chunk),
+                numbers = read(tiles, part.tile(slot * rows.EACH + i, chunk), chunk_of_w(tiles, ws, part, chunk),
                                None if inside is None else inside[chunk])
                 g_total, gh_total, dw, db = first_pass(numbers, mean, moments.rstds[i], g_total, gh_total, dws[chunk:chunk + 1],
                                                        dbs[chunk:chunk + 1], stats.CENTRED)
@@ -118,8 +121,8 @@ def compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.con
         for i in tl.static_range(rows.EACH):
             dx_at = out.dx.row(block * rows.EACH + i)
             for chunk in tl.static_range(part.CHUNKS):
-                at = (slot * rows.EACH + i) * part.CHUNKS + chunk
-                numbers = read(tiles, at, chunk_of_w(tiles, ws, chunk), None)
+                at = part.tile(slot * rows.EACH + i, chunk)
+                numbers = read(tiles, at, chunk_of_w(tiles, ws, part, chunk), None)
                 second_pass(numbers, lines, i, tiles, at, dx_at + chunk_columns(part, chunk),
                             None if inside is None else inside[chunk])
         tlx.barrier_arrive(ring.free[slot])
@@ -143,16 +146,19 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw
     STAGED: tl.constexpr = FORM.STAGES * FORM.ROWS_EACH * FORM.CHUNKS
     tiles = Tiles(tiles_for(x_ptr, STAGED, FORM.CHUNK), tiles_for(dy_ptr, STAGED, FORM.CHUNK),
                   tiles_for(more_ptr, STAGED, FORM.CHUNK), tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK))
-    ring, w_arrived = ring_of(FORM.STAGES, FORM.CONSUMERS), tlx.alloc_barriers(1)
-    exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, max(2, FORM.ROWS_EACH * (1 + FORM.CENTRED)))
+    ring, w_arrived = ring_of(FORM.STAGES, FORM.CONSUMERS, FORM.SHARES), tlx.alloc_barriers(1)
+    exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, max(2, FORM.ROWS_EACH * (1 + FORM.CENTRED)),
+                           FORM.SHARES)
     stats = Statistics(mean_ptr, rstd_ptr, FORM.CENTRED)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS * FORM.SHARES):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             out = Outputs(Matrix(dx_ptr, units.dx * FORM.UNIT), dw_ptr, db_ptr)
             if FORM.AHEAD:
-                compute_ahead(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, FORM.HELD)
+                share = share_of(part, me % FORM.SHARES, FORM.SHARES)
+                compute_ahead(tiles, w_arrived, stats, out, rows, share, ring, exchange.replace(rank=share.rank), me // FORM.SHARES,
+                              FORM.HELD)
             else:
                 compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, FORM.HELD)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
