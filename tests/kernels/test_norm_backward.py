@@ -20,7 +20,9 @@ TURNS = Configuration("ring", 2, 64, 2, 4, 5, 2, rows=2, held=True, ahead=True, 
 DIRECT = Configuration("direct", 1, 256, 1, 4, rows=2)
 SHARED = Configuration("direct", 4, 64, 1, 4)
 LOOPED = Configuration("direct", 2, 64, 2, 4)
-CHOICES = {"ring": RING, "ring of pairs": PAIR, "blocks": BLOCKS, "ahead": AHEAD, "turns": TURNS, "direct": DIRECT,
+DIVIDED = Configuration("ring", 2, 64, 2, 4, 3, 1, ahead=True, apart=True, shares=2)
+FUSED = Configuration("ring", 1, 64, 4, 4, 3, 1, rows=2, ahead=True, shares=2, fused=True)
+CHOICES = {"divided": DIVIDED, "fused": FUSED, "ring": RING, "ring of pairs": PAIR, "blocks": BLOCKS, "ahead": AHEAD, "turns": TURNS, "direct": DIRECT,
            "cluster": SHARED, "loops": LOOPED}
 
 
@@ -62,6 +64,7 @@ def check_gradients(machine, close, *args, **options):
 
 @pytest.mark.parametrize("choice, dtype, n", [("ring", "fp16", 256), ("ring of pairs", "bf16", 200), ("ring of pairs", "fp32", 132),
                                               ("blocks", "bf16", 200), ("ahead", "bf16", 200), ("turns", "fp32", 132),
+                                              ("divided", "bf16", 200), ("fused", "bf16", 232),
                                               ("direct", "bf16", 200), ("cluster", "fp32", 132), ("loops", "fp16", 200)])
 def test_rows(machine, dtype, n, choice):
     rows = 8 if choice in ("blocks", "turns") else 5
@@ -69,7 +72,7 @@ def test_rows(machine, dtype, n, choice):
     check_gradients(machine, ROUNDED[dtype] * 2, x, dy, w, CHOICES[choice], sums_dtype=np.float32)
 
 
-@pytest.mark.parametrize("choice", ["ring of pairs", "ahead", "turns", "direct", "loops"])
+@pytest.mark.parametrize("choice", ["ring of pairs", "ahead", "turns", "divided", "fused", "direct", "loops"])
 def test_rms_with_a_gradient_more(machine, choice):
     x, dy, more, w = numbers((5, 168), (5, 168), (5, 168), 168)
     check_gradients(machine, 4e-3, x, dy, w, CHOICES[choice], centred=False, more=more, bias=False)

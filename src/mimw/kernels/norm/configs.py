@@ -47,6 +47,7 @@ class Configuration:
     ahead      ring: the statistics of a row are sent before those of the row before are waited for; of the gradients: the first pass over rows goes together with the second one over the consumer's rows before
     apart      gradients: the sums for dw and for db over the consumers are made by different programs, each in one read, whose
                launch begins early
+    fused      ring of the gradients: the same launch makes these sums behind a barrier of its whole grid
     early      direct: a launch may begin before the one ahead of it in its stream has ended
     """
 
@@ -66,6 +67,7 @@ class Configuration:
     resident: int = 1
     held: bool = False
     shares: int = 1
+    fused: bool = False
     ahead: bool = False
     apart: bool = False
 

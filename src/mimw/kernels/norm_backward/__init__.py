@@ -8,6 +8,8 @@ Input: x, or the sum that was normalised, and dy (rows, N); w (N); mean and rstd
 
 from __future__ import annotations
 
+import mimw.tle as tle
+
 from ..contract import Contract
 from ..contract.memory import address, strides
 from ..norm import UNIT_BYTES, Configuration
@@ -27,6 +29,7 @@ CONTRACT = Contract(
     "weight?: float (N) rows", "dw?: float (N) rows", "db?: float (N) rows", "mean?: fp32 (rows)", "rstd: fp32 (rows)")
 PARTS = Contract("parts: fp32 (2, count, N)")       # of dw and db
 
+GRID = tle.device_mesh({"block": 1})   # the whole grid, however many blocks it has
 COLUMNS = 128       # of a program of `weight_parts`
 
 
@@ -87,8 +90,8 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
     if dw is not None or db is not None:
         PARTS.check(parts=parts, count=count, N=n)
         dw_parts, db_parts = None if dw is None else parts[0], None if db is None else parts[1]
-    launches = _rows(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count, unit, rows, n)
-    if dw is not None or db is not None:
+    launches = _rows(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count, unit, rows, n, (dw, db))
+    if (dw is not None or db is not None) and not chosen.fused:
         many, columns, both = 32 if count > 8 else 8, 64, chosen.apart and dw is not None and db is not None
         if chosen.apart:
             many, columns = min(128, power_of_two(count)), 32
@@ -97,18 +100,22 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
     return launches
 
 
-def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows, n) -> list[tuple]:
+def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows, n, outs) -> list[tuple]:
     """The launches that make dx, and the sums dw and db over some of the rows."""
     x_row, dy_row, dx_row = (strides(matrix)[0] for matrix in (x, dy, dx))
     more_row = 0 if more is None else strides(more)[0]
     meta, centred = chosen.options(), mean is not None
     if chosen.form == "ring":
         each = at_a_time(rows, chosen)
+        many = min(128, power_of_two(count))
+        added = many, max(64, min(1024, 8192 // many))
         meta["FORM"] = GradientForm(*chosen.ring(unit, n), centred, each, chosen.held, chosen.ahead, chosen.apart,
-                                    chosen.shares)
+                                    chosen.shares, *added)
+        if chosen.fused and (dw is not None or db is not None):
+            meta["mesh"] = GRID
         units = Units(rows // each, *(step // unit for step in (n, x_row, dy_row, more_row, dx_row)))
         return [(kernel, (chosen.ctas * (count // chosen.consumers), ),
-                 (x, dy, more, weight, mean, rstd, dx, dw, db, units), meta)]
+                 (x, dy, more, weight, mean, rstd, dx, dw, db, *(outs if "mesh" in meta else (None, None)), units), meta)]
     fused = chosen.chunks == 1
     meta |= dict(FORM=chosen.direct(), CENTRED=centred)
     clusters = count if fused else -(-rows // chosen.rows)

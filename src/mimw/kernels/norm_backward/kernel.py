@@ -38,6 +38,7 @@ from ..norm.ring import (
 )
 from ..norm.statistics import all_summed
 from .ahead import compute_ahead
+from .reduce import add_columns
 from .chunks import (
     Moments,
     Outputs,
@@ -70,6 +71,8 @@ class GradientForm(RingForm):
     AHEAD: tl.constexpr
     EARLY: tl.constexpr
     SHARES: tl.constexpr
+    ADDED: tl.constexpr
+    WIDTH: tl.constexpr
 
 
 @mimw.jit
@@ -131,7 +134,8 @@ def compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.con
 
 
 @mimw.jit
-def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, units, FORM: tl.constexpr):
+def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, dw_out_ptr, db_out_ptr, units,
+                  FORM: tl.constexpr, mesh: tl.constexpr = None):
     """dx, and dw and db of the rows of each consumer.
 
     args:      more, w, dw, db   may be None; mean, too, where not CENTRED
@@ -164,3 +168,11 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             x, dy = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(dy_ptr, units.dy * FORM.UNIT)
             load(w_ptr, w_arrived, (x, dy, Matrix(more_ptr, units.more * FORM.UNIT)), tiles, rows, ring, part)
+
+    if mesh is not None:
+        tle.distributed_barrier(mesh)  # all sums over some of the rows are in L2
+        parts, N = rows.clusters * FORM.CONSUMERS, units.units * FORM.UNIT
+        if dw_ptr is not None:
+            add_columns(dw_ptr, dw_out_ptr, parts, N, FORM.ADDED, FORM.WIDTH)
+        if db_ptr is not None:
+            add_columns(db_ptr, db_out_ptr, parts, N, FORM.ADDED, FORM.WIDTH)
