@@ -191,8 +191,8 @@ def second_pass(tiles, out, ring, part, inside, row, slot, mean, variance, recip
     if out.total.pointer is not None:
         total_at = out.total.row(row)
     xs = read_part(tiles, slot, total_at, inside, part, False)
+    tlx.barrier_arrive(ring.free[slot])     # ahead of the stores of y, which an arrival would wait for
     write_part(xs, out.y.row(row), mean, scale, tiles, inside, part, recipe.CENTRED)
-    tlx.barrier_arrive(ring.free[slot])
 
 
 @mimw.jit
