@@ -21,7 +21,8 @@ DRAWN = Configuration("ring", 2, 64, 2, 4, 4, 2, drawn=True, behind=3)
 AHEAD = Configuration("ring", 2, 64, 2, 4, 5, 2, keep=False, ahead=True)
 DIVIDED = Configuration("ring", 1, 64, 4, 4, 3, 1, keep=False, ahead=True, shares=2)
 BOTH = Configuration("ring", 2, 64, 2, 4, 4, 1, keep=False, ahead=True, shares=2)
-CHOICES = {"ahead": AHEAD, "divided": DIVIDED, "both": BOTH, "ring": RING, "ring of pairs": PAIR, "drawn": DRAWN, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
+PIECES = Configuration("ring", 2, 64, 4, 4, 3, 1, pieces=2)
+CHOICES = {"pieces": PIECES, "ahead": AHEAD, "divided": DIVIDED, "both": BOTH, "ring": RING, "ring of pairs": PAIR, "drawn": DRAWN, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
 
 
 def numbers(*shapes, dtype=np.float16, mean=0.0):
@@ -60,7 +61,7 @@ def check_norm(machine, x, w, b, chosen, centred=True, residual=None, y=None, cl
 
 
 @pytest.mark.parametrize("choice, dtype, n", [("ring", "fp16", 256), ("ring of pairs", "bf16", 200), ("ring of pairs", "fp32", 132),
-                                              ("drawn", "bf16", 256), ("ahead", "bf16", 200), ("divided", "fp16", 232), ("both", "bf16", 200),
+                                              ("drawn", "bf16", 256), ("ahead", "bf16", 200), ("divided", "fp16", 232), ("both", "bf16", 200), ("pieces", "bf16", 408),
                                               ("direct", "bf16", 200), ("cluster", "fp32", 132),
                                               ("loops", "fp16", 200)])
 def test_rows(machine, dtype, n, choice):
@@ -68,7 +69,7 @@ def test_rows(machine, dtype, n, choice):
     check_norm(machine, x, w, b, CHOICES[choice], close=ROUNDED[dtype])
 
 
-@pytest.mark.parametrize("choice", ["ring of pairs", "drawn", "ahead", "both", "direct", "loops"])
+@pytest.mark.parametrize("choice", ["ring of pairs", "drawn", "ahead", "both", "pieces", "direct", "loops"])
 def test_rms_of_a_sum(machine, choice):
     """No mean, no bias, a residual."""
     x, residual, w = numbers((5, 168), (5, 168), 168)
@@ -101,7 +102,7 @@ def test_one_column(machine):
     check_norm(machine, *numbers((3, 1), 1, 1), norm.configuration(3, 1, 2))
 
 
-@pytest.mark.parametrize("choice, seeds", [("ring", 4), ("ring of pairs", 4), ("drawn", 4), ("ahead", 4), ("divided", 4), ("both", 4), ("cluster", 3), ("loops", 3)])
+@pytest.mark.parametrize("choice, seeds", [("ring", 4), ("ring of pairs", 4), ("drawn", 4), ("ahead", 4), ("divided", 4), ("both", 4), ("pieces", 4), ("cluster", 3), ("loops", 3)])
 def test_clean(check_kernel, choice, seeds):
     x, w, b = numbers((11, 168), 168, 168)
     counter = np.zeros(1, np.int32)

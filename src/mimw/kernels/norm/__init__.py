@@ -66,5 +66,5 @@ def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=Non
     drawn, clusters = counter if chosen.drawn and not chosen.ahead and chosen.stages % chosen.consumers == 0 else None, chosen.clusters(rows, room)
     behind, head = (min(some, chosen.stages, rows // clusters) for some in (chosen.behind, chosen.stages))
     meta["FORM"] = NormForm(*chosen.ring(unit, n), centred, chosen.keep, 0 if drawn is None else head, behind, chosen.shares,
-                            chosen.ahead)
+                            chosen.ahead, chosen.pieces)
     return kernel, (chosen.ctas * clusters, ), (*arrays, drawn, units, eps), meta

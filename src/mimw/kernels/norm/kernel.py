@@ -30,8 +30,10 @@ from .ring import (
     bytes_of,
     chunk_columns,
     cluster_rows,
+    filled_slot,
     own_columns,
     part_of,
+    piece_of,
     ring_of,
     share_of,
     start_part,
@@ -59,6 +61,7 @@ class NormForm(RingForm):
     BEHIND: tl.constexpr
     SHARES: tl.constexpr
     AHEAD: tl.constexpr
+    PIECES: tl.constexpr
 
 
 @tle.struct
@@ -106,18 +109,19 @@ def start_weights(weights, tiles, part):
 
 
 @mimw.jit
-def load(x, residual, weights, tiles, part, rows, ring, queue, BEHIND: tl.constexpr):
+def load(x, residual, weights, tiles, part, rows, ring, queue, BEHIND: tl.constexpr, PIECES: tl.constexpr):
     """This CTA's parts of its rows, in order; w and b behind the first BEHIND ones: they are wanted later, and while they come, all
     of them out of L2, the memory has rows to bring."""
     row, step = rows.cluster, 0
     while row < rows.count:
-        slot = step % ring.STAGES
-        tlx.barrier_wait(ring.free[slot], (step // ring.STAGES & 1) ^ 1)
-        if queue.HEAD > 0:
-            hand_on(queue, slot, row)
-            if step >= queue.HEAD - 1:
-                ask_for_row(queue)  # on its way while this row's copies are started
-        start_rows((x, residual), (tiles.x, tiles.residual), row, slot, ring.full, part)
+        for number in tl.static_range(PIECES):
+            slot = (step * PIECES + number) % ring.STAGES
+            tlx.barrier_wait(ring.free[slot], ((step * PIECES + number) // ring.STAGES & 1) ^ 1)
+            if queue.HEAD > 0:
+                hand_on(queue, slot, row)
+                if step >= queue.HEAD - 1:
+                    ask_for_row(queue)  # on its way while this row's copies are started
+            start_rows((x, residual), (tiles.x, tiles.residual), row, slot, ring.full, piece_of(part, number, PIECES))
         if weights.w is not None or weights.b is not None:
             if step == BEHIND - 1:
                 start_weights(weights, tiles, part)
@@ -154,6 +158,13 @@ def read_part(tiles, slot, total_at, inside, part, STORE: tl.constexpr):
             x = tl.where(inside[chunk], x, 0.0)
         xs = xs + (x, )
     return xs
+
+
+@mimw.jit
+def piece_inside(inside, number: tl.constexpr, part, PIECES: tl.constexpr):
+    """The masks of a piece's chunks."""
+    EACH: tl.constexpr = part.CHUNKS // PIECES
+    return None if inside is None else inside[number * EACH:(number + 1) * EACH]
 
 
 @mimw.jit
@@ -228,7 +239,7 @@ def compute_ahead(tiles, weights, out, part, rows, ring, exchange, recipe, me: t
 
 
 @mimw.jit
-def compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me: tl.constexpr):
+def compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me: tl.constexpr, PIECES: tl.constexpr):
     """Every CONSUMERS-th row of this cluster's, from number `me` on; where rows are stolen, `queue` says which they are."""
     BLOCK: tl.constexpr = part.CHUNK * part.CHUNKS
     N = part.CLUSTER * BLOCK if part.EVEN else part.units * part.UNIT
@@ -238,12 +249,16 @@ def compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me: 
     row = rows.cluster + me * rows.clusters if queue.HEAD == 0 else row_in(queue, ring, me, 0)
     while row < rows.count:
         step = turn * ring.CONSUMERS + me
-        slot = step % ring.STAGES if queue.HEAD > 0 else taken_slot(ring, turn, me)
+        slot = step % ring.STAGES if queue.HEAD > 0 else filled_slot(ring, step * PIECES)
         total_at = None
         if out.total.pointer is not None:
             total_at = out.total.row(row)
-        xs = read_part(tiles, slot, total_at, inside, part, True)
+        xs = read_part(tiles, slot, total_at, piece_inside(inside, 0, part, PIECES), piece_of(part, 0, PIECES), True)
         if recipe.KEEP:
+            tlx.barrier_arrive(ring.free[slot])
+        for number in tl.static_range(1, PIECES):
+            slot = filled_slot(ring, step * PIECES + number)
+            xs = xs + read_part(tiles, slot, total_at, piece_inside(inside, number, part, PIECES), piece_of(part, number, PIECES), True)
             tlx.barrier_arrive(ring.free[slot])
         mean, squares = part_statistics(xs, inside, count, recipe.CENTRED)
         if part.CLUSTER == 1:
@@ -284,7 +299,7 @@ def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr
     rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
     rows, part = cluster_rows(units.rows, FORM.CLUSTER), part_of(rank, units.units, FORM)
 
-    STAGED: tl.constexpr = FORM.STAGES * FORM.CHUNKS
+    STAGED: tl.constexpr = FORM.STAGES * FORM.CHUNKS // FORM.PIECES
     tiles = Tiles(tiles_for(x_ptr, STAGED, FORM.CHUNK), tiles_for(residual_ptr, STAGED, FORM.CHUNK),
                   tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK), tiles_for(b_ptr, FORM.CHUNKS, FORM.CHUNK))
     ring, weights = ring_of(FORM.STAGES, FORM.CONSUMERS, FORM.SHARES), Weights(w_ptr, b_ptr, tlx.alloc_barriers(1))
@@ -302,10 +317,10 @@ def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr
                 share = share_of(part, me % FORM.SHARES, FORM.SHARES)
                 compute_ahead(tiles, weights, out, share, rows, ring, exchange.replace(rank=share.rank), recipe, me // FORM.SHARES)
             else:
-                compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me)
+                compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me, FORM.PIECES)
         with tlx.async_task(num_warps=1, num_regs=24 if TASKS > 1 else None):  # producer
             x, residual = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(residual_ptr, units.residual * FORM.UNIT)
-            load(x, residual, weights, tiles, part, rows, ring, queue, FORM.BEHIND)
+            load(x, residual, weights, tiles, part, rows, ring, queue, FORM.BEHIND, FORM.PIECES)
         if FORM.HEAD > 0:
             with tlx.async_task(num_warps=1, num_regs=24 if TASKS > 1 else None):  # scheduler
                 steal_rows(queue, counter_ptr, rows, rank)

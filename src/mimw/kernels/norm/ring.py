@@ -103,6 +103,12 @@ def share_of(part, me: tl.constexpr, SHARES: tl.constexpr):
 
 
 @mimw.jit
+def piece_of(part, number: tl.constexpr, PIECES: tl.constexpr):
+    """The part of which a slot of the ring holds one of PIECES."""
+    return part.replace(rank=part.rank * PIECES + number, CHUNKS=part.CHUNKS // PIECES)
+
+
+@mimw.jit
 def cluster_rows(count, CLUSTER: tl.constexpr, EACH: tl.constexpr = 1):
     """The rows of this program's cluster."""
     return Rows(count, tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER, EACH)
@@ -189,7 +195,12 @@ def load_rows(matrices, tiles, rows, ring, part):
 @mimw.jit
 def taken_slot(ring, turn, me: tl.constexpr):
     """The slot of the row that consumer number `me` takes in its turn, once the row's parts are there."""
-    step = turn * ring.CONSUMERS + me
+    return filled_slot(ring, turn * ring.CONSUMERS + me)
+
+
+@mimw.jit
+def filled_slot(ring, step):
+    """The slot of this step, once it is filled."""
     slot = step % ring.STAGES
     if ring.STAGES % ring.CONSUMERS:
         # The slot is not always this consumer's. Copies land in any order, so its last row, another consumer's, may still be on its
