@@ -22,19 +22,21 @@ from ..norm.unpack import unpacked
 
 @tle.struct
 class Tiles:
-    """Parts of x and dy, and, or None, of a gradient that is added to dx, all in slots of the ring; and of w, or None."""
+    """Parts of x and dy, and, or None, of a gradient that is added to dx, all in slots of the ring, as are the mean,
+    or None, and 1 / deviation of each row; and parts of w, or None."""
     x: tlx.buffered_tensor
     dy: tlx.buffered_tensor
     more: tlx.buffered_tensor | None
     w: tlx.buffered_tensor | None
+    mean: tlx.buffered_tensor | None
+    rstd: tlx.buffered_tensor
 
 
 @tle.struct
 class Statistics:
-    """Numbers that the forward launch has left of each row; not CENTRED: without means."""
+    """Numbers that the forward launch has left of each row; the means may be None."""
     mean: tl.tensor | None
     rstd: tl.tensor
-    CENTRED: tl.constexpr
 
 
 @tle.struct
@@ -70,12 +72,23 @@ class Chunk:
 
 
 @mimw.jit
-def of_rows(pointer, block, rows):
-    """One number of each row of a block; 0 behind the last block."""
-    found = ()
-    for i in tl.static_range(rows.EACH):
-        found = found + (tl.load(pointer + block * rows.EACH + i, mask=block < rows.count, other=0.0), )
-    return found
+def write_moments(stats, tiles, slot, first_row, EACH: tl.constexpr):
+    """Write the numbers of EACH rows into a slot."""
+    for i in tl.static_range(EACH):
+        tlx.local_store(tiles.rstd[slot * EACH + i], tl.full((1, ), tl.load(stats.rstd + first_row + i), tl.float32))
+        if stats.mean is not None:
+            tlx.local_store(tiles.mean[slot * EACH + i], tl.full((1, ), tl.load(stats.mean + first_row + i), tl.float32))
+
+
+@mimw.jit
+def moments_of(tiles, slot, EACH: tl.constexpr):
+    """The numbers of a slot's rows."""
+    means, rstds = (), ()
+    for i in tl.static_range(EACH):
+        rstds = rstds + (tl.sum(tlx.local_load(tiles.rstd[slot * EACH + i]), 0), )
+        if tiles.mean is not None:
+            means = means + (tl.sum(tlx.local_load(tiles.mean[slot * EACH + i]), 0), )
+    return Moments(means, rstds, tiles.mean is not None)
 
 
 @mimw.jit

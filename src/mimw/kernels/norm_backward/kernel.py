@@ -27,7 +27,8 @@ from ..norm.ring import (
     bytes_of,
     chunk_columns,
     cluster_rows,
-    load_rows,
+    copy_rows,
+    expect_rows,
     own_columns,
     part_of,
     ring_of,
@@ -40,7 +41,6 @@ from ..norm.statistics import all_summed
 from .ahead import compute_ahead
 from .reduce import add_columns
 from .chunks import (
-    Moments,
     Outputs,
     Statistics,
     Tiles,
@@ -48,9 +48,10 @@ from .chunks import (
     first_pass,
     held_w,
     lines_of,
-    of_rows,
+    moments_of,
     read,
     second_pass,
+    write_moments,
     write_sums,
     zeros,
 )
@@ -76,46 +77,47 @@ class GradientForm(RingForm):
 
 
 @mimw.jit
-def load(w, w_arrived, matrices, tiles, rows, ring, part):
-    """This CTA's parts of its blocks of rows, in order; w ahead of them."""
+def load(w, w_arrived, stats, matrices, tiles, rows, ring, part):
+    """This CTA's parts of its blocks of rows, in order; w ahead of them. The numbers of each row go with it: if consumers loaded
+    them, even a block ahead, they would wait for them at once, since ptxas takes them into registers of the whole warp."""
     if w is not None:
         tlx.barrier_expect_bytes(w_arrived[0], part.CHUNK * part.CHUNKS * bytes_of((w, )))
         start_part(part, w, tiles.w, 0, w_arrived[0])
-    load_rows(matrices, (tiles.x, tiles.dy, tiles.more), rows, ring, part)
+    step = 0
+    for block in range(rows.cluster, rows.count, rows.clusters):
+        slot = step % ring.STAGES
+        tlx.barrier_wait(ring.free[slot], (step // ring.STAGES & 1) ^ 1)
+        copy_rows(matrices, (tiles.x, tiles.dy, tiles.more), block * rows.EACH, slot, ring.full, part, rows.EACH)
+        write_moments(stats, tiles, slot, block * rows.EACH, rows.EACH)
+        expect_rows(matrices, slot, ring.full, part, rows.EACH)
+        step += 1
 
 
 @mimw.jit
-def compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.constexpr, HELD: tl.constexpr):
+def compute(tiles, w_arrived, out, rows, part, ring, exchange, me: tl.constexpr, HELD: tl.constexpr):
     """Every CONSUMERS-th block of rows, from block number `me` of this cluster's on; then the sums over these rows."""
     N = part.CLUSTER * part.CHUNK * part.CHUNKS if part.EVEN else part.units * part.UNIT
     inside = own_columns(part)
     dws, dbs = zeros(out.dw, part.CHUNK, part.CHUNKS), zeros(out.db, part.CHUNK, part.CHUNKS)
     ws = held_w(tiles, w_arrived, part, HELD)
     first, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
-    # The means and rstds of rows are asked for one block ahead: they are on the way to everything else.
-    next_rstds, next_means = of_rows(stats.rstd, first, rows), ()
-    if stats.CENTRED:
-        next_means = of_rows(stats.mean, first, rows)
     turn = 0
     for block in range(first, rows.count, stride):
-        moments = Moments(next_means, next_rstds, stats.CENTRED)
-        next_rstds = of_rows(stats.rstd, block + stride, rows)
-        if stats.CENTRED:
-            next_means = of_rows(stats.mean, block + stride, rows)
         slot = taken_slot(ring, turn, me)
+        moments = moments_of(tiles, slot, rows.EACH)
         g_sums, gh_sums = (), ()
         for i in tl.static_range(rows.EACH):
-            mean = moments.means[i] if stats.CENTRED else 0.0
+            mean = moments.means[i] if moments.CENTRED else 0.0
             new_dws, new_dbs = (), ()
             g_total, gh_total = tl.zeros((part.CHUNK, ), tl.float32), tl.zeros((part.CHUNK, ), tl.float32)
             for chunk in tl.static_range(part.CHUNKS):
                 numbers = read(tiles, part.tile(slot * rows.EACH + i, chunk), chunk_of_w(tiles, ws, part, chunk),
                                None if inside is None else inside[chunk])
                 g_total, gh_total, dw, db = first_pass(numbers, mean, moments.rstds[i], g_total, gh_total, dws[chunk:chunk + 1],
-                                                       dbs[chunk:chunk + 1], stats.CENTRED)
+                                                       dbs[chunk:chunk + 1], moments.CENTRED)
                 new_dws, new_dbs = new_dws + dw, new_dbs + db
             dws, dbs, g_sums, gh_sums = new_dws, new_dbs, g_sums + (g_total, ), gh_sums + (gh_total, )
-        sums = all_summed(gh_sums + g_sums if stats.CENTRED else gh_sums)
+        sums = all_summed(gh_sums + g_sums if moments.CENTRED else gh_sums)
         if part.CLUSTER > 1:
             place = me * 2 + turn % 2
             send_sums(exchange.at(place), sums)
@@ -149,11 +151,12 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw
 
     STAGED: tl.constexpr = FORM.STAGES * FORM.ROWS_EACH * FORM.CHUNKS
     tiles = Tiles(tiles_for(x_ptr, STAGED, FORM.CHUNK), tiles_for(dy_ptr, STAGED, FORM.CHUNK),
-                  tiles_for(more_ptr, STAGED, FORM.CHUNK), tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK))
+                  tiles_for(more_ptr, STAGED, FORM.CHUNK), tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK),
+                  tiles_for(mean_ptr, FORM.STAGES * FORM.ROWS_EACH, 1), tiles_for(rstd_ptr, FORM.STAGES * FORM.ROWS_EACH, 1))
     ring, w_arrived = ring_of(FORM.STAGES, FORM.CONSUMERS, FORM.SHARES), tlx.alloc_barriers(1)
     exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, max(2, FORM.ROWS_EACH * (1 + FORM.CENTRED)),
                            FORM.SHARES)
-    stats = Statistics(mean_ptr, rstd_ptr, FORM.CENTRED)
+    stats = Statistics(mean_ptr if FORM.CENTRED else None, rstd_ptr)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS * FORM.SHARES):  # consumer
@@ -161,13 +164,12 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw
             out = Outputs(Matrix(dx_ptr, units.dx * FORM.UNIT), dw_ptr, db_ptr)
             if FORM.AHEAD:
                 share = share_of(part, me % FORM.SHARES, FORM.SHARES)
-                compute_ahead(tiles, w_arrived, stats, out, rows, share, ring, exchange.replace(rank=share.rank), me // FORM.SHARES,
-                              FORM.HELD)
+                compute_ahead(tiles, w_arrived, out, rows, share, ring, exchange.replace(rank=share.rank), me // FORM.SHARES, FORM.HELD)
             else:
-                compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, FORM.HELD)
+                compute(tiles, w_arrived, out, rows, part, ring, exchange, me, FORM.HELD)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             x, dy = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(dy_ptr, units.dy * FORM.UNIT)
-            load(w_ptr, w_arrived, (x, dy, Matrix(more_ptr, units.more * FORM.UNIT)), tiles, rows, ring, part)
+            load(w_ptr, w_arrived, stats, (x, dy, Matrix(more_ptr, units.more * FORM.UNIT)), tiles, rows, ring, part)
 
     if mesh is not None:
         tle.distributed_barrier(mesh)  # all sums over some of the rows are in L2
