@@ -22,7 +22,8 @@ AHEAD = Configuration("ring", 2, 64, 2, 4, 5, 2, keep=False, ahead=True)
 DIVIDED = Configuration("ring", 1, 64, 4, 4, 3, 1, keep=False, ahead=True, shares=2)
 BOTH = Configuration("ring", 2, 64, 2, 4, 4, 1, keep=False, ahead=True, shares=2)
 PIECES = Configuration("ring", 2, 64, 4, 4, 3, 1, pieces=2)
-CHOICES = {"pieces": PIECES, "ahead": AHEAD, "divided": DIVIDED, "both": BOTH, "ring": RING, "ring of pairs": PAIR, "drawn": DRAWN, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
+CHOICES = {"ring": RING, "ring of pairs": PAIR, "drawn": DRAWN, "ahead": AHEAD, "divided": DIVIDED, "both": BOTH, "pieces": PIECES,
+           "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
 
 
 def numbers(*shapes, dtype=np.float16, mean=0.0):
