@@ -21,8 +21,9 @@ DRAWN = Configuration("ring", 2, 64, 2, 4, 4, 2, drawn=True, behind=3)
 AHEAD = Configuration("ring", 2, 64, 2, 4, 5, 2, keep=False, ahead=True)
 DIVIDED = Configuration("ring", 1, 64, 4, 4, 3, 1, keep=False, ahead=True, shares=2)
 BOTH = Configuration("ring", 2, 64, 2, 4, 4, 1, keep=False, ahead=True, shares=2)
+SEVERAL = Configuration("ring", 2, 64, 2, 4, 8, 2, rows=2)
 PIECES = Configuration("ring", 2, 64, 4, 4, 3, 1, pieces=2)
-CHOICES = {"ring": RING, "ring of pairs": PAIR, "drawn": DRAWN, "ahead": AHEAD, "divided": DIVIDED, "both": BOTH, "pieces": PIECES,
+CHOICES = {"ring": RING, "ring of pairs": PAIR, "drawn": DRAWN, "ahead": AHEAD, "divided": DIVIDED, "both": BOTH, "pieces": PIECES, "several": SEVERAL,
            "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
 
 
@@ -62,11 +63,11 @@ def check_norm(machine, x, w, b, chosen, centred=True, residual=None, y=None, cl
 
 
 @pytest.mark.parametrize("choice, dtype, n", [("ring", "fp16", 256), ("ring of pairs", "bf16", 200), ("ring of pairs", "fp32", 132),
-                                              ("drawn", "bf16", 256), ("ahead", "bf16", 200), ("divided", "fp16", 232), ("both", "bf16", 200), ("pieces", "bf16", 408),
+                                              ("drawn", "bf16", 256), ("ahead", "bf16", 200), ("divided", "fp16", 232), ("both", "bf16", 200), ("pieces", "bf16", 408), ("several", "bf16", 200),
                                               ("direct", "bf16", 200), ("cluster", "fp32", 132),
                                               ("loops", "fp16", 200)])
 def test_rows(machine, dtype, n, choice):
-    x, w, b = numbers((7, n), n, n, dtype=TYPES[dtype])
+    x, w, b = numbers((8 if choice == "several" else 7, n), n, n, dtype=TYPES[dtype])
     check_norm(machine, x, w, b, CHOICES[choice], close=ROUNDED[dtype])
 
 
@@ -103,9 +104,9 @@ def test_one_column(machine):
     check_norm(machine, *numbers((3, 1), 1, 1), norm.configuration(3, 1, 2))
 
 
-@pytest.mark.parametrize("choice, seeds", [("ring", 4), ("ring of pairs", 4), ("drawn", 4), ("ahead", 4), ("divided", 4), ("both", 4), ("pieces", 4), ("cluster", 3), ("loops", 3)])
+@pytest.mark.parametrize("choice, seeds", [("ring", 4), ("ring of pairs", 4), ("drawn", 4), ("ahead", 4), ("divided", 4), ("both", 4), ("pieces", 4), ("several", 4), ("cluster", 3), ("loops", 3)])
 def test_clean(check_kernel, choice, seeds):
-    x, w, b = numbers((11, 168), 168, 168)
+    x, w, b = numbers((12 if choice == "several" else 11, 168), 168, 168)
     counter = np.zeros(1, np.int32)
     kernel, grid, args, meta = norm.arguments(x, w, b, np.zeros_like(x), chosen=CHOICES[choice], room=2, counter=counter)
     check_kernel(kernel, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta)
