@@ -33,9 +33,7 @@ from .ring import (
     filled_slot,
     own_columns,
     part_of,
-    piece_of,
     ring_of,
-    share_of,
     start_part,
     start_rows,
     taken_slot,
@@ -53,15 +51,12 @@ Units = namedtuple("Units", "rows units x residual y total")
 class NormForm(RingForm):
     """The constants of a launch: a row loses its mean where CENTRED, and stays in registers from its statistics to y where KEEP, so
     that its slot is free the earlier. HEAD rows of each cluster are not stolen, at most rows // clusters; 0: none is stolen.
-    BEHIND rows of each cluster are asked for before w and b: 1 to STAGES, at most rows // clusters. SHARES consumers divide the
-    columns of each row; AHEAD: the statistics of a row are sent before those of the row before it are waited for."""
+    BEHIND rows of each cluster are asked for before w and b: 1 to STAGES, at most rows // clusters. ROWS_EACH rows are taken at a
+    time, 2 only where KEEP and HEAD is 0."""
     CENTRED: tl.constexpr
     KEEP: tl.constexpr
     HEAD: tl.constexpr
     BEHIND: tl.constexpr
-    SHARES: tl.constexpr
-    AHEAD: tl.constexpr
-    PIECES: tl.constexpr
     ROWS_EACH: tl.constexpr
 
 
@@ -110,20 +105,19 @@ def start_weights(weights, tiles, part):
 
 
 @mimw.jit
-def load(x, residual, weights, tiles, part, rows, ring, queue, BEHIND: tl.constexpr, PIECES: tl.constexpr):
+def load(x, residual, weights, tiles, part, rows, ring, queue, BEHIND: tl.constexpr):
     """This CTA's parts of its rows, in order; w and b behind the first BEHIND ones: they are wanted later, and while they come, all
     of them out of L2, the memory has rows to bring."""
     row, step = rows.cluster, 0
     while row < rows.count:
-        for number in tl.static_range(PIECES * rows.EACH):
-            slot = (step * PIECES * rows.EACH + number) % ring.STAGES
-            tlx.barrier_wait(ring.free[slot], ((step * PIECES * rows.EACH + number) // ring.STAGES & 1) ^ 1)
+        for number in tl.static_range(rows.EACH):
+            slot = (step * rows.EACH + number) % ring.STAGES
+            tlx.barrier_wait(ring.free[slot], ((step * rows.EACH + number) // ring.STAGES & 1) ^ 1)
             if queue.HEAD > 0:
                 hand_on(queue, slot, row)
                 if step >= queue.HEAD - 1:
                     ask_for_row(queue)  # on its way while this row's copies are started
-            start_rows((x, residual), (tiles.x, tiles.residual), row * rows.EACH + number // PIECES, slot, ring.full,
-                       piece_of(part, number % PIECES, PIECES))
+            start_rows((x, residual), (tiles.x, tiles.residual), row * rows.EACH + number, slot, ring.full, part)
         if weights.w is not None or weights.b is not None:
             if step == BEHIND - 1:
                 start_weights(weights, tiles, part)
@@ -146,9 +140,9 @@ def read_part(tiles, slot, total_at, inside, part, STORE: tl.constexpr):
     out where STORE; zeros where `inside` is false."""
     xs = ()
     for chunk in tl.static_range(part.CHUNKS):
-        x = tlx.local_load(tiles.x[part.tile(slot, chunk)])
+        x = tlx.local_load(tiles.x[slot * part.CHUNKS + chunk])
         if tiles.residual is not None:     # LLVM adds two bf16 of a register by one instruction where the sum is rounded to bf16
-            x = x.to(tl.float32) + tlx.local_load(tiles.residual[part.tile(slot, chunk)]).to(tl.float32)
+            x = x.to(tl.float32) + tlx.local_load(tiles.residual[slot * part.CHUNKS + chunk]).to(tl.float32)
         else:
             x = unpacked(x)
         if total_at is not None:
@@ -163,81 +157,16 @@ def read_part(tiles, slot, total_at, inside, part, STORE: tl.constexpr):
 
 
 @mimw.jit
-def piece_inside(inside, number: tl.constexpr, part, PIECES: tl.constexpr):
-    """The masks of a piece's chunks."""
-    EACH: tl.constexpr = part.CHUNKS // PIECES
-    return None if inside is None else inside[number * EACH:(number + 1) * EACH]
-
-
-@mimw.jit
 def write_part(xs, y_at, mean, scale, tiles, inside, part, CENTRED: tl.constexpr):
     """y of a part."""
     for chunk in tl.static_range(part.CHUNKS):
         # One fused multiply and add normalises an element, another one scales and shifts it.
         y = xs[chunk] * scale - mean * scale if CENTRED else xs[chunk] * scale
         if tiles.w is not None:
-            y *= unpacked(tlx.local_load(tiles.w[part.tile(0, chunk)]))
+            y *= unpacked(tlx.local_load(tiles.w[chunk]))
         if tiles.b is not None:
-            y += unpacked(tlx.local_load(tiles.b[part.tile(0, chunk)]))
+            y += unpacked(tlx.local_load(tiles.b[chunk]))
         tl.store(y_at + chunk_columns(part, chunk), y.to(tlx.dtype_of(y_at)), mask=None if inside is None else inside[chunk])
-
-
-@mimw.jit
-def first_pass(tiles, out, ring, part, inside, count, place, row, turn, recipe, me: tl.constexpr):
-    """Send this part's statistics of the row that consumer `me` takes in its turn; its slot."""
-    slot = taken_slot(ring, turn, me)
-    total_at = None
-    if out.total.pointer is not None:
-        total_at = out.total.row(row)
-    return slot, part_statistics(read_part(tiles, slot, total_at, inside, part, True), inside, count, recipe.CENTRED)
-
-
-@mimw.jit
-def second_pass(tiles, out, ring, part, inside, row, slot, mean, variance, recipe):
-    """Write y of a row, whose slot is free then."""
-    scale = tl.rsqrt(variance + recipe.eps)
-    if out.mean is not None:
-        tl.store(out.mean + row, mean, mask=part.rank == 0)
-    if out.rstd is not None:
-        tl.store(out.rstd + row, scale, mask=part.rank == 0)
-    total_at = None
-    if out.total.pointer is not None:
-        total_at = out.total.row(row)
-    xs = read_part(tiles, slot, total_at, inside, part, False)
-    tlx.barrier_arrive(ring.free[slot])     # ahead of the stores of y, which an arrival would wait for
-    write_part(xs, out.y.row(row), mean, scale, tiles, inside, part, recipe.CENTRED)
-
-
-@mimw.jit
-def compute_ahead(tiles, weights, out, part, rows, ring, exchange, recipe, me: tl.constexpr):
-    """Every CONSUMERS-th row of this cluster's, from number `me` on."""
-    BLOCK: tl.constexpr = part.CHUNK * part.CHUNKS
-    N = part.CLUSTER * BLOCK if part.EVEN else part.units * part.UNIT
-    inside = own_columns(part)
-    count = BLOCK if part.EVEN else tl.maximum(tl.minimum(N - part.rank * BLOCK, BLOCK), 0)
-    begin, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
-    if begin < rows.count:
-        before, (mean, squares) = first_pass(tiles, out, ring, part, inside, count, None, begin, 0, recipe, me)
-        if part.CLUSTER > 1:
-            send_pair(exchange.at(me * 2), mean, squares)
-        if tiles.w is not None or tiles.b is not None:
-            tlx.barrier_wait(weights.arrived[0], 0)
-        turn = 1
-        for row in range(begin + stride, rows.count, stride):
-            slot, (next_mean, next_squares) = first_pass(tiles, out, ring, part, inside, count, None, row, turn, recipe, me)
-            variance = squares / N
-            if part.CLUSTER > 1:
-                place = me * 2 + (turn - 1) % 2
-                mean, variance = row_statistics(exchange.at(place), (turn - 1) // 2 % 2, N, BLOCK)
-                send_pair(exchange.at(me * 2 + turn % 2), next_mean, next_squares)
-            second_pass(tiles, out, ring, part, inside, row - stride, before, mean, variance, recipe)
-            before, mean, squares = slot, next_mean, next_squares
-            turn += 1
-        turn -= 1
-        variance = squares / N
-        if part.CLUSTER > 1:
-            mean, variance = row_statistics(exchange.at(me * 2 + turn % 2), turn // 2 % 2, N, BLOCK)
-        second_pass(tiles, out, ring, part, inside, begin + turn * stride, before, mean, variance, recipe)
 
 
 @mimw.jit
@@ -265,7 +194,7 @@ def several_rows(place, phase, N, BLOCK: tl.constexpr, EACH: tl.constexpr):
     """(mean, variance) of each of EACH whole rows."""
     tlx.barrier_wait(place.arrived, phase)
     numbers, columns = tlx.local_load(place.numbers), tl.arange(0, 2 * EACH)[None, :]
-    counts = tl.maximum(tl.minimum(N - tl.arange(0, place.CLUSTER * place.SHARES) * BLOCK, BLOCK), 0)
+    counts = tl.maximum(tl.minimum(N - tl.arange(0, place.CLUSTER) * BLOCK, BLOCK), 0)
     found = ()
     for i in tl.static_range(EACH):
         means, squares = tl.sum(tl.where(columns == i, numbers, 0.0), 1), tl.sum(tl.where(columns == EACH + i, numbers, 0.0), 1)
@@ -314,9 +243,9 @@ def compute_several(tiles, weights, out, part, rows, ring, exchange, recipe, me:
                 tl.store(out.rstd + row, scale, mask=part.rank == 0)
         for chunk in tl.static_range(part.CHUNKS):
             if tiles.w is not None:
-                w = unpacked(tlx.local_load(tiles.w[part.tile(0, chunk)]))
+                w = unpacked(tlx.local_load(tiles.w[chunk]))
             if tiles.b is not None:
-                b = unpacked(tlx.local_load(tiles.b[part.tile(0, chunk)]))
+                b = unpacked(tlx.local_load(tiles.b[chunk]))
             for i in tl.static_range(rows.EACH):
                 y = xs[i][chunk] * scales[i] - found[i][0] * scales[i] if recipe.CENTRED else xs[i][chunk] * scales[i]
                 if tiles.w is not None:
@@ -329,7 +258,7 @@ def compute_several(tiles, weights, out, part, rows, ring, exchange, recipe, me:
 
 
 @mimw.jit
-def compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me: tl.constexpr, PIECES: tl.constexpr):
+def compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me: tl.constexpr):
     """Every CONSUMERS-th row of this cluster's, from number `me` on; where rows are stolen, `queue` says which they are."""
     BLOCK: tl.constexpr = part.CHUNK * part.CHUNKS
     N = part.CLUSTER * BLOCK if part.EVEN else part.units * part.UNIT
@@ -339,16 +268,12 @@ def compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me: 
     row = rows.cluster + me * rows.clusters if queue.HEAD == 0 else row_in(queue, ring, me, 0)
     while row < rows.count:
         step = turn * ring.CONSUMERS + me
-        slot = step % ring.STAGES if queue.HEAD > 0 else filled_slot(ring, step * PIECES)
+        slot = step % ring.STAGES if queue.HEAD > 0 else taken_slot(ring, turn, me)
         total_at = None
         if out.total.pointer is not None:
             total_at = out.total.row(row)
-        xs = read_part(tiles, slot, total_at, piece_inside(inside, 0, part, PIECES), piece_of(part, 0, PIECES), True)
+        xs = read_part(tiles, slot, total_at, inside, part, True)
         if recipe.KEEP:
-            tlx.barrier_arrive(ring.free[slot])
-        for number in tl.static_range(1, PIECES):
-            slot = filled_slot(ring, step * PIECES + number)
-            xs = xs + read_part(tiles, slot, total_at, piece_inside(inside, number, part, PIECES), piece_of(part, number, PIECES), True)
             tlx.barrier_arrive(ring.free[slot])
         mean, squares = part_statistics(xs, inside, count, recipe.CENTRED)
         if part.CLUSTER == 1:
@@ -389,30 +314,26 @@ def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr
     rank = tlx.cluster_cta_rank() if FORM.CLUSTER > 1 else 0
     rows, part = cluster_rows(units.rows // FORM.ROWS_EACH, FORM.CLUSTER, FORM.ROWS_EACH), part_of(rank, units.units, FORM)
 
-    STAGED: tl.constexpr = FORM.STAGES * FORM.CHUNKS // FORM.PIECES
+    STAGED: tl.constexpr = FORM.STAGES * FORM.CHUNKS
     tiles = Tiles(tiles_for(x_ptr, STAGED, FORM.CHUNK), tiles_for(residual_ptr, STAGED, FORM.CHUNK),
                   tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK), tiles_for(b_ptr, FORM.CHUNKS, FORM.CHUNK))
-    ring, weights = ring_of(FORM.STAGES, FORM.CONSUMERS, FORM.SHARES), Weights(w_ptr, b_ptr, tlx.alloc_barriers(1))
+    ring, weights = ring_of(FORM.STAGES, FORM.CONSUMERS), Weights(w_ptr, b_ptr, tlx.alloc_barriers(1))
     queue = queue_of(FORM.HEAD, FORM.STAGES, FORM.CLUSTER)
-    exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, 2 * FORM.ROWS_EACH, FORM.SHARES)
-    TASKS: tl.constexpr = FORM.CONSUMERS * FORM.SHARES
+    exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, 2 * FORM.ROWS_EACH)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=112 if TASKS > 1 else None, replicate=TASKS):  # consumer
+        with tlx.async_task("default", num_regs=112 if FORM.CONSUMERS > 1 else None, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             y, total = Matrix(y_ptr, units.y * FORM.UNIT), Matrix(total_ptr, units.total * FORM.UNIT)
             out = Outputs(y, total, mean_ptr, rstd_ptr)
             recipe = Recipe(eps, FORM.CENTRED, FORM.KEEP)
-            if FORM.AHEAD:
-                share = share_of(part, me % FORM.SHARES, FORM.SHARES)
-                compute_ahead(tiles, weights, out, share, rows, ring, exchange.replace(rank=share.rank), recipe, me // FORM.SHARES)
-            elif FORM.ROWS_EACH > 1:
+            if FORM.ROWS_EACH > 1:
                 compute_several(tiles, weights, out, part, rows, ring, exchange, recipe, me)
             else:
-                compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me, FORM.PIECES)
-        with tlx.async_task(num_warps=1, num_regs=24 if TASKS > 1 else None):  # producer
+                compute(tiles, weights, out, part, rows, ring, queue, exchange, recipe, me)
+        with tlx.async_task(num_warps=1, num_regs=24 if FORM.CONSUMERS > 1 else None):  # producer
             x, residual = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(residual_ptr, units.residual * FORM.UNIT)
-            load(x, residual, weights, tiles, part, rows, ring, queue, FORM.BEHIND, FORM.PIECES)
+            load(x, residual, weights, tiles, part, rows, ring, queue, FORM.BEHIND)
         if FORM.HEAD > 0:
-            with tlx.async_task(num_warps=1, num_regs=24 if TASKS > 1 else None):  # scheduler
+            with tlx.async_task(num_warps=1, num_regs=24 if FORM.CONSUMERS > 1 else None):  # scheduler
                 steal_rows(queue, counter_ptr, rows, rank)

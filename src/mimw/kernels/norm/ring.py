@@ -103,12 +103,6 @@ def share_of(part, me: tl.constexpr, SHARES: tl.constexpr):
 
 
 @mimw.jit
-def piece_of(part, number: tl.constexpr, PIECES: tl.constexpr):
-    """The part of which a slot of the ring holds one of PIECES."""
-    return part.replace(rank=part.rank * PIECES + number, CHUNKS=part.CHUNKS // PIECES)
-
-
-@mimw.jit
 def cluster_rows(count, CLUSTER: tl.constexpr, EACH: tl.constexpr = 1):
     """The rows of this program's cluster."""
     return Rows(count, tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER, EACH)

@@ -46,7 +46,7 @@ def part_statistics(xs, inside, count, CENTRED: tl.constexpr):
 def row_statistics(place, phase, N, BLOCK: tl.constexpr):
     """(mean, variance) of the whole row of N columns, of which each CTA has BLOCK or what is left."""
     means, squares = received_pairs(place, phase)
-    counts = tl.maximum(tl.minimum(N - tl.arange(0, place.CLUSTER * place.SHARES) * BLOCK, BLOCK), 0)
+    counts = tl.maximum(tl.minimum(N - tl.arange(0, place.CLUSTER) * BLOCK, BLOCK), 0)
     mean = tl.sum(means * counts) / N
     return mean, tl.sum(squares + (means - mean) * (means - mean) * counts) / N
 
