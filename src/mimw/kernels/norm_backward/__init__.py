@@ -86,12 +86,16 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
     chosen = chosen or chosen_for(x, dy, weight, dx, more)
     chosen.check(n, bulk_takes(x, dy, weight, dx, more),
                  f"{[strides(matrix)[0] for matrix in (x, dy, dx, more) if matrix is not None]}")
-    dw_parts, db_parts, count = None, None, parts_of(rows, n, chosen, room)
-    if dw is not None or db is not None:
+    sums, count = dw is not None or db is not None, parts_of(rows, n, chosen, room)
+    dw_parts, db_parts = None, None
+    if sums:
         PARTS.check(parts=parts, count=count, N=n)
         dw_parts, db_parts = None if dw is None else parts[0], None if db is None else parts[1]
-    launches = _rows(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count, unit, rows, n, (dw, db))
-    if (dw is not None or db is not None) and not chosen.fused:
+    if chosen.form == "ring":
+        launches = [_ring(x, dy, weight, mean, rstd, dx, dw, db, parts if sums else None, more, chosen, count, unit)]
+    else:
+        launches = _direct(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count)
+    if sums and not chosen.fused:
         many, columns, both = 32 if count > 8 else 8, 64, chosen.apart and dw is not None and db is not None
         if chosen.apart:
             many, columns = min(128, power_of_two(count)), 32
@@ -100,24 +104,21 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
     return launches
 
 
-def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows, n, outs) -> list[tuple]:
-    """The launches that make dx, and the sums dw and db over some of the rows."""
-    x_row, dy_row, dx_row = (strides(matrix)[0] for matrix in (x, dy, dx))
-    more_row = 0 if more is None else strides(more)[0]
-    meta, centred = chosen.options(), mean is not None
-    if chosen.form == "ring":
-        each = at_a_time(rows, chosen)
-        many = min(128, power_of_two(count))
-        added = many, max(64, min(1024, 8192 // many))
-        meta["FORM"] = GradientForm(*chosen.ring(unit, n), centred, each, chosen.held, chosen.ahead, chosen.apart,
-                                    chosen.shares, *added)
-        if chosen.fused and (dw is not None or db is not None):
-            meta["mesh"] = GRID
-        units = Units(rows // each, *(step // unit for step in (n, x_row, dy_row, more_row, dx_row)))
-        return [(kernel, (chosen.ctas * (count // chosen.consumers), ),
-                 (x, dy, more, weight, mean, rstd, dx, dw, db, *(outs if "mesh" in meta else (None, None)), units), meta)]
-    fused = chosen.chunks == 1
-    meta |= dict(FORM=chosen.direct(), CENTRED=centred)
+def _ring(x, dy, weight, mean, rstd, dx, dw, db, parts, more, chosen, count, unit) -> tuple:
+    """The launch of the ring form."""
+    (rows, n), each, many = map(int, x.shape), at_a_time(int(x.shape[0]), chosen), min(128, power_of_two(count))
+    steps = [0 if matrix is None else strides(matrix)[0] // unit for matrix in (x, dy, more, dx)]
+    form = GradientForm(*chosen.ring(unit, n), mean is not None, each, chosen.held, chosen.ahead, chosen.apart, chosen.shares,
+                        GRID if chosen.fused and parts is not None else None, many, max(64, min(1024, 8192 // many)))
+    return (kernel, (chosen.ctas * (count // chosen.consumers), ),
+            (x, dy, more, weight, mean, rstd, dx, parts, dw, db, Units(rows // each, n // unit, *steps)), chosen.options(FORM=form))
+
+
+def _direct(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count) -> list[tuple]:
+    """The launches of the direct form that make dx, and the sums dw and db over some of the rows."""
+    (rows, n), centred = map(int, x.shape), mean is not None
+    x_row, dy_row, more_row, dx_row = (0 if matrix is None else strides(matrix)[0] for matrix in (x, dy, more, dx))
+    meta, fused = chosen.options(FORM=chosen.direct(), CENTRED=centred), chosen.chunks == 1
     clusters = count if fused else -(-rows // chosen.rows)
     arrays = (x, dy, more, weight, mean, rstd, dx, *((dw, db) if fused else (None, None)))
     shape = Shape(rows, n, x_row, dy_row, more_row, dx_row)

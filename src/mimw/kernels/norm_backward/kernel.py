@@ -72,6 +72,7 @@ class GradientForm(RingForm):
     AHEAD: tl.constexpr
     EARLY: tl.constexpr
     SHARES: tl.constexpr
+    MESH: tl.constexpr
     ADDED: tl.constexpr
     WIDTH: tl.constexpr
 
@@ -136,12 +137,13 @@ def compute(tiles, w_arrived, out, rows, part, ring, exchange, me: tl.constexpr,
 
 
 @mimw.jit
-def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, dw_out_ptr, db_out_ptr, units,
-                  FORM: tl.constexpr, mesh: tl.constexpr = None):
+def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, parts_ptr, dw_ptr, db_ptr, units,
+                  FORM: tl.constexpr):
     """dx, and dw and db of the rows of each consumer.
 
-    args:      more, w, dw, db   may be None; mean, too, where not CENTRED
-               dw, db            fp32 [clusters * CONSUMERS, N]
+    args:      more, w, dw, db   may be None, and parts where both are; mean, too, where not CENTRED
+               parts             fp32 [2, clusters * CONSUMERS, N], sums for dw and for db over some of the rows
+               dw, db            [N], filled where a mesh says that the whole grid meets; else they say which sums are wanted
                units             `Units`; FORM a `GradientForm`
     """
     if FORM.EARLY:
@@ -156,12 +158,15 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw
     ring, w_arrived = ring_of(FORM.STAGES, FORM.CONSUMERS, FORM.SHARES), tlx.alloc_barriers(1)
     exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, max(2, FORM.ROWS_EACH * (1 + FORM.CENTRED)),
                            FORM.SHARES)
+    parts, N = rows.clusters * FORM.CONSUMERS, units.units * FORM.UNIT
+    dw_parts = parts_ptr if dw_ptr is not None else None
+    db_parts = parts_ptr + parts.to(tl.int64) * N if db_ptr is not None else None
     stats = Statistics(mean_ptr if FORM.CENTRED else None, rstd_ptr)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS * FORM.SHARES):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            out = Outputs(Matrix(dx_ptr, units.dx * FORM.UNIT), dw_ptr, db_ptr)
+            out = Outputs(Matrix(dx_ptr, units.dx * FORM.UNIT), dw_parts, db_parts)
             if FORM.AHEAD:
                 share = share_of(part, me % FORM.SHARES, FORM.SHARES)
                 compute_ahead(tiles, w_arrived, out, rows, share, ring, exchange.replace(rank=share.rank), me // FORM.SHARES, FORM.HELD)
@@ -171,10 +176,9 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw
             x, dy = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(dy_ptr, units.dy * FORM.UNIT)
             load(w_ptr, w_arrived, stats, (x, dy, Matrix(more_ptr, units.more * FORM.UNIT)), tiles, rows, ring, part)
 
-    if mesh is not None:
-        tle.distributed_barrier(mesh)  # all sums over some of the rows are in L2
-        parts, N = rows.clusters * FORM.CONSUMERS, units.units * FORM.UNIT
+    if FORM.MESH is not None:
+        tle.distributed_barrier(FORM.MESH)  # all sums over some of the rows are in L2
         if dw_ptr is not None:
-            add_columns(dw_ptr, dw_out_ptr, parts, N, FORM.ADDED, FORM.WIDTH)
+            add_columns(dw_parts, dw_ptr, parts, N, FORM.ADDED, FORM.WIDTH)
         if db_ptr is not None:
-            add_columns(db_ptr, db_out_ptr, parts, N, FORM.ADDED, FORM.WIDTH)
+            add_columns(db_parts, db_ptr, parts, N, FORM.ADDED, FORM.WIDTH)
