@@ -22,8 +22,8 @@ SHARED = Configuration("direct", 4, 64, 1, 4)
 LOOPED = Configuration("direct", 2, 64, 2, 4)
 DIVIDED = Configuration("ring", 2, 64, 2, 4, 3, 1, ahead=True, apart=True, shares=2)
 FUSED = Configuration("ring", 1, 64, 4, 4, 3, 1, rows=2, ahead=True, shares=2, fused=True)
-CHOICES = {"ring": RING, "ring of pairs": PAIR, "blocks": BLOCKS, "ahead": AHEAD, "turns": TURNS, "divided": DIVIDED, "fused": FUSED,
-           "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
+CHOICES = {"ring": RING, "ring of pairs": PAIR, "blocks": BLOCKS, "ahead": AHEAD, "turns": TURNS, "divided": DIVIDED,
+           "fused": FUSED, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
 
 
 def numbers(*shapes, dtype=np.float16, mean=0.0):
@@ -118,8 +118,8 @@ def test_sums_are_the_same_in_every_interleaving(choice):
 
 @pytest.mark.parametrize("rows, n, centred", [(1152, 65536, False), (4, 65536, True), (4096, 4096, True)])
 def test_compiled(rows, n, centred, tmp_path):
-    """Wide accesses, and no spills. Of the ring only the producer loads: one number of each of two rows; ptxas has consumers wait for
-    a load at once, even of a number that they need a block later."""
+    """Wide accesses, and no spills. Of the ring only the producer loads, one number of each of two rows: ptxas has consumers wait
+    for a load at once, even of a number that they need a block later."""
     x, w, statistic = np.empty((rows, n), ml_dtypes.bfloat16), np.empty(n, ml_dtypes.bfloat16), np.empty(rows, np.float32)
     parts = np.empty((2, norm_backward.parts_of(rows, n, norm_backward.chosen_for(x, x, w, x)), n), np.float32)
     mean, db = (statistic, w) if centred else (None, None)

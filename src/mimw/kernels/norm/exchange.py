@@ -41,8 +41,8 @@ def exchange_of(PLACES: tl.constexpr, rank, CLUSTER: tl.constexpr, COUNT: tl.con
     """So many buffers with COUNT numbers of each sender."""
     exchange = Exchange(None, None, rank, CLUSTER, SHARES)
     if CLUSTER * SHARES > 1:
-        exchange = Exchange(tlx.local_alloc((CLUSTER * SHARES, COUNT), tl.float32, PLACES), tlx.alloc_barriers(PLACES, SHARES), rank,
-                            CLUSTER, SHARES)
+        numbers = tlx.local_alloc((CLUSTER * SHARES, COUNT), tl.float32, PLACES)
+        exchange = Exchange(numbers, tlx.alloc_barriers(PLACES, SHARES), rank, CLUSTER, SHARES)
     return exchange
 
 

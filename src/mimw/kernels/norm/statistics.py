@@ -69,7 +69,7 @@ def packed(one, other):
 
 @mimw.jit
 def unpacked_pair(pair):
-    """What `packed` was given."""
+    """The two numbers of a packed pair."""
     return pair.to(tl.uint32).to(tl.float32, bitcast=True), (pair >> 32).to(tl.uint32).to(tl.float32, bitcast=True)
 
 

@@ -1,7 +1,7 @@
 """Gradients of a norm with the exchange between CTAs out of the way: the first pass over a block of rows goes together with the
 second one over the consumer's block before it.
 
-Input and output of `compute_ahead` are those of `compute` in kernel.py, whose place it takes:
+Input and output of `compute_ahead` are those of `compute` in turns.py, whose place it takes:
 
     sums = both_passes(block n, second pass of block n - 1)     sums of block n; w is unpacked once for both
     send_sums(sums, ...)                                        to the other CTAs of the cluster
@@ -19,7 +19,8 @@ import mimw.tlx as tlx
 from ..norm.exchange import received_sums, send_sums
 from ..norm.ring import chunk_columns, own_columns, taken_slot
 from ..norm.statistics import all_summed
-from .chunks import Moments, chunk_of_w, first_pass, held_w, lines_of, moments_of, read, second_pass, write_sums, zeros
+from .chunks import Moments, chunk_of_w, first_pass, held_w, lines_of, read, second_pass, write_sums, zeros
+from .load import moments_of
 
 
 @tle.struct

@@ -72,26 +72,6 @@ class Chunk:
 
 
 @mimw.jit
-def write_moments(stats, tiles, slot, first_row, EACH: tl.constexpr):
-    """Write the numbers of EACH rows into a slot."""
-    for i in tl.static_range(EACH):
-        tlx.local_store(tiles.rstd[slot * EACH + i], tl.full((1, ), tl.load(stats.rstd + first_row + i), tl.float32))
-        if stats.mean is not None:
-            tlx.local_store(tiles.mean[slot * EACH + i], tl.full((1, ), tl.load(stats.mean + first_row + i), tl.float32))
-
-
-@mimw.jit
-def moments_of(tiles, slot, EACH: tl.constexpr):
-    """The numbers of a slot's rows."""
-    means, rstds = (), ()
-    for i in tl.static_range(EACH):
-        rstds = rstds + (tl.sum(tlx.local_load(tiles.rstd[slot * EACH + i]), 0), )
-        if tiles.mean is not None:
-            means = means + (tl.sum(tlx.local_load(tiles.mean[slot * EACH + i]), 0), )
-    return Moments(means, rstds, tiles.mean is not None)
-
-
-@mimw.jit
 def zeros(pointer, CHUNK: tl.constexpr, CHUNKS: tl.constexpr):
     """A sum over the rows for each chunk; none where `pointer`, to which they are to go, is None."""
     sums = ()

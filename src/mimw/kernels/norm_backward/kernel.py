@@ -20,41 +20,13 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..norm.exchange import exchange_of, received_sums, send_sums
-from ..norm.ring import (
-    Matrix,
-    RingForm,
-    bytes_of,
-    chunk_columns,
-    cluster_rows,
-    copy_rows,
-    expect_rows,
-    own_columns,
-    part_of,
-    ring_of,
-    share_of,
-    start_part,
-    taken_slot,
-    tiles_for,
-)
-from ..norm.statistics import all_summed
+from ..norm.exchange import exchange_of
+from ..norm.ring import Matrix, RingForm, cluster_rows, part_of, ring_of, share_of, tiles_for
 from .ahead import compute_ahead
+from .chunks import Outputs, Statistics, Tiles
+from .load import load
 from .reduce import add_columns
-from .chunks import (
-    Outputs,
-    Statistics,
-    Tiles,
-    chunk_of_w,
-    first_pass,
-    held_w,
-    lines_of,
-    moments_of,
-    read,
-    second_pass,
-    write_moments,
-    write_sums,
-    zeros,
-)
+from .turns import compute
 
 # Blocks of rows, columns, and the distances of rows of each matrix, in units of 16 bytes at least.
 Units = namedtuple("Units", "blocks units x dy more dx")
@@ -64,8 +36,8 @@ Units = namedtuple("Units", "blocks units x dy more dx")
 class GradientForm(RingForm):
     """The constants of a launch: blocks of ROWS_EACH rows, 1, 2 or 4; not CENTRED: means are not taken off. HELD: w stays in
     registers. AHEAD: the first pass over a block goes together with the second one over the block before it. EARLY: the launch
-    behind this one, which waits for it, may begin as soon as there is room for it. SHARES consumers divide the columns of each block;
-    more than one: AHEAD."""
+    behind this one, which waits for it, may begin as soon as there is room for it. SHARES consumers divide the columns of each
+    block. MESH: the whole grid meets and adds up the sums over rows, in tiles of ADDED by WIDTH."""
     CENTRED: tl.constexpr
     ROWS_EACH: tl.constexpr
     HELD: tl.constexpr
@@ -75,65 +47,6 @@ class GradientForm(RingForm):
     MESH: tl.constexpr
     ADDED: tl.constexpr
     WIDTH: tl.constexpr
-
-
-@mimw.jit
-def load(w, w_arrived, stats, matrices, tiles, rows, ring, part):
-    """This CTA's parts of its blocks of rows, in order; w ahead of them. The numbers of each row go with it: if consumers loaded
-    them, even a block ahead, they would wait for them at once, since ptxas takes them into registers of the whole warp."""
-    if w is not None:
-        tlx.barrier_expect_bytes(w_arrived[0], part.CHUNK * part.CHUNKS * bytes_of((w, )))
-        start_part(part, w, tiles.w, 0, w_arrived[0])
-    step = 0
-    for block in range(rows.cluster, rows.count, rows.clusters):
-        slot = step % ring.STAGES
-        tlx.barrier_wait(ring.free[slot], (step // ring.STAGES & 1) ^ 1)
-        copy_rows(matrices, (tiles.x, tiles.dy, tiles.more), block * rows.EACH, slot, ring.full, part, rows.EACH)
-        write_moments(stats, tiles, slot, block * rows.EACH, rows.EACH)
-        expect_rows(matrices, slot, ring.full, part, rows.EACH)
-        step += 1
-
-
-@mimw.jit
-def compute(tiles, w_arrived, out, rows, part, ring, exchange, me: tl.constexpr, HELD: tl.constexpr):
-    """Every CONSUMERS-th block of rows, from block number `me` of this cluster's on; then the sums over these rows."""
-    N = part.CLUSTER * part.CHUNK * part.CHUNKS if part.EVEN else part.units * part.UNIT
-    inside = own_columns(part)
-    dws, dbs = zeros(out.dw, part.CHUNK, part.CHUNKS), zeros(out.db, part.CHUNK, part.CHUNKS)
-    ws = held_w(tiles, w_arrived, part, HELD)
-    first, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
-    turn = 0
-    for block in range(first, rows.count, stride):
-        slot = taken_slot(ring, turn, me)
-        moments = moments_of(tiles, slot, rows.EACH)
-        g_sums, gh_sums = (), ()
-        for i in tl.static_range(rows.EACH):
-            mean = moments.means[i] if moments.CENTRED else 0.0
-            new_dws, new_dbs = (), ()
-            g_total, gh_total = tl.zeros((part.CHUNK, ), tl.float32), tl.zeros((part.CHUNK, ), tl.float32)
-            for chunk in tl.static_range(part.CHUNKS):
-                numbers = read(tiles, part.tile(slot * rows.EACH + i, chunk), chunk_of_w(tiles, ws, part, chunk),
-                               None if inside is None else inside[chunk])
-                g_total, gh_total, dw, db = first_pass(numbers, mean, moments.rstds[i], g_total, gh_total, dws[chunk:chunk + 1],
-                                                       dbs[chunk:chunk + 1], moments.CENTRED)
-                new_dws, new_dbs = new_dws + dw, new_dbs + db
-            dws, dbs, g_sums, gh_sums = new_dws, new_dbs, g_sums + (g_total, ), gh_sums + (gh_total, )
-        sums = all_summed(gh_sums + g_sums if moments.CENTRED else gh_sums)
-        if part.CLUSTER > 1:
-            place = me * 2 + turn % 2
-            send_sums(exchange.at(place), sums)
-            sums = received_sums(exchange.at(place), turn // 2 % 2, len(sums))
-        lines = lines_of(sums, moments, N, rows.EACH)
-        for i in tl.static_range(rows.EACH):
-            dx_at = out.dx.row(block * rows.EACH + i)
-            for chunk in tl.static_range(part.CHUNKS):
-                at = part.tile(slot * rows.EACH + i, chunk)
-                numbers = read(tiles, at, chunk_of_w(tiles, ws, part, chunk), None)
-                second_pass(numbers, lines, i, tiles, at, dx_at + chunk_columns(part, chunk),
-                            None if inside is None else inside[chunk])
-        tlx.barrier_arrive(ring.free[slot])
-        turn += 1
-    write_sums(dws, dbs, out, rows.cluster * ring.CONSUMERS + me, N, inside, part)
 
 
 @mimw.jit
@@ -167,11 +80,12 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, pa
         with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS * FORM.SHARES):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             out = Outputs(Matrix(dx_ptr, units.dx * FORM.UNIT), dw_parts, db_parts)
+            share = share_of(part, me % FORM.SHARES, FORM.SHARES)
+            sums = exchange.replace(rank=share.rank)
             if FORM.AHEAD:
-                share = share_of(part, me % FORM.SHARES, FORM.SHARES)
-                compute_ahead(tiles, w_arrived, out, rows, share, ring, exchange.replace(rank=share.rank), me // FORM.SHARES, FORM.HELD)
+                compute_ahead(tiles, w_arrived, out, rows, share, ring, sums, me // FORM.SHARES, FORM.HELD)
             else:
-                compute(tiles, w_arrived, out, rows, part, ring, exchange, me, FORM.HELD)
+                compute(tiles, w_arrived, out, rows, share, ring, sums, me // FORM.SHARES, FORM.HELD)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             x, dy = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(dy_ptr, units.dy * FORM.UNIT)
             load(w_ptr, w_arrived, stats, (x, dy, Matrix(more_ptr, units.more * FORM.UNIT)), tiles, rows, ring, part)
