@@ -20,10 +20,8 @@ TURNS = Configuration("ring", 2, 64, 2, 4, 5, 2, rows=2, held=True, ahead=True, 
 DIRECT = Configuration("direct", 1, 256, 1, 4, rows=2)
 SHARED = Configuration("direct", 4, 64, 1, 4)
 LOOPED = Configuration("direct", 2, 64, 2, 4)
-DIVIDED = Configuration("ring", 2, 64, 2, 4, 3, 1, ahead=True, apart=True, shares=2)
-FUSED = Configuration("ring", 1, 64, 4, 4, 3, 1, rows=2, ahead=True, shares=2, fused=True)
-CHOICES = {"ring": RING, "ring of pairs": PAIR, "blocks": BLOCKS, "ahead": AHEAD, "turns": TURNS, "divided": DIVIDED,
-           "fused": FUSED, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
+CHOICES = {"ring": RING, "ring of pairs": PAIR, "blocks": BLOCKS, "ahead": AHEAD, "turns": TURNS, "direct": DIRECT,
+           "cluster": SHARED, "loops": LOOPED}
 
 
 def numbers(*shapes, dtype=np.float16, mean=0.0):
@@ -64,7 +62,6 @@ def check_gradients(machine, close, *args, **options):
 
 @pytest.mark.parametrize("choice, dtype, n", [("ring", "fp16", 256), ("ring of pairs", "bf16", 200), ("ring of pairs", "fp32", 132),
                                               ("blocks", "bf16", 200), ("ahead", "bf16", 200), ("turns", "fp32", 132),
-                                              ("divided", "bf16", 200), ("fused", "bf16", 232),
                                               ("direct", "bf16", 200), ("cluster", "fp32", 132), ("loops", "fp16", 200)])
 def test_rows(machine, dtype, n, choice):
     rows = 8 if choice in ("blocks", "turns") else 5
@@ -72,7 +69,7 @@ def test_rows(machine, dtype, n, choice):
     check_gradients(machine, ROUNDED[dtype] * 2, x, dy, w, CHOICES[choice], sums_dtype=np.float32)
 
 
-@pytest.mark.parametrize("choice", ["ring of pairs", "ahead", "turns", "divided", "fused", "direct", "loops"])
+@pytest.mark.parametrize("choice", ["ring of pairs", "ahead", "turns", "direct", "loops"])
 def test_rms_with_a_gradient_more(machine, choice):
     x, dy, more, w = numbers((5, 168), (5, 168), (5, 168), 168)
     check_gradients(machine, 4e-3, x, dy, w, CHOICES[choice], centred=False, more=more, bias=False)
@@ -94,7 +91,6 @@ def test_rows_that_are_apart(machine):
 
 @pytest.mark.parametrize("choice, dtype, shape, seeds", [("ring", "fp16", (9, 256), 4), ("ring of pairs", "fp32", (9, 132), 4),
                                                          ("ahead", "bf16", (5, 168), 3), ("turns", "fp32", (8, 132), 2),
-                                                         ("divided", "bf16", (5, 168), 3), ("fused", "bf16", (8, 232), 2),
                                                          ("cluster", "fp32", (9, 132), 3)])
 def test_clean(check_kernel, choice, dtype, shape, seeds):
     """The programs of `test_rows`."""
@@ -103,7 +99,7 @@ def test_clean(check_kernel, choice, dtype, shape, seeds):
         check_kernel(kernel, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta)
 
 
-@pytest.mark.parametrize("choice", ["ring of pairs", "turns", "divided", "fused"])
+@pytest.mark.parametrize("choice", ["ring of pairs", "turns"])
 def test_sums_are_the_same_in_every_interleaving(choice):
     """Each column is added up in one order, whoever comes first."""
     import mimw

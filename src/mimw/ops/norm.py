@@ -150,7 +150,6 @@ def _plan_backward(of: Extents, x: Tensor, dy: Tensor, weight: Tensor | None, me
     if not is_hopper(x):
         made = [(*launch, _alone(meta)) for *launch, meta in made]
     launches, apart = [Launch(x, *one) for one in made], len(made) == 3     # three: the sums are made by a launch of their own
-    ring = chosen.form == "ring"
 
     def plan(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | None, rstd: Tensor, more: Tensor | None) -> tuple:
         x, dy, more, weight = (one if not move else _line(one) if at == 3 else _two(one, dims)
@@ -158,13 +157,11 @@ def _plan_backward(of: Extents, x: Tensor, dy: Tensor, weight: Tensor | None, me
         outs, parts = of.empty(x), torch.empty(parts_shape, dtype=torch.float32, device=x.device)
         sums = [part for part, wanted in zip(parts, (dw, db)) if wanted]
         statistics = [one for one in (mean, rstd) if one is not None]
-        made = [out for out, wanted in zip(outs[1:], (dw, db)) if wanted]
-        launches[0](*(one for one in (x, dy, more, weight) if one is not None), *statistics, outs[0],
-                    *([] if apart or not sums else [parts, *made] if ring else sums))
+        launches[0](*(one for one in (x, dy, more, weight) if one is not None), *statistics, outs[0], *([] if apart else sums))
         if apart:
             launches[1](x, dy, *statistics, *sums)
-        if sums and len(launches) > 1:
-            launches[-1](*sums, *made)
+        if sums:
+            launches[-1](*sums, *(out for out, wanted in zip(outs[1:], (dw, db)) if wanted))
         return outs
 
     return plan

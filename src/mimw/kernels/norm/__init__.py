@@ -63,8 +63,7 @@ def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=Non
         threads = 32 * (chosen.warps * chosen.consumers + 4)
         meta["maxnreg"] = REGISTERS // (threads * chosen.resident) // 8 * 8
     units = Units(rows, *(step // unit for step in (n, x_row, residual_row, y_row, total_row)))
-    each = chosen.rows if rows % chosen.rows == 0 else 1
-    drawn, clusters = counter if chosen.drawn and chosen.stages % chosen.consumers == 0 else None, chosen.clusters(rows // each, room)
-    behind, head = (min(some, chosen.stages, rows // each // clusters) for some in (chosen.behind, chosen.stages))
-    meta["FORM"] = NormForm(*chosen.ring(unit, n), centred, chosen.keep, 0 if drawn is None else head, behind, each)
+    drawn, clusters = counter if chosen.drawn and chosen.stages % chosen.consumers == 0 else None, chosen.clusters(rows, room)
+    behind, head = (min(some, chosen.stages, rows // clusters) for some in (chosen.behind, chosen.stages))
+    meta["FORM"] = NormForm(*chosen.ring(unit, n), centred, chosen.keep, 0 if drawn is None else head, behind)
     return kernel, (chosen.ctas * clusters, ), (*arrays, drawn, units, eps), meta

@@ -43,11 +43,9 @@ class Configuration:
     waves      ring: so many times as many clusters as run at a time; the chip gives a cluster to whoever has ended
     rows       rows that a CTA takes at a time; ring of the gradients: 1, 2 or 4, halved until they divide the number of rows
     held       ring of the gradients: w stays in registers
-    shares     ring of the gradients: consumers that divide the columns of each block of rows
     ahead      ring of the gradients: the first pass over rows goes together with the second one over the consumer's rows before
     apart      gradients: the sums for dw and for db over the consumers are made by different programs, each in one read, whose
                launch begins early
-    fused      ring of the gradients: the same launch makes these sums behind a barrier of its whole grid
     early      direct: a launch may begin before the one ahead of it in its stream has ended
     """
 
@@ -66,8 +64,6 @@ class Configuration:
     behind: int = 1
     resident: int = 1
     held: bool = False
-    shares: int = 1
-    fused: bool = False
     ahead: bool = False
     apart: bool = False
 

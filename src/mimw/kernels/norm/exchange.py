@@ -22,41 +22,35 @@ import mimw.tlx as tlx
 
 @tle.struct
 class Exchange:
-    """Buffers with a row of numbers for each of SHARES senders in each of CLUSTER CTAs, of which `rank` is this one, and barriers
-    that count the bytes; None where there is one sender."""
+    """Buffers with a row of numbers for each of CLUSTER CTAs, of which `rank` is this one, and barriers that count the bytes; None
+    without a cluster."""
     numbers: tlx.buffered_tensor | None
     arrived: tlx.mbarrier | None
     rank: Any
     CLUSTER: tl.constexpr
-    SHARES: tl.constexpr = 1
 
     @mimw.jit
     def at(self, place):
         """One buffer and its barrier."""
-        return self.replace(numbers=self.numbers[place], arrived=self.arrived[place])
+        return Exchange(self.numbers[place], self.arrived[place], self.rank, self.CLUSTER)
 
 
 @mimw.jit
-def exchange_of(PLACES: tl.constexpr, rank, CLUSTER: tl.constexpr, COUNT: tl.constexpr = 2, SHARES: tl.constexpr = 1):
-    """So many buffers with COUNT numbers of each sender."""
-    exchange = Exchange(None, None, rank, CLUSTER, SHARES)
-    if CLUSTER * SHARES > 1:
-        numbers = tlx.local_alloc((CLUSTER * SHARES, COUNT), tl.float32, PLACES)
-        exchange = Exchange(numbers, tlx.alloc_barriers(PLACES, SHARES), rank, CLUSTER, SHARES)
+def exchange_of(PLACES: tl.constexpr, rank, CLUSTER: tl.constexpr, COUNT: tl.constexpr = 2):
+    """So many buffers with COUNT numbers of each CTA."""
+    exchange = Exchange(None, None, rank, CLUSTER)
+    if CLUSTER > 1:
+        exchange = Exchange(tlx.local_alloc((CLUSTER, COUNT), tl.float32, PLACES), tlx.alloc_barriers(PLACES), rank, CLUSTER)
     return exchange
 
 
 @mimw.jit
 def send(place, numbers, COUNT: tl.constexpr):
-    """Write a tile of COUNT numbers of this sender to every CTA of the cluster. The bytes of an early sender may come before they
-    are expected: a phase ends when arrivals and bytes both add up."""
-    if place.CLUSTER == 1:
-        tlx.local_store(place.numbers[place.rank], numbers)
-        tlx.barrier_arrive(place.arrived)
-    else:
-        tlx.barrier_expect_bytes(place.arrived, 4 * COUNT * place.CLUSTER)
-        for cta in tl.static_range(place.CLUSTER):
-            tlx.async_remote_shmem_store(place.numbers[place.rank], numbers, cta, place.arrived)
+    """Write a tile of COUNT numbers of this CTA to every CTA of the cluster. The bytes of an early sender may come before they are
+    expected: a phase ends when arrivals and bytes both add up."""
+    tlx.barrier_expect_bytes(place.arrived, 4 * COUNT * place.CLUSTER)
+    for cta in tl.static_range(place.CLUSTER):
+        tlx.async_remote_shmem_store(place.numbers[place.rank], numbers, cta, place.arrived)
 
 
 @mimw.jit

@@ -50,10 +50,7 @@ class RingForm:
 
 @tle.struct
 class Part:
-    """A row's part that CTA number `rank` of its cluster has. A row is `units` times UNIT columns; EVEN: all parts are whole.
-
-    Or the share of one of SHARES consumers that divide the columns of a CTA's part: then `rank` and CLUSTER count consumers, and
-    BEFORE chunks of a slot belong to those before this one."""
+    """A row's part that CTA number `rank` of its cluster has. A row is `units` times UNIT columns; EVEN: all parts are whole."""
     rank: Any
     units: Any
     UNIT: tl.constexpr
@@ -61,13 +58,6 @@ class Part:
     CHUNKS: tl.constexpr
     CLUSTER: tl.constexpr
     EVEN: tl.constexpr
-    SHARES: tl.constexpr = 1
-    BEFORE: tl.constexpr = 0
-
-    @mimw.jit
-    def tile(self, row, chunk):
-        """The number of the tile that holds a chunk of this part of row number `row` of the ring."""
-        return row * (self.CHUNKS * self.SHARES) + self.BEFORE + chunk
 
 
 @tle.struct
@@ -95,23 +85,15 @@ def part_of(rank, units, FORM: tl.constexpr):
 
 
 @mimw.jit
-def share_of(part, me: tl.constexpr, SHARES: tl.constexpr):
-    """The columns of a CTA's part that consumer number `me` of SHARES has, as if it were a CTA."""
-    CHUNKS: tl.constexpr = part.CHUNKS // SHARES
-    return part.replace(rank=part.rank * SHARES + me, CHUNKS=CHUNKS, CLUSTER=part.CLUSTER * SHARES, SHARES=SHARES,
-                        BEFORE=me * CHUNKS)
-
-
-@mimw.jit
 def cluster_rows(count, CLUSTER: tl.constexpr, EACH: tl.constexpr = 1):
     """The rows of this program's cluster."""
     return Rows(count, tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER, EACH)
 
 
 @mimw.jit
-def ring_of(STAGES: tl.constexpr, CONSUMERS: tl.constexpr, SHARES: tl.constexpr = 1):
-    """A ring with all slots free. SHARES consumers that divide the columns give a slot back together."""
-    return Ring(tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, SHARES), STAGES, CONSUMERS)
+def ring_of(STAGES: tl.constexpr, CONSUMERS: tl.constexpr):
+    """A ring with all slots free."""
+    return Ring(tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES), STAGES, CONSUMERS)
 
 
 @mimw.jit
@@ -201,12 +183,7 @@ def load_rows(matrices, tiles, rows, ring, part):
 @mimw.jit
 def taken_slot(ring, turn, me: tl.constexpr):
     """The slot of the row that consumer number `me` takes in its turn, once the row's parts are there."""
-    return filled_slot(ring, turn * ring.CONSUMERS + me)
-
-
-@mimw.jit
-def filled_slot(ring, step):
-    """The slot of this step, once it is filled."""
+    step = turn * ring.CONSUMERS + me
     slot = step % ring.STAGES
     if ring.STAGES % ring.CONSUMERS:
         # The slot is not always this consumer's. Copies land in any order, so its last row, another consumer's, may still be on its

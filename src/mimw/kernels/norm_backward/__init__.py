@@ -8,8 +8,6 @@ Input: x, or the sum that was normalised, and dy (rows, N); w (N); mean and rstd
 
 from __future__ import annotations
 
-import mimw.tle as tle
-
 from ..contract import Contract
 from ..contract.memory import address, strides
 from ..norm import UNIT_BYTES, Configuration
@@ -29,7 +27,6 @@ CONTRACT = Contract(
     "weight?: float (N) rows", "dw?: float (N) rows", "db?: float (N) rows", "mean?: fp32 (rows)", "rstd: fp32 (rows)")
 PARTS = Contract("parts: fp32 (2, count, N)")       # of dw and db
 
-GRID = tle.device_mesh({"block": 1})   # the whole grid, however many blocks it has
 COLUMNS = 128       # of a program of `weight_parts`
 
 
@@ -86,16 +83,12 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
     chosen = chosen or chosen_for(x, dy, weight, dx, more)
     chosen.check(n, bulk_takes(x, dy, weight, dx, more),
                  f"{[strides(matrix)[0] for matrix in (x, dy, dx, more) if matrix is not None]}")
-    sums, count = dw is not None or db is not None, parts_of(rows, n, chosen, room)
-    dw_parts, db_parts = None, None
-    if sums:
+    dw_parts, db_parts, count = None, None, parts_of(rows, n, chosen, room)
+    if dw is not None or db is not None:
         PARTS.check(parts=parts, count=count, N=n)
         dw_parts, db_parts = None if dw is None else parts[0], None if db is None else parts[1]
-    if chosen.form == "ring":
-        launches = [_ring(x, dy, weight, mean, rstd, dx, dw, db, parts if sums else None, more, chosen, count, unit)]
-    else:
-        launches = _direct(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count)
-    if sums and not chosen.fused:
+    launches = _rows(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count, unit, rows, n)
+    if dw is not None or db is not None:
         many, columns, both = 32 if count > 8 else 8, 64, chosen.apart and dw is not None and db is not None
         if chosen.apart:
             many, columns = min(128, power_of_two(count)), 32
@@ -104,21 +97,19 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
     return launches
 
 
-def _ring(x, dy, weight, mean, rstd, dx, dw, db, parts, more, chosen, count, unit) -> tuple:
-    """The launch of the ring form."""
-    (rows, n), each, many = map(int, x.shape), at_a_time(int(x.shape[0]), chosen), min(128, power_of_two(count))
-    steps = [0 if matrix is None else strides(matrix)[0] // unit for matrix in (x, dy, more, dx)]
-    form = GradientForm(*chosen.ring(unit, n), mean is not None, each, chosen.held, chosen.ahead, chosen.apart, chosen.shares,
-                        GRID if chosen.fused and parts is not None else None, many, max(64, min(1024, 8192 // many)))
-    return (kernel, (chosen.ctas * (count // chosen.consumers), ),
-            (x, dy, more, weight, mean, rstd, dx, parts, dw, db, Units(rows // each, n // unit, *steps)), chosen.options(FORM=form))
-
-
-def _direct(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count) -> list[tuple]:
-    """The launches of the direct form that make dx, and the sums dw and db over some of the rows."""
-    (rows, n), centred = map(int, x.shape), mean is not None
-    x_row, dy_row, more_row, dx_row = (0 if matrix is None else strides(matrix)[0] for matrix in (x, dy, more, dx))
-    meta, fused = chosen.options(FORM=chosen.direct(), CENTRED=centred), chosen.chunks == 1
+def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows, n) -> list[tuple]:
+    """The launches that make dx, and the sums dw and db over some of the rows."""
+    x_row, dy_row, dx_row = (strides(matrix)[0] for matrix in (x, dy, dx))
+    more_row = 0 if more is None else strides(more)[0]
+    meta, centred = chosen.options(), mean is not None
+    if chosen.form == "ring":
+        each = at_a_time(rows, chosen)
+        meta["FORM"] = GradientForm(*chosen.ring(unit, n), centred, each, chosen.held, chosen.ahead, chosen.apart)
+        units = Units(rows // each, *(step // unit for step in (n, x_row, dy_row, more_row, dx_row)))
+        return [(kernel, (chosen.ctas * (count // chosen.consumers), ),
+                 (x, dy, more, weight, mean, rstd, dx, dw, db, units), meta)]
+    fused = chosen.chunks == 1
+    meta |= dict(FORM=chosen.direct(), CENTRED=centred)
     clusters = count if fused else -(-rows // chosen.rows)
     arrays = (x, dy, more, weight, mean, rstd, dx, *((dw, db) if fused else (None, None)))
     shape = Shape(rows, n, x_row, dy_row, more_row, dx_row)

@@ -52,18 +52,18 @@ def both_passes(first, second, tiles, ws, inside, part, N, ROWS_EACH: tl.constex
     if second is not None:
         lines = lines_of(second.sums, second.moments, N, ROWS_EACH)
     for chunk in tl.static_range(part.CHUNKS):
-        wide_w = chunk_of_w(tiles, ws, part, chunk)
+        wide_w = chunk_of_w(tiles, ws, chunk)
         own = None if inside is None else inside[chunk]
         if second is not None:
             columns = chunk_columns(part, chunk)
             for i in tl.static_range(ROWS_EACH):
-                at = part.tile(second.slot * ROWS_EACH + i, chunk)
+                at = (second.slot * ROWS_EACH + i) * part.CHUNKS + chunk
                 numbers = read(tiles, at, wide_w, None)
                 second_pass(numbers, lines, i, tiles, at, second.dx_at + i * second.dx_step + columns, own)
         if first is not None:
             dw, db, new_gs, new_ghs = first.dws[chunk:chunk + 1], first.dbs[chunk:chunk + 1], (), ()
             for i in tl.static_range(ROWS_EACH):
-                numbers = read(tiles, part.tile(first.slot * ROWS_EACH + i, chunk), wide_w, own)
+                numbers = read(tiles, (first.slot * ROWS_EACH + i) * part.CHUNKS + chunk, wide_w, own)
                 mean = first.moments.means[i] if first.moments.CENTRED else 0.0
                 new_g, new_gh, dw, db = first_pass(numbers, mean, first.moments.rstds[i], gs[i], ghs[i], dw, db,
                                                    first.moments.CENTRED)
@@ -82,7 +82,7 @@ def compute_ahead(tiles, w_arrived, out, rows, part, ring, exchange, me: tl.cons
     N = part.CLUSTER * part.CHUNK * part.CHUNKS if part.EVEN else part.units * part.UNIT
     inside = own_columns(part)
     dws, dbs = zeros(out.dw, part.CHUNK, part.CHUNKS), zeros(out.db, part.CHUNK, part.CHUNKS)
-    ws = held_w(tiles, w_arrived, part, HELD)
+    ws = held_w(tiles, w_arrived, part.CHUNKS, HELD)
     begin, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
     if begin < rows.count:
         before = taken_slot(ring, 0, me)

@@ -82,26 +82,26 @@ def zeros(pointer, CHUNK: tl.constexpr, CHUNKS: tl.constexpr):
 
 
 @mimw.jit
-def held_w(tiles, arrived, part, HELD: tl.constexpr):
+def held_w(tiles, arrived, CHUNKS: tl.constexpr, HELD: tl.constexpr):
     """This CTA's part of w in registers, once it is in shared memory; None where it is not HELD."""
     ws = None
     if tiles.w is not None:
         tlx.barrier_wait(arrived[0], 0)
         if HELD:
             ws = ()
-            for chunk in tl.static_range(part.CHUNKS):
-                ws = ws + (unpacked(tlx.local_load(tiles.w[part.tile(0, chunk)])), )
+            for chunk in tl.static_range(CHUNKS):
+                ws = ws + (unpacked(tlx.local_load(tiles.w[chunk])), )
     return ws
 
 
 @mimw.jit
-def chunk_of_w(tiles, ws, part, chunk: tl.constexpr):
+def chunk_of_w(tiles, ws, chunk: tl.constexpr):
     """A chunk of w in fp32: held in registers, or out of shared memory; None where there is no w."""
     wide = None
     if ws is not None:
         wide = ws[chunk]
     elif tiles.w is not None:
-        wide = unpacked(tlx.local_load(tiles.w[part.tile(0, chunk)]))
+        wide = unpacked(tlx.local_load(tiles.w[chunk]))
     return wide
 
 

@@ -21,11 +21,10 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..norm.exchange import exchange_of
-from ..norm.ring import Matrix, RingForm, cluster_rows, part_of, ring_of, share_of, tiles_for
+from ..norm.ring import Matrix, RingForm, cluster_rows, part_of, ring_of, tiles_for
 from .ahead import compute_ahead
 from .chunks import Outputs, Statistics, Tiles
 from .load import load
-from .reduce import add_columns
 from .turns import compute
 
 # Blocks of rows, columns, and the distances of rows of each matrix, in units of 16 bytes at least.
@@ -36,27 +35,20 @@ Units = namedtuple("Units", "blocks units x dy more dx")
 class GradientForm(RingForm):
     """The constants of a launch: blocks of ROWS_EACH rows, 1, 2 or 4; not CENTRED: means are not taken off. HELD: w stays in
     registers. AHEAD: the first pass over a block goes together with the second one over the block before it. EARLY: the launch
-    behind this one, which waits for it, may begin as soon as there is room for it. SHARES consumers divide the columns of each
-    block. MESH: the whole grid meets and adds up the sums over rows, in tiles of ADDED by WIDTH."""
+    behind this one, which waits for it, may begin as soon as there is room for it."""
     CENTRED: tl.constexpr
     ROWS_EACH: tl.constexpr
     HELD: tl.constexpr
     AHEAD: tl.constexpr
     EARLY: tl.constexpr
-    SHARES: tl.constexpr
-    MESH: tl.constexpr
-    ADDED: tl.constexpr
-    WIDTH: tl.constexpr
 
 
 @mimw.jit
-def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, parts_ptr, dw_ptr, db_ptr, units,
-                  FORM: tl.constexpr):
+def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, units, FORM: tl.constexpr):
     """dx, and dw and db of the rows of each consumer.
 
-    args:      more, w, dw, db   may be None, and parts where both are; mean, too, where not CENTRED
-               parts             fp32 [2, clusters * CONSUMERS, N], sums for dw and for db over some of the rows
-               dw, db            [N], filled where a mesh says that the whole grid meets; else they say which sums are wanted
+    args:      more, w, dw, db   may be None; mean, too, where not CENTRED
+               dw, db            fp32 [clusters * CONSUMERS, N]
                units             `Units`; FORM a `GradientForm`
     """
     if FORM.EARLY:
@@ -68,31 +60,18 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, pa
     tiles = Tiles(tiles_for(x_ptr, STAGED, FORM.CHUNK), tiles_for(dy_ptr, STAGED, FORM.CHUNK),
                   tiles_for(more_ptr, STAGED, FORM.CHUNK), tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK),
                   tiles_for(mean_ptr, FORM.STAGES * FORM.ROWS_EACH, 1), tiles_for(rstd_ptr, FORM.STAGES * FORM.ROWS_EACH, 1))
-    ring, w_arrived = ring_of(FORM.STAGES, FORM.CONSUMERS, FORM.SHARES), tlx.alloc_barriers(1)
-    exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, max(2, FORM.ROWS_EACH * (1 + FORM.CENTRED)),
-                           FORM.SHARES)
-    parts, N = rows.clusters * FORM.CONSUMERS, units.units * FORM.UNIT
-    dw_parts = parts_ptr if dw_ptr is not None else None
-    db_parts = parts_ptr + parts.to(tl.int64) * N if db_ptr is not None else None
+    ring, w_arrived = ring_of(FORM.STAGES, FORM.CONSUMERS), tlx.alloc_barriers(1)
+    exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, max(2, FORM.ROWS_EACH * (1 + FORM.CENTRED)))
     stats = Statistics(mean_ptr if FORM.CENTRED else None, rstd_ptr)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS * FORM.SHARES):  # consumer
+        with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            out = Outputs(Matrix(dx_ptr, units.dx * FORM.UNIT), dw_parts, db_parts)
-            share = share_of(part, me % FORM.SHARES, FORM.SHARES)
-            sums = exchange.replace(rank=share.rank)
+            out = Outputs(Matrix(dx_ptr, units.dx * FORM.UNIT), dw_ptr, db_ptr)
             if FORM.AHEAD:
-                compute_ahead(tiles, w_arrived, out, rows, share, ring, sums, me // FORM.SHARES, FORM.HELD)
+                compute_ahead(tiles, w_arrived, out, rows, part, ring, exchange, me, FORM.HELD)
             else:
-                compute(tiles, w_arrived, out, rows, share, ring, sums, me // FORM.SHARES, FORM.HELD)
+                compute(tiles, w_arrived, out, rows, part, ring, exchange, me, FORM.HELD)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             x, dy = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(dy_ptr, units.dy * FORM.UNIT)
             load(w_ptr, w_arrived, stats, (x, dy, Matrix(more_ptr, units.more * FORM.UNIT)), tiles, rows, ring, part)
-
-    if FORM.MESH is not None:
-        tle.distributed_barrier(FORM.MESH)  # all sums over some of the rows are in L2
-        if dw_ptr is not None:
-            add_columns(dw_parts, dw_ptr, parts, N, FORM.ADDED, FORM.WIDTH)
-        if db_ptr is not None:
-            add_columns(db_parts, db_ptr, parts, N, FORM.ADDED, FORM.WIDTH)

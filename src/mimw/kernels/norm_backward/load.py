@@ -17,12 +17,20 @@ from .chunks import Moments
 
 
 @mimw.jit
-def write_moments(stats, tiles, slot, first_row, EACH: tl.constexpr):
-    """Write the numbers of EACH rows into a slot."""
-    for i in tl.static_range(EACH):
-        tlx.local_store(tiles.rstd[slot * EACH + i], tl.full((1, ), tl.load(stats.rstd + first_row + i), tl.float32))
-        if stats.mean is not None:
-            tlx.local_store(tiles.mean[slot * EACH + i], tl.full((1, ), tl.load(stats.mean + first_row + i), tl.float32))
+def of_rows(pointer, first_row, EACH: tl.constexpr):
+    """One number of each of EACH rows; none where `pointer` is None."""
+    found = ()
+    if pointer is not None:
+        for i in tl.static_range(EACH):
+            found = found + (tl.load(pointer + first_row + i), )
+    return found
+
+
+@mimw.jit
+def write_numbers(numbers, buffers, slot):
+    """Write a tuple of numbers into a slot."""
+    for i in tl.static_range(len(numbers)):
+        tlx.local_store(buffers[slot * len(numbers) + i], tl.full((1, ), numbers[i], tl.float32))
 
 
 @mimw.jit
@@ -46,8 +54,12 @@ def load(w, w_arrived, stats, matrices, tiles, rows, ring, part):
     step = 0
     for block in range(rows.cluster, rows.count, rows.clusters):
         slot = step % ring.STAGES
+        # Asked for ahead of the wait and of the copies, behind which they would queue; what is copied does not wait for them.
+        means, rstds = of_rows(stats.mean, block * rows.EACH, rows.EACH), of_rows(stats.rstd, block * rows.EACH, rows.EACH)
         tlx.barrier_wait(ring.free[slot], (step // ring.STAGES & 1) ^ 1)
         copy_rows(matrices, (tiles.x, tiles.dy, tiles.more), block * rows.EACH, slot, ring.full, part, rows.EACH)
-        write_moments(stats, tiles, slot, block * rows.EACH, rows.EACH)
+        if stats.mean is not None:
+            write_numbers(means, tiles.mean, slot)
+        write_numbers(rstds, tiles.rstd, slot)
         expect_rows(matrices, slot, ring.full, part, rows.EACH)
         step += 1

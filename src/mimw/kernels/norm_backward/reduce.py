@@ -20,16 +20,8 @@ def add_column(parts_ptr, out_ptr, columns, PARTS, N, ROWS_EACH: tl.constexpr, C
     for first in range(0, PARTS, ROWS_EACH):
         rows = first + tl.arange(0, ROWS_EACH)
         at = rows.to(tl.int64)[:, None] * N + columns[None, :]
-        total += tl.load(parts_ptr + at, mask=(rows < PARTS)[:, None] & (columns < N)[None, :], other=0.0, cache_modifier=".cg")
+        total += tl.load(parts_ptr + at, mask=(rows < PARTS)[:, None] & (columns < N)[None, :], other=0.0)
     tl.store(out_ptr + columns, tl.sum(total, 0).to(tlx.dtype_of(out_ptr)), mask=columns < N)
-
-
-@mimw.jit
-def add_columns(parts_ptr, out_ptr, PARTS, N, ROWS_EACH: tl.constexpr, COLUMNS: tl.constexpr):
-    """out = sum of parts over their rows, by all programs of the grid that wrote them, each of which takes some columns. Parts of
-    other programs come from L2."""
-    for block in range(tl.program_id(0), tl.cdiv(N, COLUMNS), tl.num_programs(0)):
-        add_column(parts_ptr, out_ptr, block * COLUMNS + tl.arange(0, COLUMNS), PARTS, N, ROWS_EACH, COLUMNS)
 
 
 @mimw.jit

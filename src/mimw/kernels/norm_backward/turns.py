@@ -25,7 +25,7 @@ def compute(tiles, w_arrived, out, rows, part, ring, exchange, me: tl.constexpr,
     N = part.CLUSTER * part.CHUNK * part.CHUNKS if part.EVEN else part.units * part.UNIT
     inside = own_columns(part)
     dws, dbs = zeros(out.dw, part.CHUNK, part.CHUNKS), zeros(out.db, part.CHUNK, part.CHUNKS)
-    ws = held_w(tiles, w_arrived, part, HELD)
+    ws = held_w(tiles, w_arrived, part.CHUNKS, HELD)
     first, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
     turn = 0
     for block in range(first, rows.count, stride):
@@ -37,7 +37,7 @@ def compute(tiles, w_arrived, out, rows, part, ring, exchange, me: tl.constexpr,
             new_dws, new_dbs = (), ()
             g_total, gh_total = tl.zeros((part.CHUNK, ), tl.float32), tl.zeros((part.CHUNK, ), tl.float32)
             for chunk in tl.static_range(part.CHUNKS):
-                numbers = read(tiles, part.tile(slot * rows.EACH + i, chunk), chunk_of_w(tiles, ws, part, chunk),
+                numbers = read(tiles, (slot * rows.EACH + i) * part.CHUNKS + chunk, chunk_of_w(tiles, ws, chunk),
                                None if inside is None else inside[chunk])
                 g_total, gh_total, dw, db = first_pass(numbers, mean, moments.rstds[i], g_total, gh_total, dws[chunk:chunk + 1],
                                                        dbs[chunk:chunk + 1], moments.CENTRED)
@@ -52,8 +52,8 @@ def compute(tiles, w_arrived, out, rows, part, ring, exchange, me: tl.constexpr,
         for i in tl.static_range(rows.EACH):
             dx_at = out.dx.row(block * rows.EACH + i)
             for chunk in tl.static_range(part.CHUNKS):
-                at = part.tile(slot * rows.EACH + i, chunk)
-                numbers = read(tiles, at, chunk_of_w(tiles, ws, part, chunk), None)
+                at = (slot * rows.EACH + i) * part.CHUNKS + chunk
+                numbers = read(tiles, at, chunk_of_w(tiles, ws, chunk), None)
                 second_pass(numbers, lines, i, tiles, at, dx_at + chunk_columns(part, chunk),
                             None if inside is None else inside[chunk])
         tlx.barrier_arrive(ring.free[slot])
