@@ -22,8 +22,8 @@ from ..norm.unpack import unpacked
 
 @tle.struct
 class Tiles:
-    """Parts of x and dy, and, or None, of a gradient that is added to dx, all in slots of the ring, as are the mean,
-    or None, and 1 / deviation of each row; and parts of w, or None."""
+    """Parts of x and dy, and, or None, of a gradient that is added to dx, all in slots of the ring; of w, or None; and the mean, or
+    None, and 1 / deviation of each row in a slot."""
     x: tlx.buffered_tensor
     dy: tlx.buffered_tensor
     more: tlx.buffered_tensor | None
