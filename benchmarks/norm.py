@@ -220,8 +220,9 @@ def candidates(rows: int, n: int, backward: bool = False, centred: bool = True) 
         found += [ring(8192, 1, 8, 2), ring(8192, 1, 16, 1, ahead=True)]
         return [*found, ring(16384, 1, 16, 1, ahead=True)] if n > 65536 else found
     whole = norm.ring_configuration(rows, n, 2, 1, 4 if centred else 2)
+    parts = replace(norm.ring_configuration(rows, n, 2, 1, 2), stages=4, behind=4)      # of 32 KB, with w and b or without b
     half = norm.ring_configuration(rows, n, 2, 2, 4)    # parts of 16 KB
-    return [whole, replace(whole, stages=4, behind=4), replace(whole, stages=4, behind=4, drawn=True), replace(half, stages=10)]
+    return [whole, parts, replace(parts, drawn=True), replace(half, stages=10)]
 
 
 def line(row: Row) -> str:

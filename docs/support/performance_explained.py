@@ -82,9 +82,10 @@ EXPLAINED = {
         as long as the last one, and 15 % of shared memory's wavefronts are bank conflicts. Backward LN4: memory 61 %, L2 78
         %, issue slots 43 %; warps wait for loads 27 % and barriers 24 %; the launch that adds up dw and db takes 14 % of the
         call with the memory at 32 %. Backward LN7: memory 77 %, L2 83 %, issue slots 49 %, an SM is busy 84 % as long as the
-        last one, and some have no program at all. So what is missing to a copy is the SMs without a cluster, the last row of
-        each program, and in the gradients of short rows the second launch. (torch's copy is a cudaMemcpy, in which ncu sees
-        no kernel.)""",
+        last one, and some have no program at all. L2 is the busiest unit of all three. All SMs instead of those of clusters, one
+        CTA a row, divided rows, exchanges that nobody waits for: none is 1 % faster than what is there (2026-11-28). What is
+        missing to a copy is what copies by SMs miss, too, and in the gradients of short rows the second launch. (torch's copy
+        is a cudaMemcpy, in which ncu sees no kernel.)""",
     "Top-k selector": """
         64 x 4096, 8.7 us in a benchmark: an SM is busy 42 % as long as the last one, memory 2 %, issue slots 17 %; most of
         the time is a launch and the steps of one CTA that follow each other. 64 x 262144: memory 49 %, L2 60 %, issue slots

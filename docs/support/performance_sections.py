@@ -199,9 +199,9 @@ SECTIONS = (
             (Goal(1.05, (*BEST, "torch", "FlashInfer")), )),
     Section("Norms", "python -m benchmarks.norm [--backward] [--kind rms_norm]", ("norm", ), "", work.norm, "GB/s", """
             Bytes: x read and y written, or x, dy and dx. A copy by the same ring, without a sum, reaches 0.93 of the device
-            copy with the 120 SMs that clusters of 4 and 8 leave, 0.95 with all. The gradients of LayerNorm are bound by
-            issue and by what a row waits for its sums, not by the memory. Few rows are bound by their launch
-            (benchmarks/notes/norms.md, "Norms").""",
+            copy with the 120 SMs that clusters of 4 and 8 leave, 0.95 with all. How consumers, exchanges and CTAs are
+            arranged matters little, forward and backward: it is the way to memory that is full ("Seventh run"). Few rows
+            are bound by their launch (benchmarks/notes/norms.md).""",
             (Goal(1.1, (*TORCH, "Quack"), "LN[123]$", True), Goal(0.95, ("copy", ), "LN[4567]$", True)),
             curves=(("layer-norm", "layer_norm-forward-LN"), ("rms-norm", "rms_norm-forward-LN"),
                     ("layer-norm-backward", "layer_norm-backward-LN"), ("rms-norm-backward", "rms_norm-backward-LN"))),

@@ -119,7 +119,7 @@ def test_the_ring_of_long_rows_compiled(tmp_path):
     """Copies of whole chunks by one thread, wide accesses, no spills, and all of it fits."""
     found, meta = compiled(to_assembly, 1152, 65536)
     ptx = found.stage("ptx")
-    assert meta["FORM"].CLUSTER.value == 4 and ptx.count("cp.async.bulk.shared") == 3 * meta["FORM"].CHUNKS.value
+    assert meta["FORM"].CLUSTER.value == 8 and ptx.count("cp.async.bulk.shared") == 3 * meta["FORM"].CHUNKS.value
     assert "ld.shared.v4" in ptx and "st.global.v4" in ptx and "st.global.b16" not in ptx
     assert "0 bytes spill stores" in assembled(ptx, tmp_path)
 
@@ -143,6 +143,9 @@ def test_configurations():
                     assert chosen.ctas * chosen.clusters(rows) <= 132 and rows >= 132
                     part = chosen.chunk * chosen.chunks
                     assert part * (8 + chosen.stages * in_bytes) <= 232448 - 2048
+    # w and b: clusters of four become eight, of parts half as long, for four consumers; w alone: four
+    several = [norm.configuration(1152, 65536, 2, kept_bytes=kept) for kept in (4, 2)]
+    assert [(one.ctas, one.consumers, one.warps) for one in several] == [(8, 4, 4), (4, 2, 8)]
     assert norm.configuration(1152, 65536, 2).form == "ring" and norm.configuration(1152, 65535, 2, ring=False).form == "direct"
     # 1152 rows: 64 pairs take 18 each, none fewer
     assert norm.configuration(1152, 32768, 2).clusters(1152) == 64

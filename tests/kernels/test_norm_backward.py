@@ -114,7 +114,8 @@ def test_sums_are_the_same_in_every_interleaving(choice):
 
 @pytest.mark.parametrize("rows, n, centred", [(1152, 65536, False), (4, 65536, True), (4096, 4096, True)])
 def test_compiled(rows, n, centred, tmp_path):
-    """Wide accesses, and no spills."""
+    """Wide accesses, and no spills. Of the ring only the producer loads, one number of each of two rows: ptxas has consumers wait
+    for a load at once, even of a number that they need a block later."""
     x, w, statistic = np.empty((rows, n), ml_dtypes.bfloat16), np.empty(n, ml_dtypes.bfloat16), np.empty(rows, np.float32)
     parts = np.empty((2, norm_backward.parts_of(rows, n, norm_backward.chosen_for(x, x, w, x)), n), np.float32)
     mean, db = (statistic, w) if centred else (None, None)
@@ -123,7 +124,17 @@ def test_compiled(rows, n, centred, tmp_path):
     constants = {found.fn.arg_names[first]: value for (first, *_), value in found.constants.items()}
     ptx = to_assembly(found.fn, found.signature, constants, target="sm_90a", options=found.options, attrs=found.attrs).stage("ptx")
     assert ("cp.async.bulk.shared" in ptx) == (rows == 1152) and "st.global.v4" in ptx and "st.global.b16" not in ptx
+    assert rows != 1152 or ptx.count("ld.global") == 2
     assert "0 bytes spill stores" in assembled(ptx, tmp_path)
+
+
+@pytest.mark.parametrize("n, programs", [(16384, 128), (131072, 512)])
+def test_sums_over_rows_are_made_by_few_programs(n, programs):
+    """Programs of eight warps: eight times as many of four took 2 % of LN7's gradients longer."""
+    x, w, statistic = np.empty((1152, n), ml_dtypes.bfloat16), np.empty(n, ml_dtypes.bfloat16), np.empty(1152, np.float32)
+    parts = np.empty((2, norm_backward.parts_of(1152, n, norm_backward.chosen_for(x, x, w, x)), n), np.float32)
+    _, (kernel, grid, _, meta) = norm_backward.arguments(x, x, w, statistic, statistic, x, w, w, parts)
+    assert kernel is norm_backward.add_parts and grid == (programs, 2) and meta["num_warps"] == 8
 
 
 def test_configurations():

@@ -3,7 +3,7 @@ made it.
 
 Input: number and length of the rows, and the bytes of their elements. Output: a `Configuration`. For example:
 
-    configuration(1152, 65536, 2)       Configuration(form="ring", ctas=4, chunk=2048, chunks=8, stages=5, ...)
+    configuration(1152, 131072, 2)      Configuration(form="ring", ctas=8, chunk=2048, chunks=8, stages=3, ...)
     configuration(4, 65536, 2)          Configuration(form="direct", ctas=16, chunk=4096, chunks=1, ...)
 """
 
@@ -19,6 +19,7 @@ from .blocks import DirectForm
 SHARED = 232448 - 2048      # bytes of shared memory of a CTA, less barriers and scratch
 UNIT_BYTES = 16     # what bulk copies move
 PART = 32768                # bytes of a row that a slot of the ring holds
+HALVED = 4                  # clusters of so many CTAs are twice as large, of parts half as long, where both w and b are kept
 MOST_CTAS = 16              # of one cluster
 LONGEST = 16384             # elements of a row that a CTA of the direct form keeps in registers
 # Clusters that an H200 runs at a time, one CTA an SM: none reaches over the border of a GPC.
@@ -117,6 +118,8 @@ def ring_configuration(rows: int, n: int, in_bytes: int, staged: int = 1, kept_b
         return None
     longest = PART // in_bytes // staged
     ctas = power_of_two(-(-n // longest))
+    if ctas == HALVED and staged == 1 and kept_bytes > in_bytes:
+        ctas, warps, consumers = 2 * ctas, warps // 2, 2 * consumers
     part = -(-n // ctas)
     chunk = min(warps * 32 * 16 // in_bytes, power_of_two(part))
     if ctas > MOST_CTAS or rows < ROOM[ctas] or chunk > n:

@@ -149,7 +149,19 @@ def tiles_for(pointer, COUNT: tl.constexpr, CHUNK: tl.constexpr):
 @mimw.jit
 def start_rows(matrices, tiles, first_row, slot, full, part, EACH: tl.constexpr = 1):
     """Start the copies of this CTA's parts of EACH rows into a slot, of each of the matrices that are there."""
+    expect_rows(matrices, slot, full, part, EACH)
+    copy_rows(matrices, tiles, first_row, slot, full, part, EACH)
+
+
+@mimw.jit
+def expect_rows(matrices, slot, full, part, EACH: tl.constexpr):
+    """Say how many bytes come into a slot; copies may have begun before."""
     tlx.barrier_expect_bytes(full[slot], EACH * part.CHUNK * part.CHUNKS * matrices_bytes(matrices))
+
+
+@mimw.jit
+def copy_rows(matrices, tiles, first_row, slot, full, part, EACH: tl.constexpr):
+    """The copies of `start_rows`."""
     for i in tl.static_range(EACH):
         row = (first_row + i).to(tl.int64)
         for j in tl.static_range(len(matrices)):

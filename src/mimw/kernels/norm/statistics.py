@@ -61,10 +61,48 @@ def sums_added(*sums):
 
 
 @mimw.jit
+def packed(one, other):
+    """Two fp32 in 64 bits: a warp writes both to shared memory by one access, behind one barrier."""
+    low, high = one.to(tl.uint32, bitcast=True).to(tl.uint64), other.to(tl.uint32, bitcast=True).to(tl.uint64)
+    return low | high << 32
+
+
+@mimw.jit
+def unpacked_pair(pair):
+    """The two numbers of a packed pair."""
+    return pair.to(tl.uint32).to(tl.float32, bitcast=True), (pair >> 32).to(tl.uint32).to(tl.float32, bitcast=True)
+
+
+@mimw.jit
+def pair_added(pair, more):
+    """One step of the sums of a pair."""
+    return pairs_added(pair, more)[0]
+
+
+@mimw.jit
+def pairs_added(*pairs):
+    """One step of the sums of several pairs: those so far, then as many others."""
+    totals = ()
+    for i in tl.static_range(len(pairs) // 2):
+        one, other = unpacked_pair(pairs[i])
+        more, another = unpacked_pair(pairs[len(pairs) // 2 + i])
+        totals = totals + (packed(one + more, other + another), )
+    return totals
+
+
+@mimw.jit
 def all_summed(tiles):
     """The sum of each tile of a tuple, all by one pass through shared memory."""
     if len(tiles) == 1:
         sums = (tl.sum(tiles[0]), )
     else:
-        sums = tl.reduce(tiles, 0, sums_added)
+        pairs, sums = (), ()
+        for i in tl.static_range(len(tiles) // 2):
+            pairs = pairs + (packed(tiles[2 * i], tiles[2 * i + 1]), )
+        if len(pairs) == 1:
+            sums = unpacked_pair(tl.reduce(pairs[0], 0, pair_added))
+        else:
+            totals = tl.reduce(pairs, 0, pairs_added)
+            for i in tl.static_range(len(totals)):
+                sums = sums + unpacked_pair(totals[i])
     return sums

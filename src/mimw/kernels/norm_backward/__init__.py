@@ -28,6 +28,7 @@ CONTRACT = Contract(
 PARTS = Contract("parts: fp32 (2, count, N)")       # of dw and db
 
 COLUMNS = 128       # of a program of `weight_parts`
+ADDED = 8192        # numbers that a program of `add_parts` takes at a time
 
 
 def at_a_time(rows: int, chosen: Configuration) -> int:
@@ -89,11 +90,12 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
         dw_parts, db_parts = None if dw is None else parts[0], None if db is None else parts[1]
     launches = _rows(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count, unit, rows, n)
     if dw is not None or db is not None:
-        many, columns, both = 32 if count > 8 else 8, 64, chosen.apart and dw is not None and db is not None
+        many, columns, warps, both = 32 if count > 8 else 8, 64, 4, chosen.apart and dw is not None and db is not None
         if chosen.apart:
-            many, columns = min(128, power_of_two(count)), 32
+            many = min(128, power_of_two(count))
+            columns, warps = min(256, ADDED // many), 8
         launches.append((add_parts, (-(-n // columns), 1 + both), (dw_parts, db_parts, dw, db, count, n),
-                         dict(ROWS_EACH=many, COLUMNS=columns, EARLY=True, APART=both, launch_pdl=True, num_warps=4)))
+                         dict(ROWS_EACH=many, COLUMNS=columns, EARLY=True, APART=both, launch_pdl=True, num_warps=warps)))
     return launches
 
 

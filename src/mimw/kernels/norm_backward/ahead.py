@@ -1,7 +1,7 @@
 """Gradients of a norm with the exchange between CTAs out of the way: the first pass over a block of rows goes together with the
 second one over the consumer's block before it.
 
-Input and output of `compute_ahead` are those of `compute` in kernel.py, whose place it takes:
+Input and output of `compute_ahead` are those of `compute` in turns.py, whose place it takes:
 
     sums = both_passes(block n, second pass of block n - 1)     sums of block n; w is unpacked once for both
     send_sums(sums, ...)                                        to the other CTAs of the cluster
@@ -19,7 +19,8 @@ import mimw.tlx as tlx
 from ..norm.exchange import received_sums, send_sums
 from ..norm.ring import chunk_columns, own_columns, taken_slot
 from ..norm.statistics import all_summed
-from .chunks import Moments, chunk_of_w, first_pass, held_w, lines_of, of_rows, read, second_pass, write_sums, zeros
+from .chunks import Moments, chunk_of_w, first_pass, held_w, lines_of, read, second_pass, write_sums, zeros
+from .load import moments_of
 
 
 @tle.struct
@@ -75,7 +76,7 @@ def both_passes(first, second, tiles, ws, inside, part, N, ROWS_EACH: tl.constex
 
 
 @mimw.jit
-def compute_ahead(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.constexpr, HELD: tl.constexpr):
+def compute_ahead(tiles, w_arrived, out, rows, part, ring, exchange, me: tl.constexpr, HELD: tl.constexpr):
     """Every CONSUMERS-th block of rows, from block number `me` of this cluster's on; then the sums over these rows."""
     ROWS_EACH: tl.constexpr = rows.EACH
     N = part.CLUSTER * part.CHUNK * part.CHUNKS if part.EVEN else part.units * part.UNIT
@@ -84,28 +85,20 @@ def compute_ahead(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: 
     ws = held_w(tiles, w_arrived, part.CHUNKS, HELD)
     begin, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
     if begin < rows.count:
-        rstds, next_rstds = of_rows(stats.rstd, begin, rows), of_rows(stats.rstd, begin + stride, rows)
-        means, next_means = (), ()
-        if stats.CENTRED:
-            means, next_means = of_rows(stats.mean, begin, rows), of_rows(stats.mean, begin + stride, rows)
         before = taken_slot(ring, 0, me)
-        first = First(before, Moments(means, rstds, stats.CENTRED), dws, dbs)
+        first = First(before, moments_of(tiles, before, ROWS_EACH), dws, dbs)
         sums, dws, dbs = both_passes(first, None, tiles, ws, inside, part, N, ROWS_EACH)
         if part.CLUSTER > 1:
             send_sums(exchange.at(me * 2), sums)
         turn = 1
         for block in range(begin + stride, rows.count, stride):
-            last_means, last_rstds, means, rstds = means, rstds, next_means, next_rstds
-            next_rstds = of_rows(stats.rstd, block + stride, rows)
-            if stats.CENTRED:
-                next_means = of_rows(stats.mean, block + stride, rows)
             if part.CLUSTER > 1:
                 place = me * 2 + (turn - 1) % 2
                 sums = received_sums(exchange.at(place), (turn - 1) // 2 % 2, len(sums))
             slot = taken_slot(ring, turn, me)
             dx_at = out.dx.row((block - stride) * ROWS_EACH)
-            coming = First(slot, Moments(means, rstds, stats.CENTRED), dws, dbs)
-            last = Second(before, Moments(last_means, last_rstds, stats.CENTRED), sums, dx_at, out.dx.step)
+            coming = First(slot, moments_of(tiles, slot, ROWS_EACH), dws, dbs)
+            last = Second(before, moments_of(tiles, before, ROWS_EACH), sums, dx_at, out.dx.step)
             sums, dws, dbs = both_passes(coming, last, tiles, ws, inside, part, N, ROWS_EACH)
             tlx.barrier_arrive(ring.free[before])
             if part.CLUSTER > 1:
@@ -118,6 +111,6 @@ def compute_ahead(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: 
             place = me * 2 + turn % 2
             sums = received_sums(exchange.at(place), turn // 2 % 2, len(sums))
         dx_at = out.dx.row((begin + turn * stride) * ROWS_EACH)
-        last = Second(before, Moments(means, rstds, stats.CENTRED), sums, dx_at, out.dx.step)
+        last = Second(before, moments_of(tiles, before, ROWS_EACH), sums, dx_at, out.dx.step)
         both_passes(None, last, tiles, ws, inside, part, N, ROWS_EACH)
     write_sums(dws, dbs, out, rows.cluster * ring.CONSUMERS + me, N, inside, part)

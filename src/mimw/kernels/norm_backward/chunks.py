@@ -22,19 +22,21 @@ from ..norm.unpack import unpacked
 
 @tle.struct
 class Tiles:
-    """Parts of x and dy, and, or None, of a gradient that is added to dx, all in slots of the ring; and of w, or None."""
+    """Parts of x and dy, and, or None, of a gradient that is added to dx, all in slots of the ring; of w, or None; and the mean, or
+    None, and 1 / deviation of each row in a slot."""
     x: tlx.buffered_tensor
     dy: tlx.buffered_tensor
     more: tlx.buffered_tensor | None
     w: tlx.buffered_tensor | None
+    mean: tlx.buffered_tensor | None
+    rstd: tlx.buffered_tensor
 
 
 @tle.struct
 class Statistics:
-    """Numbers that the forward launch has left of each row; not CENTRED: without means."""
+    """Numbers that the forward launch has left of each row; the means may be None."""
     mean: tl.tensor | None
     rstd: tl.tensor
-    CENTRED: tl.constexpr
 
 
 @tle.struct
@@ -67,15 +69,6 @@ class Chunk:
     x: tl.tensor
     dy: tl.tensor
     g: Any
-
-
-@mimw.jit
-def of_rows(pointer, block, rows):
-    """One number of each row of a block; 0 behind the last block."""
-    found = ()
-    for i in tl.static_range(rows.EACH):
-        found = found + (tl.load(pointer + block * rows.EACH + i, mask=block < rows.count, other=0.0), )
-    return found
 
 
 @mimw.jit

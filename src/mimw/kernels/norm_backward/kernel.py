@@ -20,38 +20,12 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..norm.exchange import exchange_of, received_sums, send_sums
-from ..norm.ring import (
-    Matrix,
-    RingForm,
-    bytes_of,
-    chunk_columns,
-    cluster_rows,
-    load_rows,
-    own_columns,
-    part_of,
-    ring_of,
-    start_part,
-    taken_slot,
-    tiles_for,
-)
-from ..norm.statistics import all_summed
+from ..norm.exchange import exchange_of
+from ..norm.ring import Matrix, RingForm, cluster_rows, part_of, ring_of, tiles_for
 from .ahead import compute_ahead
-from .chunks import (
-    Moments,
-    Outputs,
-    Statistics,
-    Tiles,
-    chunk_of_w,
-    first_pass,
-    held_w,
-    lines_of,
-    of_rows,
-    read,
-    second_pass,
-    write_sums,
-    zeros,
-)
+from .chunks import Outputs, Statistics, Tiles
+from .load import load
+from .turns import compute
 
 # Blocks of rows, columns, and the distances of rows of each matrix, in units of 16 bytes at least.
 Units = namedtuple("Units", "blocks units x dy more dx")
@@ -70,64 +44,6 @@ class GradientForm(RingForm):
 
 
 @mimw.jit
-def load(w, w_arrived, matrices, tiles, rows, ring, part):
-    """This CTA's parts of its blocks of rows, in order; w ahead of them."""
-    if w is not None:
-        tlx.barrier_expect_bytes(w_arrived[0], part.CHUNK * part.CHUNKS * bytes_of((w, )))
-        start_part(part, w, tiles.w, 0, w_arrived[0])
-    load_rows(matrices, (tiles.x, tiles.dy, tiles.more), rows, ring, part)
-
-
-@mimw.jit
-def compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me: tl.constexpr, HELD: tl.constexpr):
-    """Every CONSUMERS-th block of rows, from block number `me` of this cluster's on; then the sums over these rows."""
-    N = part.CLUSTER * part.CHUNK * part.CHUNKS if part.EVEN else part.units * part.UNIT
-    inside = own_columns(part)
-    dws, dbs = zeros(out.dw, part.CHUNK, part.CHUNKS), zeros(out.db, part.CHUNK, part.CHUNKS)
-    ws = held_w(tiles, w_arrived, part.CHUNKS, HELD)
-    first, stride = rows.cluster + me * rows.clusters, ring.CONSUMERS * rows.clusters
-    # The means and rstds of rows are asked for one block ahead: they are on the way to everything else.
-    next_rstds, next_means = of_rows(stats.rstd, first, rows), ()
-    if stats.CENTRED:
-        next_means = of_rows(stats.mean, first, rows)
-    turn = 0
-    for block in range(first, rows.count, stride):
-        moments = Moments(next_means, next_rstds, stats.CENTRED)
-        next_rstds = of_rows(stats.rstd, block + stride, rows)
-        if stats.CENTRED:
-            next_means = of_rows(stats.mean, block + stride, rows)
-        slot = taken_slot(ring, turn, me)
-        g_sums, gh_sums = (), ()
-        for i in tl.static_range(rows.EACH):
-            mean = moments.means[i] if stats.CENTRED else 0.0
-            new_dws, new_dbs = (), ()
-            g_total, gh_total = tl.zeros((part.CHUNK, ), tl.float32), tl.zeros((part.CHUNK, ), tl.float32)
-            for chunk in tl.static_range(part.CHUNKS):
-                numbers = read(tiles, (slot * rows.EACH + i) * part.CHUNKS + chunk, chunk_of_w(tiles, ws, chunk),
-                               None if inside is None else inside[chunk])
-                g_total, gh_total, dw, db = first_pass(numbers, mean, moments.rstds[i], g_total, gh_total, dws[chunk:chunk + 1],
-                                                       dbs[chunk:chunk + 1], stats.CENTRED)
-                new_dws, new_dbs = new_dws + dw, new_dbs + db
-            dws, dbs, g_sums, gh_sums = new_dws, new_dbs, g_sums + (g_total, ), gh_sums + (gh_total, )
-        sums = all_summed(gh_sums + g_sums if stats.CENTRED else gh_sums)
-        if part.CLUSTER > 1:
-            place = me * 2 + turn % 2
-            send_sums(exchange.at(place), sums)
-            sums = received_sums(exchange.at(place), turn // 2 % 2, len(sums))
-        lines = lines_of(sums, moments, N, rows.EACH)
-        for i in tl.static_range(rows.EACH):
-            dx_at = out.dx.row(block * rows.EACH + i)
-            for chunk in tl.static_range(part.CHUNKS):
-                at = (slot * rows.EACH + i) * part.CHUNKS + chunk
-                numbers = read(tiles, at, chunk_of_w(tiles, ws, chunk), None)
-                second_pass(numbers, lines, i, tiles, at, dx_at + chunk_columns(part, chunk),
-                            None if inside is None else inside[chunk])
-        tlx.barrier_arrive(ring.free[slot])
-        turn += 1
-    write_sums(dws, dbs, out, rows.cluster * ring.CONSUMERS + me, N, inside, part)
-
-
-@mimw.jit
 def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, units, FORM: tl.constexpr):
     """dx, and dw and db of the rows of each consumer.
 
@@ -142,19 +58,20 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw
 
     STAGED: tl.constexpr = FORM.STAGES * FORM.ROWS_EACH * FORM.CHUNKS
     tiles = Tiles(tiles_for(x_ptr, STAGED, FORM.CHUNK), tiles_for(dy_ptr, STAGED, FORM.CHUNK),
-                  tiles_for(more_ptr, STAGED, FORM.CHUNK), tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK))
+                  tiles_for(more_ptr, STAGED, FORM.CHUNK), tiles_for(w_ptr, FORM.CHUNKS, FORM.CHUNK),
+                  tiles_for(mean_ptr, FORM.STAGES * FORM.ROWS_EACH, 1), tiles_for(rstd_ptr, FORM.STAGES * FORM.ROWS_EACH, 1))
     ring, w_arrived = ring_of(FORM.STAGES, FORM.CONSUMERS), tlx.alloc_barriers(1)
     exchange = exchange_of(2 * FORM.CONSUMERS, rank, FORM.CLUSTER, max(2, FORM.ROWS_EACH * (1 + FORM.CENTRED)))
-    stats = Statistics(mean_ptr, rstd_ptr, FORM.CENTRED)
+    stats = Statistics(mean_ptr if FORM.CENTRED else None, rstd_ptr)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             out = Outputs(Matrix(dx_ptr, units.dx * FORM.UNIT), dw_ptr, db_ptr)
             if FORM.AHEAD:
-                compute_ahead(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, FORM.HELD)
+                compute_ahead(tiles, w_arrived, out, rows, part, ring, exchange, me, FORM.HELD)
             else:
-                compute(tiles, w_arrived, stats, out, rows, part, ring, exchange, me, FORM.HELD)
+                compute(tiles, w_arrived, out, rows, part, ring, exchange, me, FORM.HELD)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             x, dy = Matrix(x_ptr, units.x * FORM.UNIT), Matrix(dy_ptr, units.dy * FORM.UNIT)
-            load(w_ptr, w_arrived, (x, dy, Matrix(more_ptr, units.more * FORM.UNIT)), tiles, rows, ring, part)
+            load(w_ptr, w_arrived, stats, (x, dy, Matrix(more_ptr, units.more * FORM.UNIT)), tiles, rows, ring, part)
