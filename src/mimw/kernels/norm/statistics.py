@@ -52,15 +52,6 @@ def row_statistics(place, phase, N, BLOCK: tl.constexpr):
 
 
 @mimw.jit
-def sums_added(*sums):
-    """One step of several sums: those so far, then as many others."""
-    totals = ()
-    for i in tl.static_range(len(sums) // 2):
-        totals = totals + (sums[i] + sums[len(sums) // 2 + i], )
-    return totals
-
-
-@mimw.jit
 def packed(one, other):
     """Two fp32 in 64 bits: a warp writes both to shared memory by one access, behind one barrier."""
     low, high = one.to(tl.uint32, bitcast=True).to(tl.uint64), other.to(tl.uint32, bitcast=True).to(tl.uint64)
@@ -92,7 +83,7 @@ def pairs_added(*pairs):
 
 @mimw.jit
 def all_summed(tiles):
-    """The sum of each tile of a tuple, all by one pass through shared memory."""
+    """The sum of each tile of a tuple of one, or of an even number, two of them by one pass through shared memory."""
     if len(tiles) == 1:
         sums = (tl.sum(tiles[0]), )
     else:
