@@ -72,11 +72,12 @@ EXPLAINED = {
         (cuDNN's: none), at some 60 GB/s far from any limit. All SMs end within 3 %. What keeps the tensor cores waiting is
         what keeps the dense kernel's waiting.""",
     "Attention, decoding": """
-        8 x 8192: the memory is busy 79 %, cuDNN's 87 %, for the same bytes (271 MB), in 71 us where cuDNN's two launches take
-        69. The difference is the tail: an SM of ours is busy 88 % as long as the last one, and the one that ends first 4 %;
-        in cuDNN's the first ends after 73 %. L2 hits 1 % in both: nothing is read twice. 1 x 8192 is 17.3 and 17.6 us: a
-        launch's start and its last steps, with the memory at 41 %. So shares of sequences that are more even are what is
-        left, not faster copies.""",
+        Of the form before 28 November. 8 x 8192: the memory is busy 79 %, cuDNN's 87 %, for the same bytes (271 MB), in 71 us
+        where cuDNN's two launches take 69. The difference is the tail: an SM of ours is busy 88 % as long as the last one,
+        and the one that ends first 4 %; in cuDNN's the first ends after 73 %. L2 hits 1 % in both: nothing is read twice.
+        1 x 8192 is 17.3 and 17.6 us: a launch's start and its last steps, with the memory at 41 %. The SM that ends first has
+        no keys: four of 132 do not, so that shares end where sequences end. What the newer form took off is start and end,
+        not faster copies.""",
     "Norms": """
         LayerNorm forward LN6: memory 71 % and L2 80 %; the ring runs on 120 of 132 SMs (15 clusters of 8), an SM is busy 82 %
         as long as the last one, and 15 % of shared memory's wavefronts are bank conflicts. Backward LN4: memory 61 %, L2 78
