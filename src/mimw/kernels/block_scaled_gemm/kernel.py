@@ -191,6 +191,7 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, steps, ends,
     BM: tl.constexpr = FORM.BM
     STAGES: tl.constexpr = FORM.STAGES
     CONSUMERS: tl.constexpr = BM // FORM.ROWS
+    tl.static_assert(FORM.BN == BLOCK or (FORM.BN == 192 and FORM.ROWS == 64), "128 columns, or by consumers of 64 rows 192")
     CONTIGUOUS: tl.constexpr = FORM.LAYOUT == "contiguous"
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
