@@ -38,7 +38,7 @@ class Case:
 CASES = {"4096x7168x16384": Case(4096, 7168, 16384, published=1484), "4096x4096x7168": Case(4096, 4096, 7168, published=1424),
          "4096x2112x7168": Case(4096, 2112, 7168, published=1296),
          "4x8192x4096x7168": Case(8192, 4096, 7168, 4, "contiguous", 1381), "32x256x4096x7168": Case(256, 4096, 7168, 32, "masked")}
-CANDIDATES = [Configuration(), TALL, replace(TALL, group_m=4), WIDE, replace(WIDE, bn=160, staging=2)]
+CANDIDATES = [Configuration(), *(replace(chosen, group_m=group) for chosen in (TALL, WIDE) for group in (4, 8))]
 
 
 def published(name: str) -> dict[str, float]:

@@ -6,25 +6,22 @@ Input: a (M, K) and b (N, K) of fp8 with their scales, or groups of either. Outp
     arguments(a, b, c, scale_a, scale_b, programs)          (grid, args, meta) of a launch or `mimw.simulate` of `kernel`
 """
 
-from __future__ import annotations
-
 from ..checks import PROGRAMS, lie
 from ..contract import Contract
 from ..contract.memory import strides
 from ..descriptors import described
+from ..grouped_gemm import ragged
 from .configs import TALL, WIDE, Configuration, configuration
 from .kernel import block_scaled_gemm as kernel
 from .nouns import Sizes, StepsOfScales
 
-BLOCK = 128
-MOST = 256      # elements of a TMA copy in one dimension
-K_BLOCKS, N_BLOCKS = f"cdiv(K, {BLOCK})", f"cdiv(N, {BLOCK})"
+BLOCK, MOST = 128, 256      # of K and columns, that share a scale; elements of a TMA copy in one dimension
 
 
-def _contract(matrices: str, groups: str, *more: str) -> Contract:
+def _contract(a: str, b: str, *more: str) -> Contract:
     """The contract of a layout, with the extents that stand before those of a and c, and of b."""
-    return Contract(f"a: fp8 ({matrices}M, K) tma", f"b: fp8 ({groups}N, K) tma", f"c: float ({matrices}M, N) tma",
-                    f"scale_a: fp32 ({matrices}M, {K_BLOCKS})", f"scale_b: fp32 ({groups}{N_BLOCKS}, {K_BLOCKS})", *more, PROGRAMS)
+    return Contract(f"a: fp8 ({a}M, K) tma", f"b: fp8 ({b}N, K) tma", f"c: float ({a}M, N) tma",
+                    f"scale_a: fp32 ({a}M, cdiv(K, 128))", f"scale_b: fp32 ({b}cdiv(N, 128), cdiv(K, 128))", *more, PROGRAMS)
 
 
 CONTRACTS = {"plain": _contract("", ""), "contiguous": _contract("", "G, ", "ends: i32 (G) contiguous"),
@@ -63,10 +60,9 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
     chosen = chosen or configuration(m, n, layout, programs)
     tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // chosen.bn)
     rows = c.reshape(matrices * m, n) if matrices > 1 else c[0]
-    scales = min(MOST, chosen.bm * (2 if layout == "contiguous" else 1))
-    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, chosen.bn, BLOCK]),
-            chosen.output(rows), described(lying, [1, 1, scales]), scale_b,
-            StepsOfScales(*strides(scale_b)), ends, groups, Sizes(m, n, k))
+    scales = min(MOST, chosen.bm * (1 + (layout == "contiguous")))
+    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, chosen.bn, BLOCK]), ragged(rows, [64, 128 // c.dtype.itemsize]),
+            described(lying, [1, 1, scales]), scale_b, StepsOfScales(*strides(scale_b)), ends, groups, Sizes(m, n, k))
     return (min(programs, tiles), ), args, {"FORM": chosen.form(c.dtype.itemsize, layout), "num_warps": 4}
 
 
@@ -78,8 +74,7 @@ def block_scaled_matmul(a, b, scale_a, scale_b, ends=None, out=None, out_dtype=N
         if not one.is_cuda:
             raise ValueError(f"block_scaled_matmul: {name} is on {one.device}, and it runs on the GPU that holds its tensors: pass "
                              f"{name}.cuda()")
-    if out is None:
-        out = torch.empty(*a.shape[:-1], b.shape[-2], dtype=out_dtype or torch.bfloat16, device=a.device)
+    out = torch.empty(*a.shape[:-1], b.shape[-2], dtype=out_dtype or torch.bfloat16, device=a.device) if out is None else out
     if scale_a.stride(-2) != 1 or scale_a.stride(-1) % 4:
         rows = scale_a.shape[-2]
         lying = torch.empty(*scale_a.shape[:-2], scale_a.shape[-1], -(-rows // 4) * 4, device=a.device)

@@ -28,8 +28,7 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from ..gemm.groups import PlaceInGroup
-from ..gemm.output import of_width, output, staging_tile
-from ..gemm.pieces import begin, count, width
+from ..gemm.output import Output, send, staging_tile
 from ..gemm.product import columns
 from ..gemm.tiles import Problem, output_tiles, tile_origin
 from .multiply import BLOCK, Chunks, Part, multiply
@@ -94,9 +93,18 @@ def copy(operands, slot, matrix, row, group, n, step):
                      [matrix, step, row // WHOLE * WHOLE + part * BOX])
 
 
+@tle.struct
+class Tile:
+    """An output tile: its group, and its first row and column there."""
+    group: Any
+    here: Extent
+    m: Any
+    n: Any
+
+
 @mimw.jit
-def load(inputs, operands, groups):
-    """Tiles of A and B and scales of A along K, for one output tile of this program after the other."""
+def walk(role, groups):
+    """The output tiles of this program, group by group."""
     chunk = 0
     done, before = 0, 0
     tile = tl.program_id(0)
@@ -105,69 +113,66 @@ def load(inputs, operands, groups):
         behind = before + output_tiles(here.rows, groups.problem.N, groups.tiles)
         while tile < behind:
             m, n = tile_origin(tile - before, here.rows, groups.problem.N, groups.tiles)
-            for step in range(tl.cdiv(groups.problem.K, BLOCK)):
-                copy(operands, inputs.acquire(chunk), here.matrix, here.row + m, group, n, step)
-                inputs.commit(chunk)
-                chunk += 1
+            chunk = role.one(chunk, Tile(group, here, m, n))
             tile += tl.num_programs(0)
         done, before = here.row + here.rows, behind
 
 
-@mimw.jit
-def store(out, me: tl.constexpr, sums, at):
-    """Write an output tile, whose sums come as one or more pieces of columns, up to its group's end."""
-    PIECES: tl.constexpr = out.PIECES
-    COLUMNS: tl.constexpr = len(sums) * sums[0].shape[1]
-    for piece in tl.static_range(count(PIECES)):
-        send(out, staging_tile(out, me, piece), sums, at, begin(PIECES, piece, COLUMNS), width(PIECES, piece, COLUMNS), piece)
+@tle.struct
+class Producer:
+    """Tiles of A and B and scales of A along K."""
+    inputs: tle.pipe_writer
+    operands: Operands
+    steps: Any
+
+    @mimw.jit
+    def one(self, chunk, tile):
+        for step in range(self.steps):
+            row = tile.here.row + tile.m
+            copy(self.operands, self.inputs.acquire(chunk), tile.here.matrix, row, tile.group, tile.n, step)
+            self.inputs.commit(chunk)
+            chunk += 1
+        return chunk
 
 
 @mimw.jit
-def send(out, tile, sums, at, first: tl.constexpr, WIDTH: tl.constexpr, piece: tl.constexpr):
-    """Store so many columns from column `first` on, which are a part of one piece of the sums or some whole ones."""
-    EACH: tl.constexpr = min(sums[0].shape[1], WIDTH)
-    PARTS: tl.constexpr = sums[0].shape[1] // EACH
-    c_desc = of_width(out, out.c_desc, piece)
-    for each in tl.static_range(first // EACH, (first + WIDTH) // EACH):
-        part = columns(sums[each // PARTS], each % PARTS, PARTS)
-        tlx.local_store(tlx.local_slice(tile, [0, each * EACH - first], [64, EACH]), part.to(tlx.dtype_of(c_desc)))
-    tlx.fence("async_shared")
-    tlx.async_descriptor_store(c_desc, tile, at.box(first))
+def store(out, part, sums, at, first: tl.constexpr = 0):
+    """Write sums in pieces, of which number `first` of the tile is the first."""
+    COUNT: tl.constexpr = out.PIECES * sums.shape[1] // part.COLUMNS
+    WIDTH: tl.constexpr = part.COLUMNS // out.PIECES
+    for piece in tl.static_range(COUNT):
+        tile = staging_tile(out, part.me, first + piece)
+        send(out, tile, columns(sums, piece, COUNT), at, (first + piece) * WIDTH)
 
 
-@mimw.jit
-def compute_tile(chunks, out, part, where, at):
-    """A consumer's rows of an output tile, from row at.m of C on."""
-    if part.ROWS == 128:
-        sums, more = multiply_tall(chunks, part)
-        store(out, part.me, (sums, ), at)
-        store(out, part.me, (more, ), at.moved(64))
-    elif part.COLUMNS == BLOCK:
-        store(out, part.me, (multiply(chunks, part), ), at)
-    else:
-        store(out, part.me, multiply_wide(chunks, part, where), at)
+@tle.struct
+class Consumer:
+    """The consumer's rows of each output tile."""
+    inputs: tle.pipe_reader
+    scales: ScalesOfB
+    out: Output
+    part: Part
+    problem: Problem
+    steps: Any
 
-
-@mimw.jit
-def compute(inputs, groups, scales, out, part):
-    """The consumer's rows of each output tile of this program."""
-    steps = tl.cdiv(groups.problem.K, BLOCK)
-    chunk = 0
-    done, before = 0, 0
-    tile = tl.program_id(0)
-    for group in range(groups.count):
-        here = extent(groups, group, done)
-        behind = before + output_tiles(here.rows, groups.problem.N, groups.tiles)
-        while tile < behind:
-            m, n = tile_origin(tile - before, here.rows, groups.problem.N, groups.tiles)
-            first = scales.scales + group.to(tl.int64) * scales.steps.group + n // BLOCK * scales.steps.column
-            chunks = Chunks(inputs, chunk, steps, first, scales.steps.chunk, (here.row + m) % WHOLE)
-            at = PlaceInGroup(group, here.first + m + part.ROW, here.first + here.rows, n)
-            compute_tile(chunks, out, part, blocks(n, groups.problem.N, scales.steps.column), at)
-            chunk += steps
-            tile += tl.num_programs(0)
-        done, before = here.row + here.rows, behind
-    tlx.async_descriptor_store_wait(0)
+    @mimw.jit
+    def one(self, chunk, tile):
+        here, out, part, steps = tile.here, self.out, self.part, self.scales.steps
+        first = self.scales.scales + tile.group.to(tl.int64) * steps.group + tile.n // BLOCK * steps.column
+        chunks = Chunks(self.inputs, chunk, self.steps, first, steps.chunk, (here.row + tile.m) % WHOLE)
+        at = PlaceInGroup(tile.group, here.first + tile.m + part.ROW, here.first + here.rows, tile.n)
+        if part.ROWS == 128:
+            sums, more = multiply_tall(chunks, part)
+            store(out, part, sums, at)
+            store(out, part, more, at.moved(64))
+        elif part.COLUMNS == BLOCK:
+            store(out, part, multiply(chunks, part), at)
+        else:
+            found = multiply_wide(chunks, part, blocks(tile.n, self.problem.N, steps.column))
+            store(out, part, found.left, at)
+            store(out, part, found.middle, at, out.PIECES // 3)
+            store(out, part, found.right, at, out.PIECES // 3 * 2)
+        return chunk + self.steps
 
 
 @mimw.jit
@@ -185,18 +190,24 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, steps, ends,
     """C = A B[group] with scales. A is (matrices, M, K), B (groups, N, K), A's scales (matrices, cdiv(K, 128), M)."""
     BM: tl.constexpr = FORM.BM
     STAGES: tl.constexpr = FORM.STAGES
+    CONSUMERS: tl.constexpr = BM // FORM.ROWS
+    tl.static_assert(FORM.BN == BLOCK or (FORM.BN == 192 and FORM.ROWS == 64), "128 columns, or by consumers of 64 rows 192")
     CONTIGUOUS: tl.constexpr = FORM.LAYOUT == "contiguous"
-    inputs = tle.pipe(capacity=STAGES, readers=consumers(FORM.CONSUMERS), name="inputs",
+    inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
                       b=tle.gpu.alloc([STAGES, FORM.BN, BLOCK], tlx.dtype_of(b_desc)),
                       scales=tle.gpu.alloc([STAGES, 2 * BM if CONTIGUOUS else BM], tl.float32))
-    out = output(c_desc, FORM)
-    rows = Groups(ends, groups, Problem(sizes.M, sizes.N, sizes.K), FORM)
+    staging = tlx.local_alloc((64, FORM.BN // FORM.PIECES), tlx.dtype_of(c_desc), FORM.STAGING * CONSUMERS)
+    problem, chunks = Problem(sizes.M, sizes.N, sizes.K), tl.cdiv(sizes.K, BLOCK)
+    all_groups = Groups(ends, groups, problem, FORM)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=240, replicate=FORM.CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             part = Part(me, FORM.ROWS * me, FORM.ROWS, FORM.BN, FORM.TOGETHER, CONTIGUOUS)
-            compute(inputs.reader(consumer(me)), rows, ScalesOfB(in_lanes(scale_b, sizes, FORM), steps), out, part)
+            out = Output(c_desc, staging, FORM.PIECES, FORM.STAGING)
+            scales = ScalesOfB(in_lanes(scale_b, sizes, FORM), steps)
+            walk(Consumer(inputs.reader(consumer(me)), scales, out, part, problem, chunks), all_groups)
+            tlx.async_descriptor_store_wait(0)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(inputs.writer(), Operands(a_desc, b_desc, scales_desc), rows)
+            walk(Producer(inputs.writer(), Operands(a_desc, b_desc, scales_desc), chunks), all_groups)

@@ -12,7 +12,7 @@ matters that something is multiplied meanwhile:
     multiply         64 rows: three sets of registers, so the consumer's next product runs while one is added. Every TOGETHER chunks
                      all have ended, since ptxas serialises products in flight over the end of a loop (C7514)
     multiply_tall    128 rows, and
-    multiply_wide    other numbers of columns (tall.py, wide.py): one set of registers for all products, which follow each other;
+    multiply_wide    192 columns (tall.py, wide.py): one set of registers for all products, which follow each other;
                      meanwhile the other consumer's are multiplied
 
 What stands between two products of a consumer holds both up: so the latter two wait for chunks, give them back, fence and load
@@ -63,6 +63,17 @@ class Chunks:
 def product(slot, row: tl.constexpr, registers):
     """A[row :] B for 64 rows, started and not waited for, in the `registers` of a tile that has been used up, if there is one."""
     return tlx.async_dot(tlx.local_slice(slot.a, [row, 0], [64, BLOCK]), tlx.local_trans(slot.b), registers=registers)
+
+
+@mimw.jit
+def begin_chunk(chunks, part, step, registers):
+    """The slot of chunk `step`, which has come, and the product of its first 64 rows, started; beside that the chunk before is
+    given back."""
+    slot = chunks.inputs.held(chunks.first + step)
+    found = product(slot, part.ROW, registers)
+    tlx.fence("async_shared")               # of the reads of the chunk before and the next copy there
+    chunks.inputs.release(chunks.first + step - 1, pred=step > 0)
+    return slot, found
 
 
 @mimw.jit

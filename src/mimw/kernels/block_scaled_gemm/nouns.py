@@ -3,12 +3,11 @@
 Input: what a host knows of a launch. Output: named tuples and a struct of constants, which the kernel is given. For example:
 
     steps, sizes = StepsOfScales(3136, 56, 1), Sizes(4096, 7168, 7168)
-    form = Form(128, 128, 8, 5, 64, 2, 2, 2, "plain", 4)
+    form = Form(128, 128, 8, 5, 64, 2, 2, "plain", 4)
 """
 
 from typing import Any, NamedTuple
 
-import triton
 import triton.language as tl
 
 import mimw.tle as tle
@@ -16,25 +15,18 @@ import mimw.tle as tle
 
 @tle.struct
 class Form:
-    """Constants: tiles of BM x BN, GROUP_M of them one below the other, ROWS for each of the CONSUMERS; STAGES chunks in shared
-    memory, sums that go out in PIECES through STAGING tiles (gemm/output.py); LAYOUT of groups, as in kernel.py; TOGETHER as
-    in a `Part`."""
+    """Constants: tiles of BM x BN, GROUP_M of them one below the other, ROWS for each consumer; STAGES chunks in shared memory,
+    sums that go out in PIECES through STAGING tiles; LAYOUT of groups, as in kernel.py; TOGETHER as in a `Part`."""
 
     BM: tl.constexpr
     BN: tl.constexpr
     GROUP_M: tl.constexpr
     STAGES: tl.constexpr
     ROWS: tl.constexpr
-    CONSUMERS: tl.constexpr
     PIECES: tl.constexpr
     STAGING: tl.constexpr
     LAYOUT: tl.constexpr
     TOGETHER: tl.constexpr
-
-    @triton.constexpr_function
-    def rows(self):
-        """The rows that are stored at a time."""
-        return 64
 
 
 class StepsOfScales(NamedTuple):

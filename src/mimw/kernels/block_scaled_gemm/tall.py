@@ -13,7 +13,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .multiply import BLOCK, plus_scaled, product, scales_of
+from .multiply import BLOCK, begin_chunk, plus_scaled, product, scales_of
 
 
 @mimw.jit
@@ -21,10 +21,7 @@ def plus_chunk(chunks, part, step, sums, more, found, column, ahead):
     """Both halves' sums and chunk `step` of the tile; the registers of its products; and the columns' scales of the second and
     third chunk behind it, unless they are there `ahead`."""
     LOWER: tl.constexpr = part.ROW + 64
-    slot = chunks.inputs.held(chunks.first + step)
-    found = product(slot, part.ROW, found)
-    tlx.fence("async_shared")               # of the reads of the chunk before and the next copy there
-    chunks.inputs.release(chunks.first + step - 1, pred=step > 0)
+    slot, found = begin_chunk(chunks, part, step, found)
     if ahead is None:
         ahead = (tl.load(chunks.scales_of_b(step + 2)), tl.load(chunks.scales_of_b(step + 3)))
     rows = scales_of(slot, chunks.shift, part.ROW, part.CONTIGUOUS)
