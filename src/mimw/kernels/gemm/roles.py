@@ -59,7 +59,7 @@ def compute_tiles(inputs, source, out, part):
 
 @tle.struct
 class Loader:
-    """What loads the tiles of A and B along K, for one output tile after the other."""
+    """The producer: tiles of A and B along K, for one output tile after the other."""
     inputs: tle.pipe_writer
     source: Any
     operands: Any
