@@ -107,7 +107,8 @@ def arguments(q, k, v, o, lse, counter, work: Workspace, rank: int, programs: in
                balanced  under a causal mask: length is two chunks of `positions` with two parts, and all ranks have the same
                          work. If not, or without a mask, it is one chunk
                scale     of the scores, more than 0; by default 1 / sqrt(dim)
-               chosen    by default the measured configuration of ../attention
+               chosen    by default the measured configuration of ../attention, or if its blocks do not divide a chunk, that of a
+                         causal mask
                putters   how many programs put keys and values into other ranks' memory
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
@@ -115,8 +116,9 @@ def arguments(q, k, v, o, lse, counter, work: Workspace, rank: int, programs: in
     of = CONTRACT.check(q=q, k=k, v=v, o=o, lse=lse, counter=counter, parts=parts, scale=scale, programs=programs)
     batch, heads, length, dim, kv_heads, rows = of.batch, of.heads, of.length, of.dim, of.kv_heads, of.length // parts
     scale = scale_of(scale, dim)
-    chosen = chosen or configuration(dim, causal)
-    if rows % chosen.bn or parts == 2 and rows % chosen.bm:
+    chosen = chosen or next((one for one in (configuration(dim, causal), configuration(dim, True)) if _divides(one, rows, parts)),
+                            configuration(dim, True))
+    if not _divides(chosen, rows, parts):
         raise ValueError(f"a chunk of {rows} rows is no multiple of {chosen.bm} queries or {chosen.bn} keys: choose others")
     whole_k, whole_v = halves(work, batch, kv_heads, length, dim)
     band = heads_in_band(batch * heads, heads // kv_heads, length * work.size, dim, causal)
@@ -153,3 +155,8 @@ def simulated(launches: list[tuple[tuple, tuple, dict]], world: mimw.World) -> t
         differ = hasattr(values[0], "shape") or len(set(values)) > 1
         args.append(world if values[0] is world[0] else world.each(values) if differ else values[0])
     return grid, tuple(args), meta
+
+
+def _divides(chosen: Configuration, rows: int, parts: int) -> bool:
+    """True if a chunk of so many rows is whole blocks of keys and, of two parts, whole tiles of queries."""
+    return rows % chosen.bn == 0 and (parts == 1 or rows % chosen.bm == 0)

@@ -89,9 +89,9 @@ def gradients(side, factor_of_sum, at, rules, problem, me: tl.constexpr, COLUMNS
     of_head = rules_of(rules, batch, head * GROUP)
     begin, blocks, _, _ = span(key, problem, BM, form.BN, form.CAUSAL)
     tlx.barrier_wait(side.loaded[0], 0)
-    slot = first.wait(0).slot
-    product = tlx.async_dot(tiles[0], tlx.local_trans(slot.rows))
-    numbers = tlx.local_load(slot.numbers)
+    begun = first.wait(0).slot
+    product = tlx.async_dot(tiles[0], tlx.local_trans(begun.rows))
+    numbers = tlx.local_load(begun.numbers)
     product = tlx.async_dot_wait(0, product)
     first.release(0)
     left = factor(product, numbers, weights, 0, begin * BM, key, of_head, problem, me, TYPE, form)
