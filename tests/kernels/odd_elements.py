@@ -18,31 +18,39 @@ from mimw import TensorDescriptor
 
 
 @mimw.jit
-def _tail(x_desc, y_desc, n, R: tl.constexpr, C: tl.constexpr):
-    """Rows from n on become zeros, as attention clears values behind its last key."""
+def _loaded(x_desc, R: tl.constexpr, C: tl.constexpr):
+    """A buffer with all of X, by TMA."""
     tile, full = tle.gpu.alloc([R, C], tlx.dtype_of(x_desc)), tlx.alloc_barriers(1)
     tlx.barrier_expect_bytes(full[0], R * C * tlx.size_of(tlx.dtype_of(x_desc)))
     tlx.async_descriptor_load(x_desc, tile, [0, 0], full[0])
     tlx.barrier_wait(full[0], 0)
-    rows = tl.arange(0, R)[:, None] + tl.zeros((R, C), tl.int32)
-    tl.store(tle.gpu.local_ptr(tile), tl.zeros((R, C), tlx.dtype_of(x_desc)), mask=rows >= n)
+    return tile
+
+
+@mimw.jit
+def _stored(y_desc, tile):
+    """All of Y, by TMA, of a buffer that threads wrote."""
     tlx.fence("async_shared")
     tlx.async_descriptor_store(y_desc, tile, [0, 0])
     tlx.async_descriptor_store_wait(0)
 
 
 @mimw.jit
+def _tail(x_desc, y_desc, n, R: tl.constexpr, C: tl.constexpr):
+    """Rows from n on become zeros, as attention clears values behind its last key."""
+    tile = _loaded(x_desc, R, C)
+    rows = tl.arange(0, R)[:, None] + tl.zeros((R, C), tl.int32)
+    tl.store(tle.gpu.local_ptr(tile), tl.zeros((R, C), tlx.dtype_of(x_desc)), mask=rows >= n)
+    _stored(y_desc, tile)
+
+
+@mimw.jit
 def _spots(x_desc, y_desc, n, R: tl.constexpr, C: tl.constexpr):
     """A mask that no two neighbours share, and values that differ."""
-    tile, full = tle.gpu.alloc([R, C], tlx.dtype_of(x_desc)), tlx.alloc_barriers(1)
-    tlx.barrier_expect_bytes(full[0], R * C * tlx.size_of(tlx.dtype_of(x_desc)))
-    tlx.async_descriptor_load(x_desc, tile, [0, 0], full[0])
-    tlx.barrier_wait(full[0], 0)
+    tile = _loaded(x_desc, R, C)
     at = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
     tl.store(tle.gpu.local_ptr(tile), (at % 101).to(tlx.dtype_of(x_desc)), mask=at % n == 0)
-    tlx.fence("async_shared")
-    tlx.async_descriptor_store(y_desc, tile, [0, 0])
-    tlx.async_descriptor_store_wait(0)
+    _stored(y_desc, tile)
 
 
 @mimw.jit
@@ -60,42 +68,30 @@ def _picked(x_desc, y_desc, n, R: tl.constexpr, C: tl.constexpr, AXIS: tl.conste
     else:
         picked = tlx.local_gather(tiles[0], there, AXIS)
     tlx.local_scatter(tiles[n], picked, columns if AXIS == 1 else rows, AXIS)
-    tlx.fence("async_shared")
-    tlx.async_descriptor_store(y_desc, tiles[n], [0, 0])
-    tlx.async_descriptor_store_wait(0)
+    _stored(y_desc, tiles[n])
 
 
 @mimw.jit
 def _pointers(x_desc, y_desc, n, R: tl.constexpr, C: tl.constexpr):
     """Single elements by pointers: the last n rows of a column, loaded, doubled and stored, under masks."""
-    tile, full = tle.gpu.alloc([R, C], tlx.dtype_of(x_desc)), tlx.alloc_barriers(1)
-    tlx.barrier_expect_bytes(full[0], R * C * tlx.size_of(tlx.dtype_of(x_desc)))
-    tlx.async_descriptor_load(x_desc, tile, [0, 0], full[0])
-    tlx.barrier_wait(full[0], 0)
+    tile = _loaded(x_desc, R, C)
     rows = tl.arange(0, R)
     there = tle.gpu.local_ptr(tile, (rows, rows % C))
     value = tl.load(there, mask=rows >= n, other=0)
     tl.store(there, value + value, mask=rows >= n)
-    tlx.fence("async_shared")
-    tlx.async_descriptor_store(y_desc, tile, [0, 0])
-    tlx.async_descriptor_store_wait(0)
+    _stored(y_desc, tile)
 
 
 @mimw.jit
 def _counted(x_desc, y_desc, n, R: tl.constexpr, C: tl.constexpr):
     """Atomic additions to single elements, which give what was there; and a swap where a number is found."""
-    tile, full = tle.gpu.alloc([R, C], tlx.dtype_of(x_desc)), tlx.alloc_barriers(1)
-    tlx.barrier_expect_bytes(full[0], R * C * tlx.size_of(tlx.dtype_of(x_desc)))
-    tlx.async_descriptor_load(x_desc, tile, [0, 0], full[0])
-    tlx.barrier_wait(full[0], 0)
+    tile = _loaded(x_desc, R, C)
     rows = tl.arange(0, R)
     before = tl.atomic_add(tle.gpu.local_ptr(tile, (rows, rows * 0)), rows, mask=rows < n)
     tl.store(tle.gpu.local_ptr(tile, (rows, rows * 0 + 1)), before, mask=rows < n)
     swapped = tl.atomic_cas(tle.gpu.local_ptr(tile, (rows, rows * 0 + 2)), tl.full((R, ), 1, tl.int32), rows + 100)
     tl.store(tle.gpu.local_ptr(tile, (rows, rows * 0 + 3)), swapped)
-    tlx.fence("async_shared")
-    tlx.async_descriptor_store(y_desc, tile, [0, 0])
-    tlx.async_descriptor_store_wait(0)
+    _stored(y_desc, tile)
 
 
 def _wanted(case: str, x, n, meta):

@@ -21,7 +21,6 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .buffers import SLOTS
 from .order import program_of
 from .schedule import span
 from .scores import rules_of, weights
@@ -33,21 +32,21 @@ FINISHED = tl.constexpr(8)  # named barrier of all consumers: their last shares 
 @mimw.jit
 def place_of(ds, chunk, me: tl.constexpr):
     """The consumer's rows of chunk number `chunk` of dS^T; chunk n + 1 is that of block n."""
-    tile = ds.rows[chunk % SLOTS]
+    tile = ds.rows[chunk % ds.rows.num]
     return tlx.local_slice(tile, [me * 64, 0], [64, tile.shape[1]])
 
 
 @mimw.jit
 def signal(ds, chunk):
     """Announce to all consumers that this one has put in its part of chunk number `chunk`, behind a fence."""
-    tlx.barrier_arrive(ds.full[chunk % SLOTS])
+    tlx.barrier_arrive(ds.full[chunk % ds.full.num])
 
 
 @mimw.jit
 def wait(ds, chunk):
     """Wait until all consumers have put in their parts of chunk number `chunk`. Who has put in chunk n + 1 has read chunk n - 1, so
     this is also the time from which on the slot of chunk n + 2 may be written."""
-    tlx.barrier_wait(ds.full[chunk % SLOTS], (chunk // SLOTS) & 1)
+    tlx.barrier_wait(ds.full[chunk % ds.full.num], (chunk // ds.full.num) & 1)
 
 
 @mimw.jit
@@ -55,7 +54,7 @@ def share(ds, chunk, keys, me: tl.constexpr):
     """The product of a chunk of dS with K: 64 rows of dQ for all columns, or where a block has no more, some of the columns."""
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     COLUMNS: tl.constexpr = keys.shape[1] // CONSUMERS
-    tile = ds.rows[chunk % SLOTS]
+    tile = ds.rows[chunk % ds.rows.num]
     if tile.shape[1] == 64 * CONSUMERS:
         return tlx.async_dot(tlx.local_trans(tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64])), keys)
     else:

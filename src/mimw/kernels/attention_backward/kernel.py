@@ -26,7 +26,7 @@ import mimw.tlx as tlx
 
 from .buffers import memory_of_keys, pipes_of
 from .compute import compute
-from .nouns import Operands, Problem, Rules
+from .nouns import Operands, of_launch
 from .order import program_of
 from .schedule import span
 from .sums import store
@@ -81,8 +81,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
     form = FORM.form
     CONSUMERS: tl.constexpr = form.BN // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(measures.heads, measures.seq_q, measures.seq_k, measures.left, measures.right, measures.zero)
-    rules = Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step)
+    problem, rules = of_launch(measures, changes)
     memory = memory_of_keys(form, FORM.DV, CONSUMERS, FORM.Q_STAGES, FORM.DO_STAGES, DTYPE)
 
     with tlx.async_tasks():

@@ -2,8 +2,7 @@
 
 Input: sizes and constants of a launch. Output: structs that roles and steps hand to each other. For example:
 
-    problem = Problem(heads, seq_q, seq_k, left, right, zero)
-    rules = Rules(scale, log2_scale, inner, alibi, alibi_step)
+    problem, rules = of_launch(measures, changes)           a Problem and Rules, of the numbers that a kernel is given
     form = Form(BM, BN, GROUP, CAUSAL, D, RAGGED, DQ, BANDS)
     FORM = KeysForm(form, 64, 2, 2)                         a launch's constants, made outside of the kernel
     compute(memory, Pipes(queries, slopes, shares), dk_desc, dv_desc, rules, problem, me, form)
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 import triton.language as tl
 
+import mimw
 import mimw.tle as tle
 
 from ..attention.nouns import Sizes, Tiling
@@ -181,3 +181,10 @@ class Streams:
     slopes: Any
     keys: Any
     values: Any
+
+
+@mimw.jit
+def of_launch(measures, changes):
+    """(Problem, Rules) of a launch's Measures and Changes."""
+    return (Problem(measures.heads, measures.seq_q, measures.seq_k, measures.left, measures.right, measures.zero),
+            Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step))

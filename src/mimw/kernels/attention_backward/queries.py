@@ -23,7 +23,7 @@ import mimw.tlx as tlx
 
 from .buffers import memory_of_queries, read, written
 from .kernel import load_once
-from .nouns import Operands, Problem, Rules
+from .nouns import Operands, of_launch
 from .order import program_of, sizes_of
 from .scores import rules_of, weights
 
@@ -170,8 +170,7 @@ def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, measures, ch
     form = FORM.form
     CONSUMERS: tl.constexpr = form.BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(measures.heads, measures.seq_q, measures.seq_k, measures.left, measures.right, measures.zero)
-    rules = Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step)
+    problem, rules = of_launch(measures, changes)
     streams = memory_of_queries(form, FORM.DV, FORM.K_STAGES, FORM.V_STAGES, DTYPE)
     query = (sizes_of(form.BANDS)[0] - 1 - program_of(form.BANDS)[0]) * form.BM  # under a causal mask the long ones first
     with tlx.async_tasks():

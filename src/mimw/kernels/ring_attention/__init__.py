@@ -116,8 +116,7 @@ def arguments(q, k, v, o, lse, counter, work: Workspace, rank: int, programs: in
     of = CONTRACT.check(q=q, k=k, v=v, o=o, lse=lse, counter=counter, parts=parts, scale=scale, programs=programs)
     batch, heads, length, dim, kv_heads, rows = of.batch, of.heads, of.length, of.dim, of.kv_heads, of.length // parts
     scale = scale_of(scale, dim)
-    chosen = chosen or next((one for one in (configuration(dim, causal), configuration(dim, True)) if _divides(one, rows, parts)),
-                            configuration(dim, True))
+    chosen = chosen or configuration(dim, causal or not _divides(configuration(dim, causal), rows, parts))
     if not _divides(chosen, rows, parts):
         raise ValueError(f"a chunk of {rows} rows is no multiple of {chosen.bm} queries or {chosen.bn} keys: choose others")
     whole_k, whole_v = halves(work, batch, kv_heads, length, dim)

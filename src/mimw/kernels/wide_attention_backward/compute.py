@@ -22,33 +22,14 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..attention_backward.compute import FINISHED, probabilities
+from ..attention_backward.compute import FINISHED, place_of, probabilities, signal, wait
 from ..attention_backward.order import program_of
 from ..attention_backward.scores import rules_of
 from ..consumers import consumer
-from .halves import CONSUMERS, HALF, SLOTS, blocks_of
+from .halves import CONSUMERS, HALF, blocks_of
 from .shares import hand_over
 
 STORED = tl.constexpr(9)    # named barriers, one a consumer: all of its warps have stored their rows of dS^T
-
-
-@mimw.jit
-def place(ds, chunk, me: tl.constexpr):
-    """The rows of consumer `me` of chunk number `chunk` of dS^T; chunk n + 1 is that of block n."""
-    tile = ds.rows[chunk % SLOTS]
-    return tlx.local_slice(tile, [me * 64, 0], [64, tile.shape[1]])
-
-
-@mimw.jit
-def signal(ds, chunk):
-    """Announce that this consumer has put in its part of chunk number `chunk`, behind a fence, and has read the chunk before."""
-    tlx.barrier_arrive(ds.full[chunk % SLOTS])
-
-
-@mimw.jit
-def wait(ds, chunk):
-    """Wait until both consumers have put in chunk number `chunk`. Both have read the one before, so its slot may be written."""
-    tlx.barrier_wait(ds.full[chunk % SLOTS], (chunk // SLOTS) & 1)
 
 
 @mimw.jit
@@ -56,7 +37,7 @@ def share(ds, chunk, keys, me: tl.constexpr):
     """Half of the columns of dQ, of a chunk of dS^T."""
     dq = None
     for c in tl.static_range(CONSUMERS):
-        dq = tlx.async_dot(tlx.local_trans(place(ds, chunk, c)), keys[2 * c + me], dq)
+        dq = tlx.async_dot(tlx.local_trans(place_of(ds, chunk, c)), keys[2 * c + me], dq)
     return dq
 
 
@@ -90,7 +71,7 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
     seen = queries.wait(block).slot
     scores = tlx.async_dot(keys[2 * me + zero], tlx.local_trans(seen.left))
     scores = tlx.async_dot(keys[2 * me + 1 + zero], tlx.local_trans(seen.right), scores)
-    right = tlx.async_dot(place(ds, block, me), queries.held(tl.maximum(block - 1, 0)).right, right)
+    right = tlx.async_dot(place_of(ds, block, me), queries.held(tl.maximum(block - 1, 0)).right, right)
     scores = tlx.async_dot_wait(1, scores)
     p = probabilities(scores, tlx.local_load(seen.numbers), query, key, rules, problem, keys.dtype, MASKED, form)
     slope = slopes.wait(block).slot
@@ -101,13 +82,13 @@ def step(memory, pipes, block, state, query, key, rules, problem, me: tl.constex
     tile = gradients_of_scores(p[len(p) - 1], v, slope)
     wait(ds, block)
     dv = tlx.async_dot(p[0], slope.rows, dv)
-    tlx.local_store(place(ds, block + 1, me), tile)
+    tlx.local_store(place_of(ds, block + 1, me), tile)
     tlx.fence("async_shared")
     tlx.named_barrier_wait(STORED + me, 128)
     dv = tlx.async_dot_wait(0, dv)
     slopes.release(block)
     dq = share(ds, block, keys, me)
-    left = tlx.async_dot(place(ds, block + 1, me), seen.left, left)
+    left = tlx.async_dot(place_of(ds, block + 1, me), seen.left, left)
     dq = tlx.async_dot_wait(1, dq)
     signal(ds, block + 1)
     if block > 0:
@@ -146,7 +127,7 @@ def finish(memory, queries, block, sums, scale, me: tl.constexpr):
     the consumer's rows of K and V."""
     keys, values, ds = memory.keys.rows, memory.values.rows, memory.ds
     left, right, dv = sums
-    right = tlx.async_dot_wait(0, tlx.async_dot(place(ds, block + 1, me), queries.held(block).right, right))
+    right = tlx.async_dot_wait(0, tlx.async_dot(place_of(ds, block + 1, me), queries.held(block).right, right))
     queries.release(block)
     wait(ds, block + 1)
     hand_over(memory.shares, block, tlx.async_dot_wait(0, share(ds, block + 1, keys, me)), me)
@@ -166,7 +147,7 @@ def compute(memory, dk_desc, dv_desc, rules, problem, me: tl.constexpr, form):
     queries = blocks_of(number * form.BN, problem, form)
     key = number * form.BN + me * 64
     pipes = memory.queries.reader(consumer(me)), memory.slopes.reader(consumer(me))
-    tlx.local_store(place(memory.ds, 0, me), tl.zeros((64, form.BM), memory.keys.rows.dtype))
+    tlx.local_store(place_of(memory.ds, 0, me), tl.zeros((64, form.BM), memory.keys.rows.dtype))
     tlx.fence("async_shared")
     signal(memory.ds, 0)
     tlx.barrier_wait(memory.keys.full[0], 0)

@@ -29,7 +29,7 @@ import mimw.tlx as tlx
 from ..attention_backward.buffers import memory_of_keys
 from ..attention_backward.compute import probabilities
 from ..attention_backward.kernel import load
-from ..attention_backward.nouns import Operands, Problem, Rules
+from ..attention_backward.nouns import Operands, of_launch
 from ..attention_backward.order import program_of
 from ..attention_backward.schedule import span
 from ..attention_backward.scores import rules_of
@@ -143,8 +143,7 @@ def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk
     """
     form = FORM.form
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(measures.heads, measures.seq_q, measures.seq_k, measures.left, measures.right, measures.zero)
-    rules = Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step)
+    problem, rules = of_launch(measures, changes)
     memory = memory_of_keys(form, FORM.DV, 2, FORM.Q_STAGES, FORM.DO_STAGES, DTYPE)
     weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, form.BN, form.BM], DTYPE))
 

@@ -15,7 +15,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..attention_backward.nouns import Operands, Problem, Rules
+from ..attention_backward.nouns import Operands, of_launch
 from .compute import compute
 from .halves import CONSUMERS, load, memory_of_halves
 from .shares import store
@@ -30,8 +30,7 @@ def wide_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums_d
     """
     form = FORM.form
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem = Problem(measures.heads, measures.seq_q, measures.seq_k, measures.left, measures.right, measures.zero)
-    rules = Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step)
+    problem, rules = of_launch(measures, changes)
     memory = memory_of_halves(FORM, DTYPE)
 
     with tlx.async_tasks():
