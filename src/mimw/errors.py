@@ -9,6 +9,8 @@ This file has all kinds in one place, so that every package folder raises the sa
 
     MimwError
     ├── KernelError            a kernel that cannot be right; names the user's lines
+    │   ├── LanguageError      a name, a statement, an argument or a type that kernels do not have
+    │   ├── AssertionFailed    a `tl.static_assert` of the kernel's author does not hold
     │   ├── ResourceError      more of something than the chip has; the message holds the sum
     │   │   ├── OutOfSharedMemory
     │   │   ├── OutOfTensorMemory
@@ -66,6 +68,8 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   ├── PeerExited
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
+    │   ├── ArgumentError           an argument is missing, or there is one too many; a `TypeError`, too
+    │   │   └── UnknownKeyword      a keyword that neither the kernel nor a launch has; a `KeyError`, too
     │   ├── NotAKernel              what `mimw.jit` cannot make a kernel of
     │   ├── OutsideKernel           a word is called where no kernel is being recorded
     │   └── GlobalChanged           what a kernel names is another thing than when it was frozen, or compiled and not recorded
@@ -80,20 +84,23 @@ This file has all kinds in one place, so that every package folder raises the sa
     │       └── PeerLost                its process has ended
     ├── TuningError            a shape, a type, a field or a file that `mimw tune` cannot take
     ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
+    ├── AssemblerMissing       the assembler that makes the binary cannot be run; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
     ├── IRSyntaxError          text that is no IR, by line and column
-    └── InvalidProgram         a bug of ours: the IR broke its own rules
-        └── OrderChanged       a pass of Triton's moved an effect past another one
+    └── InternalError          a bug of ours; the message says what to report, and names a file with all of it
+        └── InvalidProgram     the IR broke its own rules
+            └── OrderChanged   a pass of Triton's moved an effect past another one
 
 A `KernelWarning` is no error: something that the author should know. An error of the compiler is a
 `triton.CompilationError` as well as the kind above, so `except TooFewArrivals` catches the mistake, known before or
-found in a run.
+found in a run. Every error has `sites`, the lines of the kernel that it is about; of some there are none.
 """
 
 from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator
+from typing import Any
 
 
 class KernelWarning(UserWarning):
@@ -106,7 +113,9 @@ class RemarkWarning(KernelWarning):
 
 
 class MimwError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package. `sites` are the lines of the kernel that the error is about, if it is about lines."""
+
+    sites: tuple[Any, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -157,6 +166,14 @@ class KernelError(MimwError):
             parts.append(f"Mend: {self.hint}")
         parts += dict.fromkeys(excerpt(site) for site in self.sites)
         return "\n".join(part for part in parts if part)
+
+
+class LanguageError(KernelError):
+    """A name, a statement, an argument or a type that kernels do not have. The original, of Python or Triton, is the `__cause__`."""
+
+
+class AssertionFailed(KernelError):
+    """A `tl.static_assert` of the kernel's author does not hold."""
 
 
 class ResourceError(KernelError):
@@ -436,6 +453,21 @@ class LaunchError(MimwError, ValueError):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
 
 
+class ArgumentError(LaunchError, TypeError):
+    """An argument of a launch is missing, given twice, or one too many. `sites` has the line of the kernel's `def`."""
+
+    def __init__(self, message: str, *sites, hint: str = ""):
+        self.sites = tuple(site for site in sites if site is not None)
+        super().__init__(message, hint=hint)
+
+
+class UnknownKeyword(ArgumentError, KeyError):
+    """A keyword of a launch that is neither a parameter of the kernel nor an option of launches."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])        # a KeyError prints the quotes of a key
+
+
 class CheckFailed(LaunchError, RuntimeError):
     """Findings of MIMW_CHECK=1 in a kernel, which was therefore not launched. `report` is that of `mimw.check`."""
 
@@ -516,6 +548,10 @@ class CacheError(MimwError, OSError):
     """A compiled kernel cannot be kept: the cache's folder may not be written, or the disk is full. `errno` is the system's."""
 
 
+class AssemblerMissing(MimwError, OSError):
+    """The assembler that makes the binary cannot be run: there is none at its path, or it may not be executed."""
+
+
 class TargetError(MimwError, ValueError):
     """An unknown target, or a word that the target cannot do."""
 
@@ -528,7 +564,11 @@ class IRSyntaxError(MimwError):
         super().__init__(f"{file}:{line}:{column}: {what}" + (f". Mend: {mend}" if mend else ""))
 
 
-class InvalidProgram(MimwError):
+class InternalError(MimwError):
+    """A bug of ours. The message says what to report, and names a file that has all of it."""
+
+
+class InvalidProgram(InternalError):
     """A bug of ours: the IR broke its own rules."""
 
     def __init__(self, problem: str, op: str = "", site=None):

@@ -226,6 +226,8 @@ class Recorder(Recording):
     # ---- control flow -----------------------------------------------------------------------------------------------
 
     def create_if_op(self, types: list[Type], condition: Handle, with_else: bool) -> DraftOp:
+        if isinstance(condition.get_type(), Tensor):    # of `a if tile > 0 else b`, which Triton lets pass
+            raise ValueError("Boolean value of Tensor with more than one value is ambiguous")
         op = self.record("if", condition, tuple(types), regions=2)
         for region in op.regions:
             region.push_back(DraftBlock(site=self.site))

@@ -54,7 +54,13 @@ class TaskRegions:
 
     def _task_manager(self, node):
         call = node.items[0].context_expr
-        return self.visit(call.func) if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call):
+            return self.visit(call.func)
+        if isinstance(call, (ast.Name, ast.Attribute)) and self.visit(call) in (async_task, async_tasks):
+            form = '("default")' if self.visit(call) is async_task else "()"
+            raise TaskError(f"`{ast.unparse(call)}` stands without brackets", self.builder.site,
+                            hint=f"call it: `with {ast.unparse(call)}{form}:`")
+        return None
 
     def _construct(self, node):
         call = node.items[0].context_expr
@@ -113,7 +119,7 @@ class TaskRegions:
         for statement, description in sorted(found, key=lambda item: not item[1].is_default):
             location = self.builder.create_loc(self.file_name, self.begin_line + statement.lineno,
                                                self.begin_col + statement.col_offset)
-            role = self._role(statement)
+            role = self.role_of(statement)
             if role is None and not description.is_default:
                 numbered += 1
             warps = kernel_warps if description.is_default else description.num_warps
@@ -146,7 +152,7 @@ class TaskRegions:
                 raise TaskError(f"warps [{start}, {start + count}) and those from {following} on overlap", self.builder.site,
                                 hint="start each task's warps after those of the kernel and of the other tasks")
 
-    def _role(self, statement) -> str | None:
+    def role_of(self, statement) -> str | None:
         """The role that the author's comment on the `with` line names."""
         lines = self.jit_fn.src.split("\n")
         found = _ROLE.search(lines[statement.lineno - 1]) if statement.lineno <= len(lines) else None

@@ -19,13 +19,14 @@ cache, dumps, overrides and listeners at work as always. An example:
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
-from ...errors import StructError
+from ...errors import InternalError, MimwError
 from ...ir.wait_table import SLOT_BYTES
 from ..collector import resting_collector
 from ..depth import deep
-from ..frontend.record import compilation_error, origin
+from ..frontend.record import compilation_error
+from ..frontend.told import origin
 from ..launch import check_cluster_target
 from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
@@ -71,9 +72,10 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         if refuses_extents(origin(error)) and not src.has_program():
             src.is_ours()
             return compile_source(src, target, options, **keywords)
-        if isinstance(origin(error), StructError) and not isinstance(error, StructError):
-            src.recorded()      # refuses it in our words and with its line; Triton's generator has refused a kernel without words
-        raise
+        if not isinstance(error, CompilationError) or isinstance(error, MimwError):
+            raise
+        _refuse_in_our_words(src)       # Triton's generator has refused a kernel without words
+        raise compilation_error(src.fn, error) from origin(error)
     except RuntimeError:
         if not src.orchestrates():
             src.check_what_triton_refused()
@@ -95,3 +97,9 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         add_metadata(compiled, profile_scratch_size=wait_table(compiled.stamped).cta_bytes, profile_scratch_align=SLOT_BYTES)
     launch_as_compiled(compiled, src.cluster, chip_of(target).portable_cluster)
     return compiled
+
+
+def _refuse_in_our_words(src: MimwSource) -> None:
+    """Raise what recording says of a kernel that Triton's generator has refused: with the line, the facts and the mend."""
+    with suppress(InternalError):
+        src.recorded()

@@ -1,0 +1,59 @@
+"""Attributes that a value does not have: fields of slots, methods of tiles, words of a module.
+
+Input: an AttributeError. Output: what the value is and has, and the nearest name. For example:
+
+    slot.v          a slot of pipe 'kv' has no field 'v'. Its fields: k. Mend: did you mean `.k`?
+    result.k        the result of `wait` has no field 'k': the buffers are in its slot. Mend: write `.slot.k`
+    tile.sums()     a tile fp32[64] has no 'sums'. Mend: did you mean `.sum`?
+"""
+
+from __future__ import annotations
+
+import ast
+from difflib import get_close_matches
+
+from ....language.core import unwrap
+from ....language.parts import Parts
+from ....language.tle.pipe_values import PipeParts, pipe_wait_result
+from .values import held, kind_of
+
+
+def attribute(generator, node, root, message):
+    """(message, mend) for an attribute that a value does not have."""
+    if not isinstance(root, AttributeError) or not isinstance(node, (ast.Attribute, ast.Call)):
+        return None
+    wanted = node if isinstance(node, ast.Attribute) else node.func
+    value, name = getattr(root, "obj", None), getattr(root, "name", None)
+    if not isinstance(wanted, ast.Attribute) or name is None or wanted.attr != name:
+        return None
+    text = ast.unparse(wanted.value)
+    if isinstance(value, pipe_wait_result) and name in (fields := value.slot.fields):
+        return f"`{text}`, the result of a `wait`, has `.slot` and `.is_closed`; the slot has {_listed(fields)}", \
+            f"write `{text}.slot.{name}`"
+    if isinstance(value, Parts):
+        has = sorted(_of_parts(value))
+        what = f"{type(value).__name__} of {value._owner.label}" if isinstance(value, PipeParts) else type(value).__name__
+        return f"`{text}`, a {what}, has no {name!r}; it has {_listed(has)}", _nearest(name, has)
+    value = unwrap(held(generator, wanted.value)) if value is None else value
+    has = [one for one in dir(value) if not one.startswith("_")]
+    if isinstance(value, tuple) and name in ("append", "extend", "insert", "pop", "remove"):
+        return f"`{text}` is a tuple in kernels, whatever its brackets, and stays as long as it is", \
+            f"write `{text} = {text} + (value, )` in a `tl.static_range` loop, or keep the values in a tile"
+    if name == "shape" and getattr(getattr(value, "type", None), "is_ptr", lambda: False)():
+        return f"`{text}` is {kind_of(value)}, which knows no shape", "pass the extents as arguments"
+    return f"`{text}` is {kind_of(value)}, which has no {name!r}", _nearest(name, has)
+
+
+def _of_parts(value: Parts) -> list[str]:
+    own = [one for one in dir(type(value)) if not one.startswith("_") and one not in dir(Parts)]
+    shown = list(value._shown)
+    return shown or own
+
+
+def _listed(names) -> str:
+    return ", ".join(f"`.{one}`" for one in names) or "no fields"
+
+
+def _nearest(name: str, has) -> str:
+    close = get_close_matches(name, has, n=1, cutoff=0.6)
+    return f"did you mean `.{close[0]}`?" if close else ""
