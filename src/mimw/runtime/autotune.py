@@ -15,6 +15,7 @@ from ..compiler.pipeline import seen_by
 from ..compiler.triton_port.codegen import CompileTimeAssertionFailure, OutOfResources
 from ..compiler.triton_port.runtime import StockAutotuner, StockConfig
 from ..errors import LaunchError
+from ..ir.callers import ends_at_call
 from .simulating import simulating
 from .watchdog import file, has_hung, seconds, tell, trying
 
@@ -57,6 +58,10 @@ class Autotuner(StockAutotuner):
         super().__init__(*args, **keywords)
         self._seen, self._measured = None, {}       # what the kernel names, and what was measured for each state of that
 
+    def __getitem__(self, grid):
+        return ends_at_call(super().__getitem__(grid))
+
+    @ends_at_call
     def run(self, *args, **kwargs):
         if not simulating() or kwargs.get("warmup"):
             self._of_what_is_there_now()
@@ -69,6 +74,7 @@ class Autotuner(StockAutotuner):
             self._seen = seen_by(self.jit_function())
             self.cache = self._measured.setdefault(self._seen.digest, {} if self._measured else self.cache)
 
+    @ends_at_call
     def warmup(self, *args, **kwargs):
         """The compiled kernels of all configurations that can be launched."""
         self.nargs = dict(zip(self.arg_names, args))

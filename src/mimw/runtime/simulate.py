@@ -15,13 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ..compiler.analysis import makes_pointers
 from ..compiler.depth import deep
-from ..compiler.launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, check_numbers, grid_extents
+from ..compiler.launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, check_numbers, extents_of, grid_extents
 from ..compiler.passes import run_passes
 from ..compiler.pipeline import Kernel, gpu_target, refusing, seen_by
 from ..compiler.triton_port.no_gpu import answer_for
@@ -34,7 +33,7 @@ from ..ir.world import PerRank, at_rank, gpus_of
 from ..report import chrome_trace, timeline_svg
 from ..simulator import Run, cut_short, live_tensors, run, watching
 from ..target import Target, asked, asking, wanted
-from .call import MEMORY, bound, resolve, tool
+from .call import MEMORY, bound, resolve, tool, unknown_keyword
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
 
@@ -231,7 +230,7 @@ def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: in
     options = specialisation.options
     program, recorded = _program(specialisation.fn, specialisation.signature, specialisation.constants, options, chip)
     first = {name: at_rank(value, 0) for name, value in arguments.items()}
-    extents = grid_extents(grid(first) if callable(grid) else grid)
+    extents = grid_extents(extents_of(grid, first))
     if program.launch_facts.grid_of_clusters:
         extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
@@ -339,15 +338,13 @@ def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
 
 
 def check_options(fn, options: dict[str, Any], backend) -> None:
-    """KeyError, as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of Triton's;
+    """UnknownKeyword, a KeyError as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of Triton's;
     LaunchError for an option that is no such number."""
     check_numbers(options)
     known = backend.parse_options({"enable_fp_fusion": True}).__dict__
     unknown = next((name for name in options if name not in known and name not in CLUSTERS), None)
     if unknown is not None:
-        close = get_close_matches(unknown, [*fn.arg_names, *known, *CLUSTERS], n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        raise KeyError(f"Keyword argument {unknown} was specified but unrecognised{meant}")
+        raise unknown_keyword(fn, unknown, [*known, *CLUSTERS])
 
 
 def _key(value) -> str:

@@ -90,8 +90,7 @@ def profile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
 
 
 def _extents(fn, grid, args, meta) -> tuple[int, ...]:
-    if callable(grid):
-        grid = grid(dict(zip(fn.arg_names, args)) | meta)
+    grid = extents_of(grid, dict(zip(fn.arg_names, args)) | meta)
     return (grid, ) if isinstance(grid, int) else tuple(map(int, grid))
 
 

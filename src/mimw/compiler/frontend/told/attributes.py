@@ -2,19 +2,21 @@
 
 Input: an AttributeError. Output: what the value is and has, and the nearest name. For example:
 
-    slot.v          a slot of pipe 'kv' has no field 'v'. Its fields: k. Mend: did you mean `.k`?
-    result.k        the result of `wait` has no field 'k': the buffers are in its slot. Mend: write `.slot.k`
-    tile.sums()     a tile fp32[64] has no 'sums'. Mend: did you mean `.sum`?
+    slot.v          `slot`, the slot of pipe 'kv', has no 'v'; it has `.k`
+    result.k        `result`, the result of a `wait`, has `.slot` and `.is_closed`; the slot has `.k`. Mend: write `result.slot.k`
+    tile.sums()     `tile` is a tile fp32[64], which has no 'sums'. Mend: did you mean `.sum`?
 """
 
 from __future__ import annotations
 
 import ast
 from difflib import get_close_matches
+from types import ModuleType
 
 from ....language.core import unwrap
 from ....language.parts import Parts
 from ....language.tle.pipe_values import PipeParts, pipe_wait_result
+from ...triton_port.codegen import triton_tuple
 from .values import held, kind_of
 
 
@@ -32,11 +34,14 @@ def attribute(generator, node, root, message):
             f"write `{text}.slot.{name}`"
     if isinstance(value, Parts):
         has = sorted(_of_parts(value))
-        what = f"{type(value).__name__} of {value._owner.label}" if isinstance(value, PipeParts) else type(value).__name__
-        return f"`{text}`, a {what}, has no {name!r}; it has {_listed(has)}", _nearest(name, has)
+        kind = type(value).__name__.removeprefix("pipe_").replace("_", " ")
+        what = f"{'' if kind == 'value' else f'the {kind} of '}{value._owner.label}" if isinstance(value, PipeParts) else f"a {kind}"
+        return f"`{text}`, {what}, has no {name!r}; it has {_listed(has)}", _nearest(name, has)
     value = unwrap(held(generator, wanted.value)) if value is None else value
     has = [one for one in dir(value) if not one.startswith("_")]
-    if isinstance(value, tuple) and name in ("append", "extend", "insert", "pop", "remove"):
+    if isinstance(value, ModuleType):
+        return (message, "") if " has no " in message else (f"`{text}` has no {name!r}", _nearest(name, has))
+    if isinstance(value, (tuple, triton_tuple)) and name in ("append", "extend", "insert", "pop", "remove"):
         return f"`{text}` is a tuple in kernels, whatever its brackets, and stays as long as it is", \
             f"write `{text} = {text} + (value, )` in a `tl.static_range` loop, or keep the values in a tile"
     if name == "shape" and getattr(getattr(value, "type", None), "is_ptr", lambda: False)():

@@ -2,9 +2,9 @@
 
 Input: an error of a call. Output: which argument it is, what it is, and what the function takes. For example:
 
-    tl.arange(0, N)             `tl.arange` needs numbers that are known when compiling, and `N` is a parameter of run time.
-                                Mend: write `N: tl.constexpr` in the parameters of 'kernel'
-    tl.dot(ring[0], ring[1])    tl.dot cannot take these arguments: `ring[0]` is a buffer fp16[64, 64]
+    tl.arange(0, N)             what tl.arange is given here must be a constexpr, .. and `N` is a parameter that is known at run time
+                                only. Mend: write `N: tl.constexpr` among the parameters of 'kernel'
+    tl.dot(ring[0], ring[1])    tl.dot cannot take these arguments: input = a buffer fp16[64, 64], ..
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from difflib import get_close_matches
 
 from ....language.tlx.types import buffered_tensor, mbarrier
 from ...triton_port.codegen import tensor, tensor_descriptor_base, triton_tuple
-from .values import called, held, is_at_run_time, kind_of, parameters
+from .values import called, held, kind_of, parameters
 
 _CONSTANT = re.compile(r"must be (?:a |of type )?(?:tl\.)?constexpr|must have type `constexpr|arguments must be of type tl\.constexpr|"
                        r"must be a compile-time")
@@ -37,7 +37,7 @@ def call(generator, node, root, message):
         return _bounds(generator, node, message)
     if not isinstance(node, ast.Call):
         return None
-    for reader in (_unbound, _constant, _length, _few, _foreign):
+    for reader in (_unbound, _constant, _length, _few, _foreign, _shapes):
         if (found := reader(generator, node, message)) is not None:
             return found
     return None
@@ -56,27 +56,22 @@ def _bounds(generator, node, message):
 
 def _unbound(generator, node, message):
     """Arguments that do not bind to the parameters."""
-    text = message.rpartition(": ")[2] if ": got an" in message else message
     if not _UNBOUND.search(message):
         return None
-    function = held(generator, node.func)
-    signature = _signature(function)
-    whole = message if "(" in message.partition(":")[0] and not message.startswith("missing") else \
-        f"{called(node)}{signature}: {text}" if signature else f"{called(node)}: {text}"
-    whole = re.sub(r": \w+\(\) ", ": ", whole)
-    mend = ""
-    if found := _KEYWORD.search(message) or _surplus(node, signature):
-        names = list(signature.parameters) if signature else []
-        close = get_close_matches(found[1], names, n=1, cutoff=0.5)
-        whole += "" if found[1] in message else f"; and it has no parameter {found[1]!r}"
-        mend = f"did you mean `{close[0]}=`?" if close else ""
-    return whole, mend
+    signature = _signature(held(generator, node.func))
+    whole = re.sub(r"^\w+\(\) ", "", message)
+    whole = whole if whole.startswith(f"{called(node)}(") else f"{called(node)}{signature or ''}: {whole}"
+    unknown = found[1] if (found := _KEYWORD.search(message)) else _surplus(node, signature)
+    if unknown is None:
+        return whole, ""
+    close = get_close_matches(unknown, list(signature.parameters) if signature else [], n=1, cutoff=0.5)
+    return whole if f"'{unknown}'" in whole else f"{whole}; and it has no parameter '{unknown}'", \
+        f"did you mean `{close[0]}=`?" if close else ""
 
 
-def _surplus(node, signature):
-    """The first keyword that the function lacks, as (anything, name)."""
-    has = signature.parameters if signature else ()
-    return next(((None, one.arg) for one in node.keywords if signature and one.arg and one.arg not in has), None)
+def _surplus(node, signature) -> str | None:
+    """The first keyword that the function lacks."""
+    return next((one.arg for one in node.keywords if signature and one.arg and one.arg not in signature.parameters), None)
 
 
 def _signature(function) -> inspect.Signature | None:
@@ -93,20 +88,19 @@ def _constant(generator, node, message):
     """A value of run time where a constant belongs."""
     if not _CONSTANT.search(message):
         return None
-    word = called(node)
+    needed = re.search(r"`(\w+)` must be a constexpr", message)
+    what = f"`{needed[1]}` of {called(node)}" if needed else f"what {called(node)} is given here"
     for name in parameters(generator, node):
-        if not generator.callers:
-            return (f"{word} needs a constant, known when the kernel is compiled, and `{name}` is a parameter known at run time "
-                    f"only. {message}", f"write `{name}: tl.constexpr` among the parameters of '{generator.jit_fn.__name__}'")
-        return (f"{word} needs a constant, known when the kernel is compiled, and `{name}` is none. {message}",
-                f"pass a constant, and write `{name}: tl.constexpr` among the parameters of '{generator.jit_fn.__name__}'")
-    for argument in ast.walk(node):
-        value = held(generator, argument) if isinstance(argument, ast.Name) else None
-        if value is not None and is_at_run_time(value):
-            return message, f"annotate `{argument.id}` where it is assigned: `{argument.id}: tl.constexpr = ...`, if it is a constant"
+        return (f"{what} must be a constexpr, a constant that is known when the kernel is compiled, and `{name}` is a parameter that "
+                f"is known at run time only", f"write `{name}: tl.constexpr` among the parameters of '{generator.jit_fn.__name__}'"
+                + (", and pass it a constant" if generator.callers else ""))
+    for argument in (one for one in ast.walk(node) if isinstance(one, ast.Name)):
+        value = held(generator, argument)
+        if isinstance(value, tensor) and not value.type.scalar.is_ptr():
+            return message, f"annotate `{argument.id}` where it is assigned, if it is a constant: `{argument.id}: tl.constexpr = ...`"
         inner = getattr(value, "value", None)
         if hasattr(inner, "dtype") and hasattr(inner, "shape"):
-            return f"{word} needs a number, and `{argument.id}` is {kind_of(inner)}", f"pass a whole number as `{argument.id}`"
+            return f"{called(node)} needs a number, and `{argument.id}` is {kind_of(inner)}", f"pass a whole number as `{argument.id}`"
     return None
 
 
@@ -138,17 +132,35 @@ def _foreign(generator, node, message):
     if word.partition(".")[0] in ("math", "np", "numpy", "torch"):
         return (f"`{word}` is a function of the host, for numbers that are known when compiling; the argument is a value of the "
                 "kernel", f"write `tl.{word.rpartition('.')[2]}(...)`")
-    kinds = [f"`{ast.unparse(one)}` is {kind_of(value)}" for one, value in arguments if value is not None
-             and not isinstance(one, ast.Constant)]
-    constants = [ast.unparse(one) for one in node.args if isinstance(one, ast.Constant)]
-    said = "; ".join(kinds) or (f"among them {', '.join(constants)}" if constants else message)
-    return f"{word} cannot take these arguments: {said} ({message})", _mend(word, arguments)
+    return f"{word} cannot take these arguments: {_given(generator, node)} ({message})", _mend(word, arguments)
+
+
+def _shapes(generator, node, message):
+    """A complaint of Triton's about shapes and types says nothing about which: the tiles among the arguments are added."""
+    if not called(node).startswith(("tl.", "triton.language.")) or not _about_shapes(message):
+        return None
+    given = _given(generator, node, only=tensor)
+    return (f"{called(node)}: {message}; here {given}", "") if given else None
+
+
+def _about_shapes(message: str) -> bool:
+    return re.search(r"shape|dimension|number of elements|type|broadcast", message) is not None and "`" not in message
+
+
+def _given(generator, node, only=object) -> str:
+    """The arguments of a call, as `name = a tile fp32[64]`."""
+    signature, named = _signature(held(generator, node.func)), [(one.arg, one.value) for one in node.keywords if one.arg]
+    names = list(signature.parameters) if signature else []
+    pairs = [*((names[index] if index < len(names) else "", one) for index, one in enumerate(node.args)), *named]
+    values = [(name, one, held(generator, one)) for name, one in pairs]
+    return ", ".join(f"{name} = {kind_of(value)}" if name else f"`{ast.unparse(one)}` = {kind_of(value)}"
+                     for name, one, value in values if value is not None and isinstance(value, only))
 
 
 def _mend(word: str, arguments) -> str:
     first, value = arguments[0] if arguments else (None, None)
     text = ast.unparse(first) if first is not None else ""
-    if any(isinstance(one, buffered_tensor) for _, one in arguments):
+    if word.startswith("tl.") and any(isinstance(one, buffered_tensor) for _, one in arguments):
         return "a buffer in memory is read by `tlx.local_load(buffer)`; `tlx.async_dot` takes buffers as they are"
     if word in ("tl.load", "tl.store") or word.startswith("tl.atomic"):
         if isinstance(value, tensor_descriptor_base):

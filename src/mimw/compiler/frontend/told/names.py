@@ -51,7 +51,7 @@ def name(generator, node, root, message):
     if hasattr(builtins, missing):
         return (f"`{missing}` is a function of Python, which kernels do not have", _INSTEAD.get(missing, ""))
     known = [one for one in (*generator.lscope, *generator.gscope) if not one.startswith("_")]
-    close = get_close_matches(missing, known, n=1, cutoff=0.6)
+    close = get_close_matches(missing, known, n=1, cutoff=0.72)
     return (f"`{missing}` is not defined: neither the kernel nor its file has that name",
             f"did you mean `{close[0]}`?" if close else "")
 

@@ -12,7 +12,7 @@ import ast
 import re
 
 from ....language.tlx.types import buffered_tensor
-from ...triton_port.codegen import tensor
+from ...triton_port.codegen import tensor, tensor_descriptor_base
 from .values import held, kind_of
 
 _OPERANDS = re.compile(r"unsupported operand type\(s\) for (\S+): '(\w+)' and '(\w+)'")
@@ -23,7 +23,8 @@ _INVALID = re.compile(r"invalid operands of type (.+) and (.+)")
 def operator(generator, node, root, message):
     """(message, mend) for an operator, an index or an assignment."""
     if isinstance(node, ast.AST):
-        for reader in (_condition, _text, _binary, _index, _floor, _host_value, _loop_carried, _pointers):
+        for reader in (_condition, _text, _binary, _index, _floor, _host_value, _loop_carried, _pointers, _shape_of_pointer,
+                       _descriptor):
             if (found := reader(generator, node, message)) is not None:
                 return found
     return None
@@ -142,3 +143,22 @@ def _pointers(generator, node, message):
         return f"a pointer and {found[2]} do not go together: {message}", \
             "add whole numbers to a pointer, counted in elements: `x + i`; a product belongs to the offset: `x + 2 * i`"
     return None
+
+
+def _shape_of_pointer(generator, node, message):
+    if message != "list index out of range" or not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Attribute):
+        return None
+    value = held(generator, node.value.value)
+    text = ast.unparse(node.value.value)
+    return (f"`{text}` is {kind_of(value)}, which knows no shape", "pass the extents as arguments of their own") \
+        if isinstance(value, tensor) and value.type.is_ptr() else None
+
+
+def _descriptor(generator, node, message):
+    if "object has no attribute" not in message or not isinstance(node, (ast.BinOp, ast.AugAssign, ast.Compare)):
+        return None
+    sides = [(ast.unparse(side), held(generator, side)) for side in _sides(node)]
+    given = [f"`{text}` is {kind_of(value)}" for text, value in sides if value is not None]
+    described = any(isinstance(value, tensor_descriptor_base) for _, value in sides)
+    return f"this operator does not take these operands: {' and '.join(given) or message}", \
+        "pass the array itself for pointers; a descriptor has `.load([i, j])` and `.store([i, j], tile)`" if described else ""

@@ -50,6 +50,8 @@ def kind_of(value: Any) -> str:
         return f"a {type(value).__name__}"
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__module__.partition('.')[0]}.{value.__name__}"
     return f"an array of the host ({type(value).__name__})" if hasattr(value, "dtype") and hasattr(value, "shape") else \
         described(value) if type(value).__repr__ is not object.__repr__ else f"a {type(value).__name__}"
 
