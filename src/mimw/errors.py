@@ -564,8 +564,10 @@ class IRSyntaxError(MimwError):
         super().__init__(f"{file}:{line}:{column}: {what}" + (f". Mend: {mend}" if mend else ""))
 
 
-class InternalError(MimwError):
+class InternalError(MimwError, RuntimeError):
     """A bug of ours. The message says what to report, and names a file that has all of it."""
+
+    reported = False    # the message names that file already
 
 
 class InvalidProgram(InternalError):

@@ -35,7 +35,7 @@ _EPILOG = """examples:
   mimw compile kernel.py:gemm --emit ptx ...     any stage of one kernel, without a GPU
   mimw doctor                                    what works on this machine
 
-MIMW_TRACEBACK=1 shows the Python traceback of an error. `mimw COMMAND --help` has more examples.
+MIMW_TRACEBACK=full shows the Python traceback of an error. `mimw COMMAND --help` has more examples.
 """
 
 

@@ -15,7 +15,7 @@ _TYPES = {"float16": "fp16", "float32": "fp32", "float64": "fp64", "bfloat16": "
 _RULES = (
     (re.compile(r"<class '(?:[\w.]*\.)?(\w+)'>"), r"\1"),
     (re.compile(r"<(?:bound method|function|built-in function|built-in method) ([\w.]*?)(\w+|<lambda>)(?: of .*?)? at 0x[0-9a-f]+>>?"),
-     r"the function \2"),
+     r"the function '\2'"),
     (re.compile(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>"), r"a \1"),
     (re.compile(r"<(?:[\w.]*\.)?(\w+)[^<>]* at 0x[0-9a-f]+>"), r"a \1"),
     (re.compile(r"constexpr\[([^\[\]]*)\]"), r"\1"),

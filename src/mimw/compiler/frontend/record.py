@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from functools import cache
 
-from ...errors import AssertionFailed, KernelError, LanguageError, MimwError, ResourceError, causes, excerpt
+from ...errors import AssemblerError, AssertionFailed, KernelError, LanguageError, MimwError, ResourceError, causes, excerpt
 from ...ir import LaunchFacts, Program, Site, verify
 from ...ir.plainly import plainly
 from ..triton_port.codegen import (
@@ -19,6 +19,7 @@ from ..triton_port.codegen import (
     CompilationError,
     CompileTimeAssertionFailure,
     OutOfResources,
+    PTXASError,
     apply_with_path,
     constexpr,
     empty_context,
@@ -63,6 +64,10 @@ class ResourcesRefused(ConfigurationRefused, OutOfResources):
     try something smaller, catches this as well. `required` of what `name` says, where there is `limit`."""
 
 
+class AssemblerRefused(KernelCompilationError, PTXASError):
+    """A kernel that the assembler does not take, or is known to get wrong: Triton's autotuner skips such a configuration."""
+
+
 def compilation_error(fn, error: Exception, mend: str = "") -> KernelCompilationError:
     """`error` as the user should see it: of our classes, with its lines, without words of Python's or Triton's own. `mend` is for an
     error that has none."""
@@ -80,7 +85,7 @@ def compilation_error(fn, error: Exception, mend: str = "") -> KernelCompilation
         return _again(about, type(root), (fn.src, None, None, text), facts)
     message, hint = getattr(error, "mimw_told", None) or tuple(map(plainly, complaint(error, root)))
     kind = AssertionFailed if isinstance(root, CompileTimeAssertionFailure) else LanguageError
-    told = kind(message, site, hint=hint or mend)
+    told = kind(message, site, hint=getattr(root, "hint", "") or mend or hint)
     return _again(about, kind, (error.src, error.node, error.error_message, str(told)),
                   {"message": told.message, "sites": told.sites, "hint": told.hint})
 
@@ -106,6 +111,8 @@ def _kind(about_the_configuration: bool, ours: type | None) -> type[KernelCompil
     stock = ConfigurationRefused if about_the_configuration else KernelCompilationError
     if ours is not None and issubclass(ours, ResourceError):
         stock = ResourcesRefused
+    elif ours is AssemblerError:
+        stock = AssemblerRefused
     return stock if ours is None else type(ours.__name__, (stock, ours), {"__module__": ours.__module__, "__doc__": ours.__doc__})
 
 

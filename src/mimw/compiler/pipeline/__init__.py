@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 
-from ...errors import InternalError, MimwError
+from ...errors import AssemblerError, InternalError, MimwError
+from ...ir.site import site_of
 from ...ir.wait_table import SLOT_BYTES
 from ..collector import resting_collector
 from ..depth import deep
@@ -37,7 +38,7 @@ from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .binary import kept_by_amdgcn
-from .cache import compiler_hash, keep_warnings, unkept
+from .cache import compiler_hash, keep_warnings, not_run, unkept
 from .refusals import check_assembler, check_binary, check_shared_memory, refusing
 from .seen import Rebind, check_seen, content_key, key_of_values, launch_key, seen_by
 from .source import CLUSTER, PREFERRED, STAMPS, WAITS, MimwSource
@@ -65,7 +66,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
             compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
         keep_warnings(src, compiled)
     except OSError as error:
-        if (refusal := unkept(error)) is None:
+        if (refusal := unkept(error) or not_run(error)) is None:
             raise
         raise refusal from error
     except (CompilationError, ValueError) as error:      # a ValueError is about the block of a descriptor's type
@@ -76,15 +77,17 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
             raise
         _refuse_in_our_words(src)       # Triton's generator has refused a kernel without words
         raise compilation_error(src.fn, error) from origin(error)
-    except RuntimeError:
-        if not src.orchestrates():
+    except RuntimeError as error:
+        if (missing := not_run(error)) is not None:
+            raise missing from error
+        if not isinstance(error, MimwError) and not src.orchestrates():
             src.check_what_triton_refused()
         raise
     except PTXASError as error:
         refusal = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
         if refusal is None:
-            raise
-        raise compilation_error(src.fn, refusal) from refusal
+            refusal = _refused_by_ptxas(src, str(error))
+        raise compilation_error(src.fn, refusal) from error
     check_shared_memory(src, compiled.metadata.shared + kept_by_amdgcn(compiled.asm.get("amdgcn", "")), compiled.asm["ttgir"],
                         chip_of(target))
     check_assembler(src, compiled.asm.get("ptx"), target.arch)
@@ -103,3 +106,11 @@ def _refuse_in_our_words(src: MimwSource) -> None:
     """Raise what recording says of a kernel that Triton's generator has refused: with the line, the facts and the mend."""
     with suppress(InternalError):
         src.recorded()
+
+
+def _refused_by_ptxas(src: MimwSource, text: str) -> AssemblerError:
+    """The error of a kernel whose PTX the assembler does not take."""
+    said = [line.strip() for line in text.splitlines() if "error" in line.lower() or "fatal" in line.lower()]
+    return AssemblerError(f"ptxas does not take the code of {src.fn.__name__!r}: {' '.join(said[:3]) or text.strip()[:300]}",
+                          site_of(src.fn.fn), hint="a kernel with inline assembly or raw code of its own may have the mistake there; "
+                          "any other is a bug of mimw or Triton: report the kernel, the chip and `mimw doctor`")

@@ -149,8 +149,7 @@ def checked_offsets(name: str, desc, offsets, eviction_policy: str, semantic, bu
         refuse(AssertionError, f"{name}: `offsets` must be a list of {rank}, one for each axis of the array, got {described(offsets)}",
                mend="write them in brackets: `[row, column]`")
     if len(offsets) != rank:
-        refuse(AssertionError, f"{name}: expected {rank} offsets, but got {len(offsets)}: the descriptor's block is "
-                               f"{list(desc.block_shape)}, and each axis has an offset")
+        refuse(AssertionError, f"expected {rank} offsets, but got {len(offsets)}")
     if eviction_policy not in EVICTION_POLICIES:
         refuse(AssertionError, f"eviction_policy must be one of {EVICTION_POLICIES}, got {eviction_policy!r}")
     return tuple(semantic._convert_to_ir_values(offsets, require_i64=False))

@@ -37,7 +37,7 @@ def call(generator, node, root, message):
         return _bounds(generator, node, message)
     if not isinstance(node, ast.Call):
         return None
-    for reader in (_unbound, _constant, _length, _few, _foreign, _shapes):
+    for reader in (_unbound, _constant, _length, _few, _foreign, _offsets, _shapes):
         if (found := reader(generator, node, message)) is not None:
             return found
     return None
@@ -141,6 +141,13 @@ def _shapes(generator, node, message):
         return None
     given = _given(generator, node, only=tensor)
     return (f"{called(node)}: {message}; here {given}", "") if given else None
+
+
+def _offsets(generator, node, message):
+    """A complaint in the published words, which say neither the call nor what counts the offsets."""
+    if not re.fullmatch(r"expected \d+ offsets, but got \d+", message):
+        return None
+    return f"{called(node)}: {message}; here {_given(generator, node)}", "an offset for each axis of the array: `[row, column]`"
 
 
 def _about_shapes(message: str) -> bool:

@@ -3,8 +3,8 @@
 Input: a NameError. Output: what the name is, and what to write. For example:
 
     sum is not defined          `sum` is a function of Python, which kernels do not have. Mend: write `tl.sum(tile, axis)`
-    vlaue is not defined        `vlaue` is not defined. Mend: did you mean `value`?
-    total is not defined        `total` is assigned in task 'load' (line 7), and what a task assigns stays its own
+    vlaue is not defined        vlaue is not defined: neither the kernel nor its file has that name. Mend: did you mean `value`?
+    total is not defined        total is not defined here: it is made in task 'load' (line 7), and what a task makes stays its own
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def name(generator, node, root, message):
         return None
     missing = found[1]
     if task := _made_in_a_task(generator, missing, node):
-        return (f"`{missing}` is not defined here: it is made in task {task[0]!r} (line {task[1]}), and what a task makes stays its own",
+        return (f"{missing} is not defined here: it is made in task {task[0]!r} (line {task[1]}), and what a task makes stays its own",
                 f"make `{missing}` before the region of tasks, or hand the value over in a buffer: tlx.local_store and "
                 "tlx.barrier_arrive there, tlx.barrier_wait and tlx.local_load here")
     if (line := _assigned(generator, missing)) is not None:
-        return (f"`{missing}` has no value here: it is assigned at line {line}, in a branch or a loop that need not run",
+        return (f"{missing} is not defined on every way to this line: it is assigned at line {line}, in a branch or a loop that need not run",
                 f"assign `{missing}` before it, too, with the type that it has there")
     if hasattr(builtins, missing):
         return (f"`{missing}` is a function of Python, which kernels do not have", _INSTEAD.get(missing, ""))
     known = [one for one in (*generator.lscope, *generator.gscope) if not one.startswith("_")]
     close = get_close_matches(missing, known, n=1, cutoff=0.72)
-    return (f"`{missing}` is not defined: neither the kernel nor its file has that name",
+    return (f"{missing} is not defined: neither the kernel nor its file has that name",
             f"did you mean `{close[0]}`?" if close else "")
 
 
@@ -82,7 +82,7 @@ def _of_the_file(name: str, value) -> tuple[str, str]:
     if isinstance(value, (bool, int, float, str)):
         return (f"`{name}` is a variable of the file, and may change after the kernel is compiled; a kernel reads only constants",
                 f"write `{name} = tl.constexpr({value!r})` in the file, or make it a parameter, `{name}: tl.constexpr`")
-    return (f"`{name}` is a {type(value).__name__} of the file, which a kernel cannot read",
+    return (f"`{name}` is a variable of the file ({type(value).__name__}), which a kernel cannot read",
             f"pass it as an argument; numbers that are known when compiling as `{name}: tl.constexpr`")
 
 
