@@ -5,7 +5,7 @@ Input: a function that users call. Output: the same function, whose refusals hav
     @ends_at_call
     def simulate(kernel, grid, *args): ...          Traceback: File "mine.py", line 20: mimw.simulate(add, (1, ), x)
 
-MIMW_TRACEBACK=full keeps all frames and all causes, and so does a bug of ours.
+MIMW_TRACEBACK=full keeps all frames and all causes. So does a bug of ours of which no file for a report could be written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def whole_tracebacks() -> bool:
 def cut(error: MimwError) -> None:
     """Take the frames below here off the traceback of `error`, and those of its cause. The handler that calls this must end in a bare
     `raise`, which adds no frame of its own: the next one is the caller's."""
-    if whole_tracebacks() or isinstance(error, InternalError):
+    if whole_tracebacks() or isinstance(error, InternalError) and not error.reported:
         return
     error.__traceback__ = error.__context__ = None
     cause = error.__cause__

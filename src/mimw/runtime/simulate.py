@@ -22,7 +22,7 @@ from ..compiler.analysis import makes_pointers
 from ..compiler.depth import deep
 from ..compiler.launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, check_numbers, extents_of, grid_extents
 from ..compiler.passes import run_passes
-from ..compiler.pipeline import Kernel, gpu_target, refusing, seen_by
+from ..compiler.pipeline import Kernel, gpu_target, refusing, reporting, seen_by
 from ..compiler.triton_port.no_gpu import answer_for
 from ..compiler.triton_port.runtime import make_backend
 from ..errors import Deadlock, SimulationError, SimulatorMisuse
@@ -133,7 +133,7 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
                  program=launch.program, target=chip)
     machines: list = []
     try:
-        with _seen(machines) if picture else nullcontext():
+        with _seen(machines) if picture else nullcontext(), reporting(_kernel(launch), chip, launch.specialisation.options):
             found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
                         gpus=launch.gpus, memory=launch.memory)
     except SimulationError as error:
@@ -145,6 +145,12 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     if picture:
         _draw(done, picture)
     return done
+
+
+def _kernel(launch: Launch) -> Kernel:
+    """The kernel of a launch, for the report of a bug."""
+    one = launch.specialisation
+    return Kernel(one.fn, one.signature, one.constants, one.attrs, program=launch.program)
 
 
 @contextmanager

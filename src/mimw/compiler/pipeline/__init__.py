@@ -38,6 +38,7 @@ from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .binary import kept_by_amdgcn
+from .bug_report import reporting
 from .cache import compiler_hash, keep_warnings, not_run, unkept
 from .refusals import check_assembler, check_binary, check_shared_memory, refusing
 from .seen import Rebind, check_seen, content_key, key_of_values, launch_key, seen_by
@@ -49,7 +50,7 @@ from .whole import whole
 __all__ = [
     "CLUSTER", "Kernel", "MimwSource", "PREFERRED", "Rebind", "STAMPS", "WAITS", "check_binary", "check_seen", "chip_of",
     "compile_source", "compiler_hash", "content_key", "device_numbers", "gpu_target", "key_of_values", "launch_key", "refusing",
-    "seen_by",
+    "reporting", "seen_by",
 ]
 
 
