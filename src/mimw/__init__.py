@@ -92,7 +92,10 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     elif name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from difflib import get_close_matches
+        close = [] if name.startswith("_") else get_close_matches(name, [*__all__, *_MODULES], n=1)
+        meant = f". Did you mean mimw.{close[0]}?" if close else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
     else:
         try:
             value = import_module(f".{name}", __name__)

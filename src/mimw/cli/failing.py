@@ -82,7 +82,8 @@ def _behind(frames: list) -> list:
 def unforeseen(error: Exception) -> str:
     """One line about an unforeseen error: of the user's line that raised it, else of our own, which is a bug of ours."""
     message = " ".join(str(error).split())
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_a_library(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not _is_a_library(frame.filename) and frame.name != "__getattr__"]     # of a name that a module does not have
     if frames and not frames[-1].filename.startswith(_PACKAGE):
         here = frames[-1]
         return f"{type(error).__name__}: {message} ({here.filename}:{here.lineno} in {here.name}){_meant(error, here.line or '')}"

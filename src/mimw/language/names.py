@@ -40,7 +40,7 @@ def no_such_name(family: str, name: str, names: Iterable[str] | None = None) -> 
     if name in _ON_THE_HOST:
         return f"{family} has no {name!r}, which is no word of kernels. There is mimw.{name}"
     own = tuple(_FAMILIES.get(family, ()) if names is None else names)
-    close = _same_parts(name, own) or get_close_matches(name, own, n=2, cutoff=0.7) or _same_parts(name, own, subset=True)
+    close = _same_parts(name, own) or get_close_matches(name, own, n=2, cutoff=0.65) or _same_parts(name, own, subset=True)
     if not close:
         every = [f"{other}.{word}" for other, words in _FAMILIES.items() for word in words]
         close = get_close_matches(f"{family}.{name}", every, n=2, cutoff=0.75)

@@ -27,4 +27,5 @@ def index_handle(name: str, value: Any, semantic) -> Any:
         return semantic.builder.get_int32(value)
     if isinstance(value, tl.tensor) and not value.type.is_block() and value.dtype.is_int():
         return semantic.cast(value, tl.int32).handle
-    refuse(KernelError, f"{name} must be an int or an integer scalar, got {value}")
+    refuse(KernelError, f"{name} must be an int or an integer scalar, got {value!r}" if isinstance(value, str) else
+           f"{name} must be an int or an integer scalar, got {value}")

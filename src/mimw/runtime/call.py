@@ -115,12 +115,16 @@ def _mend(value: Any) -> str:
         return "pass the kernel itself, and the grid after it: mimw.simulate(kernel, grid, *args), not kernel[grid]"
     if isinstance(value, str):
         return "pass the function itself; the commands of the terminal take FILE:KERNEL"
+    if isinstance(value, (int, tuple, list)) or hasattr(value, "shape"):
+        return "the kernel comes first: mimw.simulate(kernel, grid, *args)"
     if isinstance(value, FunctionType):
         return f"write `@mimw.jit` above `def {value.__name__}`, at {site_of(value)}"
     return "decorate the function with `mimw.jit`"
 
 
 def _shown(value: Any) -> str:
+    if "__getitem__" in getattr(value, "__qualname__", ""):
+        return "kernel[grid], a launch,"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"an array of shape {tuple(value.shape)}"
     return f"a {type(value).__name__}" if hasattr(value, "block_shape") else plainly(repr(value))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 
+from ...language.tle.struct import fields_of
 from ...language.tlx.types import buffered_tensor
 from ..triton_port.codegen import tensor
 from .told.values import held, kind_of
@@ -70,10 +71,18 @@ class Constructs:
             text = ast.unparse(node.iter)
             raise self.refused(node, f"a loop of a kernel runs over whole numbers, and this one over `{text}`",
                                f"write `for i in tl.static_range(len(values))` with `values = {text}`, and take `values[i]`")
+        if node.orelse:
+            raise self.refused(node, "a loop of a kernel has no `else`", "put these statements behind the loop: it always comes to its end")
         if not isinstance(node.target, ast.Name):
             raise self.refused(node, f"a loop of a kernel has one name for its number, and this one has `{ast.unparse(node.target)}`",
                                "write `for i in range(n)`, and take the other values by their index")
         return super().visit_For(node)
+
+    def assignTarget(self, target, value):
+        if isinstance(target, ast.Attribute) and fields_of(held(self, target.value)) is None:
+            raise self.refused(target, f"kernels assign to no attributes: `{ast.unparse(target.value)}` is {kind_of(held(self, target.value))}",
+                               "give the value a name of its own")
+        return super().assignTarget(target, value)
 
     def visit_Subscript_Store(self, node, value):
         text, whole = ast.unparse(node.value), held(self, node.value)

@@ -163,7 +163,10 @@ class KernelGenerator(Constructs, TaskNames, TaskRegions, PartitionRegions, Comp
 
     def call_JitFunction(self, fn, args, kwargs, caller_context=None):
         """Record the helper's body right here."""
-        given = _binder(fn)(args, kwargs)
+        try:
+            given = _binder(fn)(args, kwargs)
+        except TypeError as error:
+            raise TypeError(f"{fn.__name__}({', '.join(fn.arg_names)}): {error}") from None
         values = {name: normalize_value(given[name]) for name in fn.arg_names}
         call = (fn, tuple(value.type for value in values.values()))
         if any(caller is fn and _mangled(types) == _mangled(call[1]) for caller, types in self.callers):

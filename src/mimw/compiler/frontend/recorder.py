@@ -226,8 +226,7 @@ class Recorder(Recording):
     # ---- control flow -----------------------------------------------------------------------------------------------
 
     def create_if_op(self, types: list[Type], condition: Handle, with_else: bool) -> DraftOp:
-        if isinstance(condition.get_type(), Tensor):    # of `a if tile > 0 else b`, which Triton lets pass
-            raise ValueError("Boolean value of Tensor with more than one value is ambiguous")
+        _check_condition(condition)
         op = self.record("if", condition, tuple(types), regions=2)
         for region in op.regions:
             region.push_back(DraftBlock(site=self.site))
@@ -246,6 +245,7 @@ class Recorder(Recording):
         return self.record("yield", tuple(values))
 
     def create_condition_op(self, condition: Handle, values: list[Handle]) -> DraftOp:
+        _check_condition(condition)
         return self.record("condition", condition, tuple(values))
 
     def create_reduce(self, values: list[Handle], axis: int) -> DraftOp:
@@ -306,3 +306,9 @@ def _row(values) -> tuple:
 def _plain(value):
     """The number itself: Triton's semantics and generator give one, or a `constexpr` that holds one."""
     return getattr(value, "value", value)
+
+
+def _check_condition(condition: Handle) -> None:
+    """Refuse a tile, in the words that Triton has for that in an `if`: of `a if tile > 0 else b` and `while tile > 0` it says nothing."""
+    if isinstance(condition.get_type(), Tensor):
+        raise ValueError("Boolean value of Tensor with more than one value is ambiguous")

@@ -72,6 +72,8 @@ class TaskRegions:
         if self.task is not None:
             raise TaskError("task regions do not nest: `async_tasks` inside a task", self.builder.site,
                             hint="end the outer region first, or make the inner roles tasks of the outer region")
+        if len(node.items) > 1:
+            raise self.refused(node, "`async_tasks` and `async_task` stand in one `with`", "write one `with` inside the other")
         region = self._construct(node)
         self.builder.uses_words = True
         if region.mbarrier_try_wait_suspend_ns is not None:
@@ -104,8 +106,9 @@ class TaskRegions:
                         'async_task("default") for the kernel\'s own warps and async_task(num_warps=...) for others')
                 yield statement, description
             else:
-                raise self._unsupported(
-                    statement, "`async_tasks` may only hold `with async_task(...)` blocks and constexpr `if`s around them")
+                raise self.refused(
+                    statement, "`async_tasks` may only hold `with async_task(...)` blocks and constexpr `if`s around them",
+                    "put what all tasks need before `with tlx.async_tasks():`, anything else into a task")
 
     def _instances(self, found) -> list[Instance]:
         """One instance per replica, the default task first."""
@@ -188,7 +191,8 @@ class TaskRegions:
         for statement in body:
             returns = next((child for child in ast.walk(statement) if isinstance(child, ast.Return)), None)
             if returns is not None:
-                raise self._unsupported(returns, "a task body cannot `return`; use an `if` around what follows")
+                raise self.refused(returns, "a task body cannot `return`; use an `if` around what follows",
+                                   "put what follows under an `if` with the opposite condition")
         stack, self.scf_stack, self.builder.task = self.scf_stack, [], task
         before = self.begin_task()
         try:

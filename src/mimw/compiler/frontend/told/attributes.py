@@ -11,18 +11,22 @@ from __future__ import annotations
 
 import ast
 from difflib import get_close_matches
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 
 from ....language.core import unwrap
 from ....language.parts import Parts
 from ....language.tle.pipe_values import PipeParts, pipe_wait_result
-from ...triton_port.codegen import triton_tuple
+from ...triton_port.codegen import tensor_descriptor_base, triton_tuple
 from .values import held, kind_of
 
 
 def attribute(generator, node, root, message):
     """(message, mend) for an attribute that a value does not have."""
-    if not isinstance(root, AttributeError) or not isinstance(node, (ast.Attribute, ast.Call)):
+    if not isinstance(root, AttributeError):
+        return None
+    if isinstance(node, ast.Subscript) and getattr(root, "name", None) == "__getitem__":
+        return _no_index(generator, node)
+    if not isinstance(node, (ast.Attribute, ast.Call)):
         return None
     wanted = node if isinstance(node, ast.Attribute) else node.func
     value, name = getattr(root, "obj", None), getattr(root, "name", None)
@@ -39,6 +43,8 @@ def attribute(generator, node, root, message):
         return f"`{text}`, {what}, has no {name!r}; it has {_listed(has)}", _nearest(name, has)
     value = unwrap(held(generator, wanted.value)) if value is None else value
     has = [one for one in dir(value) if not one.startswith("_")]
+    if isinstance(value, (MethodType, FunctionType)):
+        return f"`{text}` is a method, and is not called here", f"write the brackets: `{text}().{name}`"
     if isinstance(value, ModuleType):
         return (message, "") if " has no " in message else (f"`{text}` has no {name!r}", _nearest(name, has))
     if isinstance(value, (tuple, triton_tuple)) and name in ("append", "extend", "insert", "pop", "remove"):
@@ -47,6 +53,13 @@ def attribute(generator, node, root, message):
     if name == "shape" and getattr(getattr(value, "type", None), "is_ptr", lambda: False)():
         return f"`{text}` is {kind_of(value)}, which knows no shape", "pass the extents as arguments"
     return f"`{text}` is {kind_of(value)}, which has no {name!r}", _nearest(name, has)
+
+
+def _no_index(generator, node):
+    text, value = ast.unparse(node.value), held(generator, node.value)
+    index = ast.unparse(node.slice).strip("()")
+    mend = f"write `{text}.load([{index}])`" if isinstance(value, tensor_descriptor_base) else ""
+    return f"`{text}` is {kind_of(value)}, which has no index", mend
 
 
 def _of_parts(value: Parts) -> list[str]:

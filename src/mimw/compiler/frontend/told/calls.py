@@ -14,16 +14,18 @@ import inspect
 import re
 from difflib import get_close_matches
 
+from ....language.core import unwrap
+from ....language.described import element_type
 from ....language.tlx.types import buffered_tensor, mbarrier
-from ...triton_port.codegen import tensor, tensor_descriptor_base, triton_tuple
+from ...triton_port.codegen import constexpr, tensor, tensor_descriptor_base
 from .values import called, held, kind_of, parameters
 
 _CONSTANT = re.compile(r"must be (?:a |of type )?(?:tl\.)?constexpr|must have type `constexpr|arguments must be of type tl\.constexpr|"
-                       r"must be a compile-time")
+                       r"must be a compile-time|is not a constexpr")
 _INTERNAL = re.compile(r"object has no attribute|has no attribute|has no len\(\)|is not subscriptable|is not iterable|not callable|"
                        r"index out of range|cannot unpack|argument must be|must be real number|bad operand|Unsupported ptr type|"
-                       r"Expected dtype|cannot be interpreted as|must be str")
-_UNBOUND = re.compile(r"(?:\w+\(\) )?(?:missing (?:a|\d+) required (?:keyword-only |positional )?arguments?:? .*|"
+                       r"Did you forget to add @triton|Expected dtype|cannot be interpreted as|must be str")
+_UNBOUND = re.compile(r"(?:[\w.]+\(\) )?(?:missing (?:a|\d+) required (?:keyword-only |positional )?arguments?:? .*|"
                       r"got an unexpected keyword argument .*|too many positional arguments|takes .* positional arguments? but .*|"
                       r"multiple values for argument .*|got multiple values for argument .*)")
 _KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -33,25 +35,37 @@ _NUMBERS = {"int": "write `x.to(tl.int32)`", "float": "write `x.to(tl.float32)`"
 
 def call(generator, node, root, message):
     """(message, mend) for a call, or for the head of a loop."""
-    if isinstance(node, ast.For) and _BOUNDS.match(message):
+    if isinstance(node, ast.For):
         return _bounds(generator, node, message)
+    if message.startswith("unhashable type") and isinstance(node, ast.Call):
+        return f"`{called(node)}` is {kind_of(held(generator, node.func))}, which cannot be called", ""
     if not isinstance(node, ast.Call):
         return None
-    for reader in (_unbound, _constant, _length, _few, _foreign, _offsets, _shapes):
+    for reader in (_unbound, _constant, _length, _few, _foreign, _offsets, _facts):
         if (found := reader(generator, node, message)) is not None:
             return found
     return None
 
 
 def _bounds(generator, node, message):
+    """What a loop runs over."""
+    head = ast.unparse(node.iter)
+    if message.startswith("Only `range`"):
+        return f"a loop of a kernel runs over `range`, `tl.range` or `tl.static_range`, and this one over `{head}`", ""
+    if "used as tl.static_range" in message:
+        return (f"`{head}` is unrolled when the kernel is compiled, so its bounds must be constants, and one is known at run time only",
+                "write `range(...)`, or make the bound a parameter `N: tl.constexpr`")
+    if not _BOUNDS.match(message):
+        return None
     for argument in node.iter.args:
-        value = held(generator, argument)
-        if isinstance(value, tensor) and (value.type.is_ptr() or value.type.is_block() or not value.type.is_int()):
-            text = ast.unparse(argument)
-            mend = f"pass the number itself, or read it: `tl.load({text})`" if value.type.is_ptr() else \
-                "a loop runs over whole numbers: convert by `.to(tl.int32)`"
-            return f"the bound `{text}` of the loop is {kind_of(value)}, and should be a whole number", mend
-    return message, ""
+        value, text = held(generator, argument), ast.unparse(argument)
+        if isinstance(value, tensor) and value.type.is_ptr():
+            return f"the bound `{text}` of the loop is {kind_of(value)}, and should be a whole number", \
+                f"pass the number itself, or read it: `tl.load({text})`"
+        number = value.value if isinstance(value, constexpr) else value
+        if isinstance(value, tensor) and (value.type.is_block() or not value.type.is_int()) or isinstance(number, float):
+            return f"the bound `{text}` of the loop is {kind_of(value)}, and should be a whole number", "convert by `.to(tl.int32)`, or by `//`"
+    return f"a bound of `{head}` is no whole number: {message}", ""
 
 
 def _unbound(generator, node, message):
@@ -59,8 +73,13 @@ def _unbound(generator, node, message):
     if not _UNBOUND.search(message):
         return None
     signature = _signature(held(generator, node.func))
-    whole = re.sub(r"^\w+\(\) ", "", message)
-    whole = whole if whole.startswith(f"{called(node)}(") else f"{called(node)}{signature or ''}: {whole}"
+    if "'_semantic'" in message:
+        return f"{called(node)}{signature or ''}: too many arguments are given", "lists go in brackets: `[row, column]`"
+    whole = re.sub(r"^[\w.]+\(\) ", "", message)
+    if usage := re.match(r"[\w.]+\((self(?:, )?)?(.*)\): ", whole):
+        whole = f"{called(node)}({usage[2]}): {whole[usage.end():]}" if usage[1] else whole
+    else:
+        whole = f"{called(node)}{signature or ''}: {whole}"
     unknown = found[1] if (found := _KEYWORD.search(message)) else _surplus(node, signature)
     if unknown is None:
         return whole, ""
@@ -98,9 +117,8 @@ def _constant(generator, node, message):
         value = held(generator, argument)
         if isinstance(value, tensor) and not value.type.scalar.is_ptr():
             return message, f"annotate `{argument.id}` where it is assigned, if it is a constant: `{argument.id}: tl.constexpr = ...`"
-        inner = getattr(value, "value", None)
-        if hasattr(inner, "dtype") and hasattr(inner, "shape"):
-            return f"{called(node)} needs a number, and `{argument.id}` is {kind_of(inner)}", f"pass a whole number as `{argument.id}`"
+        if isinstance(value, constexpr) and not isinstance(value.value, int):
+            return f"{called(node)} needs whole numbers, and `{argument.id}` is {kind_of(value)}", f"pass a whole number as `{argument.id}`"
     return None
 
 
@@ -129,51 +147,55 @@ def _foreign(generator, node, message):
     arguments = [(one, held(generator, one)) for one in (*node.args, *(keyword.value for keyword in node.keywords))]
     if word in _NUMBERS:
         return f"`{word}` makes numbers when compiling, and the value is known at run time only", _NUMBERS[word]
-    if word.partition(".")[0] in ("math", "np", "numpy", "torch"):
+    if word.partition(".")[0] in ("math", "np", "numpy", "torch", "triton"):
         return (f"`{word}` is a function of the host, for numbers that are known when compiling; the argument is a value of the "
                 "kernel", f"write `tl.{word.rpartition('.')[2]}(...)`")
-    return f"{word} cannot take these arguments: {_given(generator, node)} ({message})", _mend(word, arguments)
+    given = _given(generator, node)
+    return f"{word} cannot take these arguments: {given} ({message})" if given else f"{word}: {message}", _mend(word, arguments, message)
 
 
-def _shapes(generator, node, message):
-    """A complaint of Triton's about shapes and types says nothing about which: the tiles among the arguments are added."""
-    if not called(node).startswith(("tl.", "triton.language.")) or not _about_shapes(message):
+def _facts(generator, node, message):
+    """A complaint of Triton's says little about what it has got: the arguments that have names are added."""
+    if not called(node).startswith(("tl.", "triton.language.")) or message.startswith(called(node)):
         return None
-    given = _given(generator, node, only=tensor)
-    return (f"{called(node)}: {message}; here {given}", "") if given else None
+    given = _given(generator, node)
+    if "cannot be block type if pointer argument is not a block" in message:
+        return f"{called(node)}: the value is a tile, and the pointer is one pointer ({message})", \
+            "give a pointer for each element: `x + tl.arange(0, N)`"
+    mend = "the mask is given by name: `mask=`; the second argument of tl.store is the value" if message.startswith("Mask must") else ""
+    return f"{called(node)}: {message}" + (f"; here {given}" if given else ""), mend
 
 
 def _offsets(generator, node, message):
     """A complaint in the published words, which say neither the call nor what counts the offsets."""
     if not re.fullmatch(r"expected \d+ offsets, but got \d+", message):
         return None
-    return f"{called(node)}: {message}; here {_given(generator, node)}", "an offset for each axis of the array: `[row, column]`"
+    given = _given(generator, node) or f"`{ast.unparse(node)}`"
+    return f"{called(node)}: {message}; here {given}", "give an offset for each axis of the array: `[row, column]`"
 
 
-def _about_shapes(message: str) -> bool:
-    return re.search(r"shape|dimension|number of elements|type|broadcast", message) is not None and "`" not in message
-
-
-def _given(generator, node, only=object) -> str:
+def _given(generator, node) -> str:
     """The arguments of a call, as `name = a tile fp32[64]`."""
     signature, named = _signature(held(generator, node.func)), [(one.arg, one.value) for one in node.keywords if one.arg]
     names = list(signature.parameters) if signature else []
     pairs = [*((names[index] if index < len(names) else "", one) for index, one in enumerate(node.args)), *named]
     values = [(name, one, held(generator, one)) for name, one in pairs]
     return ", ".join(f"{name} = {kind_of(value)}" if name else f"`{ast.unparse(one)}` = {kind_of(value)}"
-                     for name, one, value in values if value is not None and isinstance(value, only))
+                     for name, one, value in values if value is not None)
 
 
-def _mend(word: str, arguments) -> str:
+def _mend(word: str, arguments, message: str) -> str:
     first, value = arguments[0] if arguments else (None, None)
     text = ast.unparse(first) if first is not None else ""
     if word.startswith("tl.") and any(isinstance(one, buffered_tensor) for _, one in arguments):
         return "a buffer in memory is read by `tlx.local_load(buffer)`; `tlx.async_dot` takes buffers as they are"
+    for _, one in arguments:
+        if mend := element_type(unwrap(one)) if isinstance(unwrap(one), (str, type)) or type(unwrap(one)).__name__ == "dtype" else "":
+            return mend
     if word in ("tl.load", "tl.store") or word.startswith("tl.atomic"):
         if isinstance(value, tensor_descriptor_base):
             return f"write `{text}.load([i, j])` or `{text}.store([i, j], tile)`, or pass the array instead of a descriptor of it"
-        if isinstance(value, triton_tuple) or getattr(value, "value", 0) is None or isinstance(value, tensor):
-            return f"`{word}` takes pointers: pass an array, of numpy or torch, as `{text}`"
-    if word.endswith(".to"):
-        return "write an element type of Triton: `.to(tl.float16)`"
+        return f"`{word}` takes pointers: pass an array, of numpy or torch, " + (f"as `{text}`" if isinstance(first, ast.Name) else "and add to it")
+    if word in ("tl.zeros", "tl.full", "tl.ones") and "not iterable" in message:
+        return f"a shape is a tuple: `({text}, )`"
     return ""

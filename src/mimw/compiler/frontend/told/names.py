@@ -42,12 +42,14 @@ def name(generator, node, root, message):
         return None
     missing = found[1]
     if task := _made_in_a_task(generator, missing, node):
-        return (f"{missing} is not defined here: it is made in task {task[0]!r} (line {task[1]}), and what a task makes stays its own",
+        return (f"{missing} is not defined here: it is made in task {task[0]!r} (line {task[1]}), and what a task makes "
+                "stays its own",
                 f"make `{missing}` before the region of tasks, or hand the value over in a buffer: tlx.local_store and "
                 "tlx.barrier_arrive there, tlx.barrier_wait and tlx.local_load here")
     if (line := _assigned(generator, missing)) is not None:
-        return (f"{missing} is not defined on every way to this line: it is assigned at line {line}, in a branch or a loop that need not run",
-                f"assign `{missing}` before it, too, with the type that it has there")
+        where = "here" if line == generator.begin_line + node.lineno else f"at line {line}, in a branch or a loop that need not run"
+        return (f"{missing} is not defined on every way to this line: it is assigned {where}",
+                f"assign `{missing}` before, too, with the type that it has there")
     if hasattr(builtins, missing):
         return (f"`{missing}` is a function of Python, which kernels do not have", _INSTEAD.get(missing, ""))
     known = [one for one in (*generator.lscope, *generator.gscope) if not one.startswith("_")]
@@ -79,6 +81,9 @@ def _of_the_file(name: str, value) -> tuple[str, str]:
         return (f"`{name}` is a Python function, which a kernel cannot call",
                 f"is `@mimw.jit` missing above `def {name}`? Decorate it with `triton.constexpr_function` if it works on numbers "
                 "that are known when compiling")
+    if isinstance(value, type):
+        return (f"`{name}` is a class of the file, which a kernel cannot read",
+                "pass what is wanted of it as a parameter, `VALUE: tl.constexpr`; a class for values of kernels is a `tle.struct`")
     if isinstance(value, (bool, int, float, str)):
         return (f"`{name}` is a variable of the file, and may change after the kernel is compiled; a kernel reads only constants",
                 f"write `{name} = tl.constexpr({value!r})` in the file, or make it a parameter, `{name}: tl.constexpr`")

@@ -17,14 +17,22 @@ from .values import held, kind_of
 
 _OPERANDS = re.compile(r"unsupported operand type\(s\) for (\S+): '(\w+)' and '(\w+)'")
 _HOST = re.compile(r"cannot convert .* of type <class '([\w.]+)'> to tensor", re.DOTALL)
+_WHOLE = {ast.FloorDiv: "//", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>"}
+_STAND = {
+    "buffered_tensor": ("a buffer in memory stands where a tile belongs", "read it first: `tlx.local_load(buffer)`"),
+    "tuple": ("a tuple stands where a tile or a number belongs",
+              "make a tile by tl.full, tl.arange or tl.join, or use the elements one by one: `values[0]`"),
+    "Display": ("a dictionary is no value of a kernel", "give each of its values a name, or pass them as parameters"),
+    "str": ("a text stands where a tile or a number belongs", "texts are for `print` and for names of options"),
+}
 _INVALID = re.compile(r"invalid operands of type (.+) and (.+)")
 
 
 def operator(generator, node, root, message):
     """(message, mend) for an operator, an index or an assignment."""
     if isinstance(node, ast.AST):
-        for reader in (_condition, _text, _binary, _index, _floor, _host_value, _loop_carried, _pointers, _shape_of_pointer,
-                       _descriptor):
+        for reader in (_condition, _text, _binary, _index, _floor, _broadcast, _host_value, _loop_carried, _pointers,
+                       _shape_of_pointer, _descriptor, _unary, _unpacked, _no_condition):
             if (found := reader(generator, node, message)) is not None:
                 return found
     return None
@@ -64,8 +72,16 @@ def _binary(generator, node, message):
                     f"read it first: `tlx.local_load({text}{index})`")
     if found[1] == "**":
         return "kernels have no `**`", "write `x * x`, or `tl.exp2(y * tl.log2(x))`"
+    nothing = [ast.unparse(side) for side in (left, right) if isinstance(side, ast.Name) and _is_none(generator, side)]
+    if nothing:
+        return f"`{nothing[0]}` is None: a function that returns nothing, or an argument that was None, gave it", ""
     kinds = [f"`{ast.unparse(side)}` is {kind_of(value)}" for side in (left, right) if (value := held(generator, side)) is not None]
     return f"`{found[1]}` does not take these operands: {' and '.join(kinds) or f'{found[2]} and {found[3]}'}", ""
+
+
+def _is_none(generator, node: ast.Name) -> bool:
+    value = generator.lscope.get(node.id, node)
+    return value is None or getattr(value, "value", value) is None
 
 
 def _sides(node) -> tuple[ast.AST, ast.AST]:
@@ -92,9 +108,9 @@ def _index(generator, node, message):
 
 
 def _floor(generator, node, message):
-    if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, (ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor)) \
+    if isinstance(node, (ast.BinOp, ast.AugAssign)) and type(node.op) in _WHOLE \
             and (found := re.fullmatch(r"unexpected type (\w+)|invalid operands of type (\w+) and (\w+)", message)):
-        symbol = {ast.FloorDiv: "//", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}[type(node.op)]
+        symbol = _WHOLE[type(node.op)]
         types = found[1] or f"{found[2]} and {found[3]}"
         return f"`{symbol}` works on whole numbers, and here on {types}", \
             "write `tl.floor(a / b)`" if symbol == "//" else "compare first: `(a > 0) & (b > 0)`, or convert by `.to(tl.int32)`"
@@ -106,13 +122,11 @@ def _host_value(generator, node, message):
     if not found:
         return None
     kind = found[1].rpartition(".")[2]
-    if kind == "buffered_tensor":
-        return "a buffer in memory stands where a tile belongs", "read it first: `tlx.local_load(buffer)`"
-    if kind in ("tuple", "list"):
-        return "a tuple stands where a tile or a number belongs", \
-            "make a tile by tl.full, tl.arange or tl.join, or use the elements one by one: `values[0]`"
-    if kind in ("Display", "dict"):
-        return "a dictionary is no value of a kernel", "give each of its values a name, or pass them as parameters"
+    if kind in _STAND:
+        return _STAND[kind]
+    if kind not in ("ndarray", "Tensor"):
+        return f"a value of Python ({kind}) stands where a tile or a number belongs", \
+            "write the brackets of the call: `tile.sum()`" if kind in ("BoundJITMethod", "method", "function") else ""
     maker = next((one for one in ast.walk(node) if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)), None)
     name = ast.unparse(maker.func) if maker else ""
     own = name.rpartition(".")[2]
@@ -122,6 +136,40 @@ def _host_value(generator, node, message):
         mend = "pass the array as an argument of the launch; tl.zeros, tl.full and tl.arange make tiles in a kernel"
     made = f"`{name}` makes an array of the host ({kind})" if name else f"this is an array of the host ({kind})"
     return f"{made}, and a kernel works on tiles", mend
+
+
+def _broadcast(generator, node, message):
+    found = re.search(r"incompatible dimensions at index (\d+): (\d+) and (\d+)", message)
+    if not found:
+        return None
+    return (f"the shapes do not go together: {found[2]} and {found[3]} elements along axis {found[1]} (broadcast)",
+            "give both tiles one shape; `[:, None]` and `[None, :]` add an axis of 1, which stretches")
+
+
+def _unary(generator, node, message):
+    if not isinstance(node, ast.UnaryOp):
+        return None
+    text = ast.unparse(node.operand)
+    if isinstance(node.op, ast.Not) and "bitcast" in message:
+        return f"`not` is for one condition, and `{text}` is a tile or a number with a fraction", f"write `{text} == 0`"
+    if "wrong type argument" in message or "unary" in message:
+        symbol = {ast.Invert: "~", ast.USub: "-", ast.UAdd: "+", ast.Not: "not"}[type(node.op)]
+        value = held(generator, node.operand)
+        return f"`{symbol}` does not take {f'`{text}`, {kind_of(value)}' if value is not None else f'`{text}`'}: {message}", ""
+    return None
+
+
+def _unpacked(generator, node, message):
+    if message != "cannot unpack non-iterable value" or not isinstance(node, ast.Assign):
+        return None
+    return f"`{ast.unparse(node.value)}` is one value, and {len(node.targets[0].elts)} names are to be bound to it", ""
+
+
+def _no_condition(generator, node, message):
+    if not message.startswith("`if` conditionals can only accept") or not isinstance(node, (ast.If, ast.IfExp)):
+        return None
+    value, text = held(generator, node.test), ast.unparse(node.test)
+    return f"the condition `{text}` is {kind_of(value) if value is not None else message}, and should be a comparison or a number", ""
 
 
 def _loop_carried(generator, node, message):
