@@ -169,7 +169,7 @@ class KernelError(MimwError):
 
 
 class LanguageError(KernelError):
-    """A name, a statement, an argument or a type that kernels do not have. The original, of Python or Triton, is the `__cause__`."""
+    """A name, a statement, an argument or a type that kernels do not have. What Python or Triton said is the `__cause__`."""
 
 
 class AssertionFailed(KernelError):
@@ -465,7 +465,7 @@ class UnknownKeyword(ArgumentError, KeyError):
     """A keyword of a launch that is neither a parameter of the kernel nor an option of launches."""
 
     def __str__(self) -> str:
-        return str(self.args[0])        # a KeyError prints the quotes of a key
+        return "".join(map(str, self.args))     # a KeyError prints the quotes of a key
 
 
 class CheckFailed(LaunchError, RuntimeError):

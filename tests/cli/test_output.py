@@ -85,7 +85,7 @@ def test_a_home_in_which_no_folder_can_be_made(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize("number, kind, text", [(errno.ENOSPC, CacheError, "free space there and in the folder for temporary"),
                                                 (errno.ENOENT, AssemblerMissing, "ptxas, which makes the binary, cannot be run"),
-                                                (errno.EACCES, AssemblerMissing, "cannot be run: Permission denied\nMend: make it")])
+                                                (errno.EACCES, AssemblerMissing, "cannot be run: Permission denied\nMend: ")])
 def test_what_the_system_says(number, kind, text, monkeypatch):
     def stock(*args, **keywords):
         raise OSError(number, os.strerror(number), None if number == errno.ENOSPC else "/opt/cuda/bin/ptxas")

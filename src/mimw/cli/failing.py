@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 
 from ..errors import MimwError, causes
-from ..ir.callers import whole_tracebacks
+from ..ir import callers
 from .errors import CommandError
 
 _PACKAGE = str(Path(__file__).parent.parent)
@@ -26,7 +26,7 @@ _PACKAGE = str(Path(__file__).parent.parent)
 
 def wanted_whole() -> bool:
     """True if the environment asks for Python's own tracebacks."""
-    return whole_tracebacks()
+    return callers.whole_tracebacks()
 
 
 def one_line(error: Exception, of_a_script: bool = False) -> str | None:
@@ -83,14 +83,15 @@ def unforeseen(error: Exception) -> str:
     """One line about an unforeseen error: of the user's line that raised it, else of our own, which is a bug of ours."""
     message = " ".join(str(error).split())
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if not _is_a_library(frame.filename) and frame.name != "__getattr__"]     # of a name that a module does not have
+              if not _is_a_library(frame.filename) and frame.name != "__getattr__"      # of a name that a module does not have
+              and frame.filename != callers.__file__]       # of arguments that a function does not take
     if frames and not frames[-1].filename.startswith(_PACKAGE):
         here = frames[-1]
         return f"{type(error).__name__}: {message} ({here.filename}:{here.lineno} in {here.name}){_meant(error, here.line or '')}"
     where = f" at {Path(frames[-1].filename).relative_to(Path(_PACKAGE).parent)}:{frames[-1].lineno}" if frames else ""
-    return (f"this should not have happened ({type(error).__name__}: {message}{where}). It is a bug of mimw {_version()}, not a mistake "
-            "of yours: report this line, the file of the kernel and what `mimw doctor` prints; MIMW_TRACEBACK=full shows the whole "
-            "traceback.")
+    return (f"this should not have happened ({type(error).__name__}: {message}{where}). It is a bug of mimw {_version()}, not a "
+            "mistake of yours: report this line, the file of the kernel and what `mimw doctor` prints; MIMW_TRACEBACK=full shows "
+            "the whole traceback.")
 
 
 def _is_a_library(file: str) -> bool:
@@ -100,7 +101,7 @@ def _is_a_library(file: str) -> bool:
 
 
 def _meant(error: BaseException, line: str) -> str:
-    """What the user's line may have meant, after a message of Python that does not say it."""
+    """A guess at what the user's line was to do, after a message of Python that does not say it."""
     launched = re.search(r"(\w+)\s*\[.*\]\s*\(", line)
     if isinstance(error, TypeError) and "'function' object is not subscriptable" in str(error) and launched:
         return f". {launched[1]!r} is a function of Python and no kernel: write `@mimw.jit` above `def {launched[1]}`"

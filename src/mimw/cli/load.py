@@ -72,7 +72,7 @@ def launch_named(function: Any, name: str) -> tuple:
 
 
 def _wrong_part(value: Any) -> str:
-    """What is wrong in a tuple that is nearly a launch."""
+    """The part of a tuple that keeps it from being a launch, in words; empty if it is no such tuple."""
     if not isinstance(value, tuple) or len(value) != 4:
         return ""
     kernel, _, args, _ = value

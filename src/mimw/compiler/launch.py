@@ -128,8 +128,8 @@ def grid_extents(grid: Any, limit: Shape | None = None) -> tuple[int, ...]:
     for extent in extents:
         if not hasattr(extent, "__index__"):
             if extent is None:
-                raise LaunchError("the grid is None, or a function that returned None", hint="write `kernel[(n, )](...)`; a function "
-                                  "returns a tuple: `lambda meta: (n, )`")
+                raise LaunchError("the grid is None, or a function that returned None",
+                                  hint="write `kernel[(n, )](...)`; a function returns a tuple: `lambda meta: (n, )`")
             raise LaunchError(f"an extent of the grid is {extent}, a {type(extent).__name__}; numbers of CTAs are whole",
                               hint="divide by triton.cdiv(n, BLOCK), or by //")
     extents = tuple(map(index, extents))
@@ -168,7 +168,7 @@ def divided_grid(grid: Sequence[int] | Callable, shapes: Mapping[str, Shape]) ->
 
 
 def extents_of(grid: Any, arguments: Mapping[str, Any]) -> Any:
-    """What `grid`, numbers or a function of the arguments, says. LaunchError for a function that cannot be asked so."""
+    """The extents that `grid`, numbers or a function of the arguments, says. LaunchError for a function that cannot be asked so."""
     if not callable(grid):
         return grid
     try:

@@ -27,8 +27,8 @@ def whole_tracebacks() -> bool:
 
 
 def cut(error: MimwError) -> None:
-    """Take the frames below here off the traceback of `error`, and those of its cause. The handler that calls this must end in a bare
-    `raise`, which adds no frame of its own: the next one is the caller's."""
+    """Take the frames below here off the traceback of `error`, and those of its cause. The handler that calls this must end in a
+    bare `raise`, which adds no frame of its own: the next one is the caller's."""
     if whole_tracebacks() or isinstance(error, InternalError) and not error.reported:
         return
     error.__traceback__ = error.__context__ = None

@@ -153,8 +153,8 @@ def _unbound(fn, args, meta: Mapping[str, Any], error: TypeError) -> ArgumentErr
 
 
 def check_arguments(fn, args, keywords: Mapping[str, Any], error: Exception) -> None:
-    """Raise what is wrong with the arguments of a launch of `fn` that has ended in `error`, Triton's, if they are wrong: ArgumentError
-    for those that do not bind, UnknownKeyword for a keyword that neither the kernel nor a launch has."""
+    """Raise what is wrong with the arguments of a launch of `fn` that has ended in `error`, Triton's, if they are wrong:
+    ArgumentError for those that do not bind, UnknownKeyword for a keyword that neither the kernel nor a launch has."""
     if unknown := _UNKNOWN.search(str(next(iter(error.args), ""))):
         raise unknown_keyword(fn, unknown[1], LAUNCH_OPTIONS) from None
     if isinstance(error, TypeError):

@@ -79,8 +79,8 @@ class TensorDescriptor(StockTensorDescriptor):
     @ends_at_call
     def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero",
                     round_f32_to_tf32: bool = False) -> TensorDescriptor:
-        """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own. ArgumentError, a TypeError, for anything else,
-        and unless `block_shape` is a list."""
+        """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own. ArgumentError, a TypeError, for anything
+        else, and unless `block_shape` is a list."""
         if not isinstance(block_shape, (list, tuple)):
             raise ArgumentError(f"block_shape is a list of ints, one a dimension, such as [64, 64]; got {block_shape!r}")
         tensor = HostArray(tensor) if isinstance(tensor, np.ndarray) else tensor

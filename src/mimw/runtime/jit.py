@@ -159,8 +159,8 @@ class MimwFunction(Shown, JITFunction):
         return launch
 
     def _refuse_arguments(self, grid, args, kwargs, error) -> None:
-        """Say what is wrong with the arguments or the grid of a launch that failed, if they are wrong: Triton passes them on as they
-        are, and asking before every launch would take longer than the launch."""
+        """Say what is wrong with the arguments or the grid of a launch that failed, if they are wrong: Triton passes them on as
+        they are, and asking before every launch would take longer than the launch."""
         if isinstance(error, MimwError):
             return
         check_arguments(self, args, kwargs, error)

@@ -20,7 +20,16 @@ from typing import Any
 
 from ..compiler.analysis import makes_pointers
 from ..compiler.depth import deep
-from ..compiler.launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, check_numbers, extents_of, grid_extents
+from ..compiler.launch import (
+    ALONE,
+    CLUSTERS,
+    canonical_keywords,
+    check_cluster_target,
+    check_grid,
+    check_numbers,
+    extents_of,
+    grid_extents,
+)
 from ..compiler.passes import run_passes
 from ..compiler.pipeline import Kernel, gpu_target, refusing, reporting, seen_by
 from ..compiler.triton_port.no_gpu import answer_for
@@ -344,8 +353,8 @@ def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
 
 
 def check_options(fn, options: dict[str, Any], backend) -> None:
-    """UnknownKeyword, a KeyError as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of Triton's;
-    LaunchError for an option that is no such number."""
+    """UnknownKeyword, a KeyError as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of
+    Triton's; LaunchError for an option that is no such number."""
     check_numbers(options)
     known = backend.parse_options({"enable_fp_fusion": True}).__dict__
     unknown = next((name for name in options if name not in known and name not in CLUSTERS), None)

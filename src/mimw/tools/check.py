@@ -18,7 +18,17 @@ from dataclasses import replace
 from typing import Any
 
 from ..compiler.passes import declared_effects, remarks
-from ..errors import AssertionFailed, KernelError, LanguageError, MimwError, NotYet, RemarkWarning, SimulatorMisuse, TargetError, causes
+from ..errors import (
+    AssertionFailed,
+    KernelError,
+    LanguageError,
+    MimwError,
+    NotYet,
+    RemarkWarning,
+    SimulatorMisuse,
+    TargetError,
+    causes,
+)
 from ..runtime.call import resolve, tool
 from ..runtime.fits import check_fits
 from ..runtime.simulate import prepare

@@ -3,7 +3,7 @@
 Input: a node of a kernel's syntax tree. Output: a refusal at its line. For example:
 
     break                   a loop of a kernel has no `break`: it ends where its bounds say. Mend: put the rest under an `if`, or ..
-    ring[0] = tile          kernels assign to no elements: `ring` is 2 buffers fp32[64]. Mend: write `tlx.local_store(ring[0], tile)`
+    ring[0] = tile          kernels assign to no elements: `ring` is 2 buffers fp32[64]. Mend: write `tlx.local_store(ring[0], ..
 """
 
 from __future__ import annotations
@@ -72,15 +72,18 @@ class Constructs:
             raise self.refused(node, f"a loop of a kernel runs over whole numbers, and this one over `{text}`",
                                f"write `for i in tl.static_range(len(values))` with `values = {text}`, and take `values[i]`")
         if node.orelse:
-            raise self.refused(node, "a loop of a kernel has no `else`", "put these statements behind the loop: it always comes to its end")
+            raise self.refused(node, "a loop of a kernel has no `else`",
+                               "put these statements behind the loop: it always comes to its end")
         if not isinstance(node.target, ast.Name):
-            raise self.refused(node, f"a loop of a kernel has one name for its number, and this one has `{ast.unparse(node.target)}`",
+            names = ast.unparse(node.target)
+            raise self.refused(node, f"a loop of a kernel has one name for its number, and this one has `{names}`",
                                "write `for i in range(n)`, and take the other values by their index")
         return super().visit_For(node)
 
     def assignTarget(self, target, value):
         if isinstance(target, ast.Attribute) and fields_of(held(self, target.value)) is None:
-            raise self.refused(target, f"kernels assign to no attributes: `{ast.unparse(target.value)}` is {kind_of(held(self, target.value))}",
+            text, holder = ast.unparse(target.value), held(self, target.value)
+            raise self.refused(target, f"kernels assign to no attributes: `{text}` is {kind_of(holder)}",
                                "give the value a name of its own")
         return super().assignTarget(target, value)
 

@@ -70,8 +70,8 @@ def _mangled(types) -> list[str]:
     return [type_.mangle() for type_ in types]
 
 
-class KernelGenerator(Constructs, TaskNames, TaskRegions, PartitionRegions, Comprehensions, Displays, KeptConstants, DsaLoops, LoopsOnce,
-                      StructuredReturns, PythonCalls, Structs, AnnotatedOnce, CodeGenerator):
+class KernelGenerator(Constructs, TaskNames, TaskRegions, PartitionRegions, Comprehensions, Displays, KeptConstants, DsaLoops,
+                      LoopsOnce, StructuredReturns, PythonCalls, Structs, AnnotatedOnce, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     statically_implemented_functions = Unhashed(CodeGenerator.statically_implemented_functions)
@@ -148,7 +148,8 @@ class KernelGenerator(Constructs, TaskNames, TaskRegions, PartitionRegions, Comp
     def call_Function(self, node, fn, args, kws):
         """A word that starts partitions describes them; they are recorded here, where its call stands."""
         if fn is device_print and not (args and isinstance(args[0], (str, constexpr))):
-            raise self.refused(node, "print and tl.device_print take a text before what is printed", "write `print('value', value)`")
+            raise self.refused(node, "print and tl.device_print take a text before what is printed",
+                               "write `print('value', value)`")
         fn, args = instead(fn, args)
         found = super().call_Function(node, fn, args, kws)
         if isinstance(found, InPlace):

@@ -69,8 +69,8 @@ class AssemblerRefused(KernelCompilationError, PTXASError):
 
 
 def compilation_error(fn, error: Exception, mend: str = "") -> KernelCompilationError:
-    """`error` as the user should see it: of our classes, with its lines, without words of Python's or Triton's own. `mend` is for an
-    error that has none."""
+    """`error` as the user should see it: of our classes, with its lines, without words of Python's or Triton's own. `mend` is for
+    an error that has none."""
     about, root = _is_about_the_configuration(error), origin(error)
     site = getattr(error, "mimw_site", None) or site_in(fn, error)
     if isinstance(root, MimwError):
@@ -92,7 +92,8 @@ def compilation_error(fn, error: Exception, mend: str = "") -> KernelCompilation
 
 def site_in(fn, error: Exception) -> Site | None:
     """The line of an error of Triton's own generator, which knows the text of the function and a node in it."""
-    of_kernel = [one for one in causes(error) if getattr(one, "src", None) == fn.src and hasattr(getattr(one, "node", None), "lineno")]
+    of_kernel = [one for one in causes(error) if isinstance(one, CompilationError) and one.src == fn.src
+                 and hasattr(one.node, "lineno")]
     if not of_kernel:
         return None
     node = of_kernel[-1].node

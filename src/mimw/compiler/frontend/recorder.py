@@ -309,6 +309,6 @@ def _plain(value):
 
 
 def _check_condition(condition: Handle) -> None:
-    """Refuse a tile, in the words that Triton has for that in an `if`: of `a if tile > 0 else b` and `while tile > 0` it says nothing."""
+    """Refuse a tile, as Triton does in an `if`: of `a if tile > 0 else b` and `while tile > 0` it says nothing."""
     if isinstance(condition.get_type(), Tensor):
         raise ValueError("Boolean value of Tensor with more than one value is ambiguous")

@@ -113,5 +113,5 @@ def _refused_by_ptxas(src: MimwSource, text: str) -> AssemblerError:
     """The error of a kernel whose PTX the assembler does not take."""
     said = [line.strip() for line in text.splitlines() if "error" in line.lower() or "fatal" in line.lower()]
     return AssemblerError(f"ptxas does not take the code of {src.fn.__name__!r}: {' '.join(said[:3]) or text.strip()[:300]}",
-                          site_of(src.fn.fn), hint="a kernel with inline assembly or raw code of its own may have the mistake there; "
-                          "any other is a bug of mimw or Triton: report the kernel, the chip and `mimw doctor`")
+                          site_of(src.fn.fn), hint="a kernel with inline assembly or raw code of its own may have the mistake "
+                          "there; any other is a bug of mimw or Triton: report the kernel, the chip and `mimw doctor`")

@@ -1,6 +1,6 @@
 """A bug of ours, told as one: which line of ours it is, and a file that holds what a report of it takes.
 
-    with reporting(kernel, chip, options):      a KeyError of a pass, or of the simulator, becomes an InternalError that names the file
+    with reporting(kernel, chip, options):      a KeyError of a pass, or of the simulator, becomes an InternalError
         stage(...)
 
 Input: a kernel on its way through the compiler, and an exception that is no refusal. Output: the InternalError, and the file:
@@ -59,13 +59,13 @@ def _told(kernel, chip: Target, options, error: Exception) -> InternalError:
 
 def _mend(kernel, chip: Target, options, error: Exception) -> tuple[str, bool]:
     """(what to do with the file, True if it could be written)."""
-    start = f"Kernel {kernel.fn.__name__!r} of {site_of(kernel.fn.fn)} was compiled for {chip.name} by mimw {_version()} over Triton " \
-            f"{triton.__version__}."
+    start = f"Kernel {kernel.fn.__name__!r} of {site_of(kernel.fn.fn)} was compiled for {chip.name} by mimw {_version()} over " \
+            f"Triton {triton.__version__}."
     with suppress(OSError):
         with tempfile.NamedTemporaryFile("w", prefix="mimw-report-", suffix=".txt", delete=False) as file:
             file.write(_report(kernel, chip, options, error))
-        return f"{start}\nMend: report it, and attach {file.name}: it holds the versions, the kernel, its program and the traceback.", \
-            True
+        return (f"{start}\nMend: report it, and attach {file.name}: it holds the versions, the kernel, its program and the "
+                "traceback."), True
     return f"{start}\nMend: report it with the kernel's text and the traceback.", False
 
 

@@ -84,8 +84,8 @@ def not_run(error: OSError | RuntimeError) -> AssemblerMissing | None:
         refusal.errno = error.errno
         return refusal
     if isinstance(error, RuntimeError) and str(error).startswith("Cannot find ptxas"):
-        return AssemblerMissing(f"AssemblerMissing: {error}, which makes the binary\nMend: install Triton anew, whose wheel has it, or "
-                                f"name one by {' or '.join(_ASSEMBLERS)}")
+        return AssemblerMissing(f"AssemblerMissing: {error}, which makes the binary\nMend: install Triton anew, whose wheel has "
+                                f"it, or name one by {' or '.join(_ASSEMBLERS)}")
     return None
 
 

@@ -146,7 +146,7 @@ def checked_offsets(name: str, desc, offsets, eviction_policy: str, semantic, bu
     needs_descriptor(AssertionError, name, desc, getattr(buffer, "shape", ()))
     rank = len(desc.block_shape)
     if not hasattr(offsets, "__len__"):
-        refuse(AssertionError, f"{name}: `offsets` must be a list of {rank}, one for each axis of the array, got {described(offsets)}",
+        refuse(AssertionError, f"{name}: `offsets` must be a list of {rank}, one for each axis, got {described(offsets)}",
                mend="write them in brackets: `[row, column]`")
     if len(offsets) != rank:
         refuse(AssertionError, f"expected {rank} offsets, but got {len(offsets)}")

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.analysis.barrier_ops import task_names
+from ...compiler.launch import extents_of
 from ...compiler.passes.stamp_time import BEGIN, END, RECORD_BYTES
 from ...compiler.triton_port.runtime import active_target, driver, profile_scratch_from
 from ...errors import SimulatorMisuse

@@ -15,13 +15,14 @@ from ....ir.plainly import plainly
 from ...triton_port.codegen import CompilationError
 from .attributes import attribute
 from .calls import call
+from .loops import loop
 from .names import name
 from .operators import operator
 from .origin import complaint, origin
 
 Told = tuple[str, str]
 
-READERS = (name, attribute, operator, call)
+READERS = (name, attribute, operator, loop, call)
 
 
 def explain(generator, error: CompilationError) -> Told:

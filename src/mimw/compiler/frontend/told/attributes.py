@@ -39,7 +39,9 @@ def attribute(generator, node, root, message):
     if isinstance(value, Parts):
         has = sorted(_of_parts(value))
         kind = type(value).__name__.removeprefix("pipe_").replace("_", " ")
-        what = f"{'' if kind == 'value' else f'the {kind} of '}{value._owner.label}" if isinstance(value, PipeParts) else f"a {kind}"
+        what = f"a {kind}"
+        if isinstance(value, PipeParts):
+            what = value._owner.label if kind == "value" else f"the {kind} of {value._owner.label}"
         return f"`{text}`, {what}, has no {name!r}; it has {_listed(has)}", _nearest(name, has)
     value = unwrap(held(generator, wanted.value)) if value is None else value
     has = [one for one in dir(value) if not one.startswith("_")]

@@ -2,8 +2,8 @@
 
 Input: an error of a call. Output: which argument it is, what it is, and what the function takes. For example:
 
-    tl.arange(0, N)             what tl.arange is given here must be a constexpr, .. and `N` is a parameter that is known at run time
-                                only. Mend: write `N: tl.constexpr` among the parameters of 'kernel'
+    tl.arange(0, N)             what tl.arange is given here must be a constexpr, .. and `N` is a parameter that is known at run
+                                time only. Mend: write `N: tl.constexpr` among the parameters of 'kernel'
     tl.dot(ring[0], ring[1])    tl.dot cannot take these arguments: input = a buffer fp16[64, 64], ..
 """
 
@@ -20,8 +20,8 @@ from ....language.tlx.types import buffered_tensor, mbarrier
 from ...triton_port.codegen import constexpr, tensor, tensor_descriptor_base
 from .values import called, held, kind_of, parameters
 
-_CONSTANT = re.compile(r"must be (?:a |of type )?(?:tl\.)?constexpr|must have type `constexpr|arguments must be of type tl\.constexpr|"
-                       r"must be a compile-time|is not a constexpr")
+_CONSTANT = re.compile(r"must be (?:a |of type )?(?:tl\.)?constexpr|must have type `constexpr|must be a compile-time|"
+                       r"is not a constexpr")
 _INTERNAL = re.compile(r"object has no attribute|has no attribute|has no len\(\)|is not subscriptable|is not iterable|not callable|"
                        r"index out of range|cannot unpack|argument must be|must be real number|bad operand|Unsupported ptr type|"
                        r"Did you forget to add @triton|Expected dtype|cannot be interpreted as|must be str")
@@ -29,14 +29,11 @@ _UNBOUND = re.compile(r"(?:[\w.]+\(\) )?(?:missing (?:a|\d+) required (?:keyword
                       r"got an unexpected keyword argument .*|too many positional arguments|takes .* positional arguments? but .*|"
                       r"multiple values for argument .*|got multiple values for argument .*)")
 _KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
-_BOUNDS = re.compile(r"For (?:loop bounds and step|lower bound|upper bound|step) must")
 _NUMBERS = {"int": "write `x.to(tl.int32)`", "float": "write `x.to(tl.float32)`"}
 
 
 def call(generator, node, root, message):
-    """(message, mend) for a call, or for the head of a loop."""
-    if isinstance(node, ast.For):
-        return _bounds(generator, node, message)
+    """(message, mend) for a call."""
     if message.startswith("unhashable type") and isinstance(node, ast.Call):
         return f"`{called(node)}` is {kind_of(held(generator, node.func))}, which cannot be called", ""
     if not isinstance(node, ast.Call):
@@ -45,27 +42,6 @@ def call(generator, node, root, message):
         if (found := reader(generator, node, message)) is not None:
             return found
     return None
-
-
-def _bounds(generator, node, message):
-    """What a loop runs over."""
-    head = ast.unparse(node.iter)
-    if message.startswith("Only `range`"):
-        return f"a loop of a kernel runs over `range`, `tl.range` or `tl.static_range`, and this one over `{head}`", ""
-    if "used as tl.static_range" in message:
-        return (f"`{head}` is unrolled when the kernel is compiled, so its bounds must be constants, and one is known at run time only",
-                "write `range(...)`, or make the bound a parameter `N: tl.constexpr`")
-    if not _BOUNDS.match(message):
-        return None
-    for argument in node.iter.args:
-        value, text = held(generator, argument), ast.unparse(argument)
-        if isinstance(value, tensor) and value.type.is_ptr():
-            return f"the bound `{text}` of the loop is {kind_of(value)}, and should be a whole number", \
-                f"pass the number itself, or read it: `tl.load({text})`"
-        number = value.value if isinstance(value, constexpr) else value
-        if isinstance(value, tensor) and (value.type.is_block() or not value.type.is_int()) or isinstance(number, float):
-            return f"the bound `{text}` of the loop is {kind_of(value)}, and should be a whole number", "convert by `.to(tl.int32)`, or by `//`"
-    return f"a bound of `{head}` is no whole number: {message}", ""
 
 
 def _unbound(generator, node, message):
@@ -110,22 +86,25 @@ def _constant(generator, node, message):
     needed = re.search(r"`(\w+)` must be a constexpr", message)
     what = f"`{needed[1]}` of {called(node)}" if needed else f"what {called(node)} is given here"
     for name in parameters(generator, node):
-        return (f"{what} must be a constexpr, a constant that is known when the kernel is compiled, and `{name}` is a parameter that "
-                f"is known at run time only", f"write `{name}: tl.constexpr` among the parameters of '{generator.jit_fn.__name__}'"
-                + (", and pass it a constant" if generator.callers else ""))
+        return (f"{what} must be a constexpr, a constant that is known when the kernel is compiled, and `{name}` is a parameter "
+                "that is known at run time only",
+                f"write `{name}: tl.constexpr` among the parameters of '{generator.jit_fn.__name__}'" + (", and pass it a constant" if generator.callers else ""))
     for argument in (one for one in ast.walk(node) if isinstance(one, ast.Name)):
         value = held(generator, argument)
         if isinstance(value, tensor) and not value.type.scalar.is_ptr():
-            return message, f"annotate `{argument.id}` where it is assigned, if it is a constant: `{argument.id}: tl.constexpr = ...`"
+            name = argument.id
+            return message, f"if `{name}` is a constant, annotate it where it is assigned: `{name}: tl.constexpr = ...`"
         if isinstance(value, constexpr) and not isinstance(value.value, int):
-            return f"{called(node)} needs whole numbers, and `{argument.id}` is {kind_of(value)}", f"pass a whole number as `{argument.id}`"
+            return (f"{called(node)} needs whole numbers, and `{argument.id}` is {kind_of(value)}",
+                    f"pass a whole number as `{argument.id}`")
     return None
 
 
 def _length(generator, node, message):
     if called(node) != "len" or not node.args:
         return None
-    text, value = ast.unparse(node.args[0]), held(generator, node.args[0])
+    argument = next(iter(node.args))
+    text, value = ast.unparse(argument), held(generator, argument)
     if isinstance(value, (buffered_tensor, mbarrier)):
         return (f"`{text}` is {kind_of(value)}, which `len` does not count",
                 f"write `{text}.num`" if value.type.num else f"`{text}` is a single one")
@@ -151,7 +130,8 @@ def _foreign(generator, node, message):
         return (f"`{word}` is a function of the host, for numbers that are known when compiling; the argument is a value of the "
                 "kernel", f"write `tl.{word.rpartition('.')[2]}(...)`")
     given = _given(generator, node)
-    return f"{word} cannot take these arguments: {given} ({message})" if given else f"{word}: {message}", _mend(word, arguments, message)
+    said = f"{word} cannot take these arguments: {given} ({message})" if given else f"{word}: {message}"
+    return said, _mend(word, arguments, message)
 
 
 def _facts(generator, node, message):
@@ -162,7 +142,9 @@ def _facts(generator, node, message):
     if "cannot be block type if pointer argument is not a block" in message:
         return f"{called(node)}: the value is a tile, and the pointer is one pointer ({message})", \
             "give a pointer for each element: `x + tl.arange(0, N)`"
-    mend = "the mask is given by name: `mask=`; the second argument of tl.store is the value" if message.startswith("Mask must") else ""
+    mend = ""
+    if message.startswith("Mask must"):
+        mend = "the mask is given by name: `mask=`; the second argument of tl.store is the value"
     return f"{called(node)}: {message}" + (f"; here {given}" if given else ""), mend
 
 
@@ -189,13 +171,14 @@ def _mend(word: str, arguments, message: str) -> str:
     text = ast.unparse(first) if first is not None else ""
     if word.startswith("tl.") and any(isinstance(one, buffered_tensor) for _, one in arguments):
         return "a buffer in memory is read by `tlx.local_load(buffer)`; `tlx.async_dot` takes buffers as they are"
-    for _, one in arguments:
-        if mend := element_type(unwrap(one)) if isinstance(unwrap(one), (str, type)) or type(unwrap(one)).__name__ == "dtype" else "":
+    for one in (unwrap(one) for _, one in arguments):
+        if (isinstance(one, (str, type)) or type(one).__name__ == "dtype") and (mend := element_type(one)):
             return mend
     if word in ("tl.load", "tl.store") or word.startswith("tl.atomic"):
         if isinstance(value, tensor_descriptor_base):
             return f"write `{text}.load([i, j])` or `{text}.store([i, j], tile)`, or pass the array instead of a descriptor of it"
-        return f"`{word}` takes pointers: pass an array, of numpy or torch, " + (f"as `{text}`" if isinstance(first, ast.Name) else "and add to it")
+        pass_it = f"as `{text}`" if isinstance(first, ast.Name) else "and add offsets to it"
+        return f"`{word}` takes pointers: pass an array, of numpy or torch, {pass_it}"
     if word in ("tl.zeros", "tl.full", "tl.ones") and "not iterable" in message:
         return f"a shape is a tuple: `({text}, )`"
     return ""

@@ -69,7 +69,8 @@ def _made_in_a_task(generator, name: str, node) -> tuple[str, int] | None:
         task = generator.role_of(block)
         unnamed += task is None and not default
         task = task or ("default" if default else f"task {unnamed}")
-        lines = [one.lineno for one in ast.walk(block) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id == name]
+        lines = [one.lineno for one in ast.walk(block)
+                 if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id == name]
         if lines and not block.lineno <= node.lineno <= block.end_lineno:
             return task, generator.begin_line + lines[0]
     return None

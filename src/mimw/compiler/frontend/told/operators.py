@@ -46,7 +46,8 @@ def _condition(generator, node, message):
     if isinstance(node, ast.IfExp):
         mend = f"write `tl.where({test}, {ast.unparse(node.body)}, {ast.unparse(node.orelse)})`"
     else:
-        mend = f"write `tl.where({test}, a, b)` for a choice in each element; `tl.max(({test}).to(tl.int32), 0) > 0` asks for any of them"
+        mend = (f"write `tl.where({test}, a, b)` for a choice in each element; `tl.max(({test}).to(tl.int32), 0) > 0` asks for any "
+                "of them")
     return f"the condition `{test}` is a tile, with an answer in each element, and one answer is wanted", mend
 
 
@@ -169,7 +170,8 @@ def _no_condition(generator, node, message):
     if not message.startswith("`if` conditionals can only accept") or not isinstance(node, (ast.If, ast.IfExp)):
         return None
     value, text = held(generator, node.test), ast.unparse(node.test)
-    return f"the condition `{text}` is {kind_of(value) if value is not None else message}, and should be a comparison or a number", ""
+    kind = kind_of(value) if value is not None else message
+    return f"the condition `{text}` is {kind}, and should be a comparison or a number", ""
 
 
 def _loop_carried(generator, node, message):

@@ -32,7 +32,7 @@ def held(generator, node: ast.AST) -> Any:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in a few words."""
+    """A few words for what a value is."""
     value = unwrap(value) if isinstance(value, constexpr) else value
     if isinstance(value, tensor):
         return _of_a_tensor(value)
