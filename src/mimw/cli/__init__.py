@@ -75,7 +75,7 @@ def _failed(error: Exception, refused: int, script: bool) -> int:
     if told is None and script:
         sys.stderr.write(of_script(error))
         return refused
-    print(f"mimw: {unforeseen(error) if told is None else nearer(told)}", file=sys.stderr)
+    print(f"mimw: {nearer(unforeseen(error) if told is None else told)}", file=sys.stderr)
     return refused
 
 

@@ -74,7 +74,7 @@ def tool(function: Callable[P, R]) -> Callable[P, R]:
             return function(Given(kernel, given) if given else kernel, grid, *args, **keywords)
         except UnknownKeyword as error:     # it may be meant as one of the tool's own
             unknown = _UNKNOWN.match(str(error))
-            close = get_close_matches(unknown[1], own, n=1) if unknown else []
+            close = get_close_matches(unknown[1], own, n=1) if unknown and "did you mean" not in str(error) else []
             if not close:
                 raise
             raise UnknownKeyword(f"{unknown[0]}; {name} has {close[0]}", *error.sites) from None

@@ -79,8 +79,10 @@ def compilation_error(fn, error: Exception, mend: str = "") -> KernelCompilation
             facts["name"] = root.kind
         says_where = isinstance(root, KernelError) and facts.get("sites")
         text = str(root) if says_where or not site else f"{excerpt(site)}\n{root}"
-        for part in (facts.get("message", ""), facts.get("hint", "")):
-            text = text.replace(part, plainly(part)) if part else text
+        for name in ("message", "hint"):
+            if part := facts.get(name):
+                facts[name] = plainly(part)
+                text = text.replace(part, facts[name])
         facts["sites"] = facts.get("sites") or ((site, ) if site else ())
         return _again(about, type(root), (fn.src, None, None, text), facts)
     message, hint = getattr(error, "mimw_told", None) or tuple(map(plainly, complaint(error, root)))

@@ -88,7 +88,8 @@ def _constant(generator, node, message):
     for name in parameters(generator, node):
         return (f"{what} must be a constexpr, a constant that is known when the kernel is compiled, and `{name}` is a parameter "
                 "that is known at run time only",
-                f"write `{name}: tl.constexpr` among the parameters of '{generator.jit_fn.__name__}'" + (", and pass it a constant" if generator.callers else ""))
+                f"write `{name}: tl.constexpr` among the parameters of '{generator.jit_fn.__name__}'"
+                + (", and pass it a constant" if generator.callers else ""))
     for argument in (one for one in ast.walk(node) if isinstance(one, ast.Name)):
         value = held(generator, argument)
         if isinstance(value, tensor) and not value.type.scalar.is_ptr():
