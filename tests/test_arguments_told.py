@@ -116,8 +116,8 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("words, text", [
     (["check", "{}:case"], "mimw: {}:case should return (kernel, grid, args, meta), and returned the function 'add', which is no "
                            "kernel: write `@mimw.jit` above `def add`.\n"),
-    (["check", "{}:one_argument"], "mimw: {}:one_argument should return (kernel, grid, args, meta), and returned a ndarray as `args`: "
-                                   "one argument alone is written `(x, )`.\n"),
+    (["check", "{}:one_argument"], "mimw: {}:one_argument should return (kernel, grid, args, meta), and returned a ndarray as "
+                                   "`args`: one argument alone is written `(x, )`.\n"),
     (["check", "{}:too_few"], "mimw: right(x, n): missing a required argument: 'n'\n"
                               "Mend: give `n` at the launch, behind `kernel[grid](`\n"),
     (["check", "{}:own"], "mimw: ZeroDivisionError: integer division or modulo by zero ({}:22 in <lambda>)\n")])

@@ -46,7 +46,7 @@ def invalid(*args, **keywords):
                                  lambda one: mimw.compile(one, (1, ), np.zeros(32, np.int32)),
                                  lambda one: mimw.check(one, (1, ), np.zeros(32, np.int32))], ids=["simulate", "compile", "check"])
 @pytest.mark.parametrize("bug, kind, text", [
-    (broken, InternalError, "this is a bug in mimw, not in your kernel: KeyError: 'no such op' at mimw/compiler/pipeline/stages.py:"),
+    (broken, InternalError, "a bug in mimw, not in your kernel: KeyError: 'no such op' at mimw/compiler/pipeline/stages.py:"),
     (invalid, InvalidProgram, "operand 'a' has no type\n  >> %1 = add %a\nThis is a bug in mimw, not in your kernel.\n")])
 def test_a_bug_of_ours_names_what_to_report(bug, kind, text, use, folder, monkeypatch):
     monkeypatch.setattr(sys.modules[STAGES], "run_passes", bug)
@@ -54,8 +54,8 @@ def test_a_bug_of_ours_names_what_to_report(bug, kind, text, use, folder, monkey
         use(kernel())
     message = str(caught.value)
     assert text in message and not isinstance(caught.value, KernelError)
-    assert re.search(rf"Kernel 'stores' of {re.escape(__file__)}:\d+ was compiled for sm_90a by mimw {mimw.__version__} over Triton",
-                     message)
+    where = f"Kernel 'stores' of {re.escape(__file__)}"
+    assert re.search(rf"{where}:\d+ was compiled for sm_90a by mimw {mimw.__version__} over Triton", message)
     path = Path(re.search(r"attach (\S+): it holds the versions, the kernel, its program", message)[1])
     report = path.read_text()
     assert path.parent == folder and len(list(folder.iterdir())) == 1

@@ -85,10 +85,8 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
             src.check_what_triton_refused()
         raise
     except PTXASError as error:
-        refusal = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
-        if refusal is None:
-            refusal = _refused_by_ptxas(src, str(error))
-        raise compilation_error(src.fn, refusal) from error
+        known = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
+        raise compilation_error(src.fn, known or _refused_by_ptxas(src, str(error))) from (known or error)
     check_shared_memory(src, compiled.metadata.shared + kept_by_amdgcn(compiled.asm.get("amdgcn", "")), compiled.asm["ttgir"],
                         chip_of(target))
     check_assembler(src, compiled.asm.get("ptx"), target.arch)
