@@ -23,6 +23,8 @@ _STAND = {
     "tuple": ("a tuple stands where a tile or a number belongs",
               "make a tile by tl.full, tl.arange or tl.join, or use the elements one by one: `values[0]`"),
     "Display": ("a dictionary is no value of a kernel", "give each of its values a name, or pass them as parameters"),
+    "NoneType": ("cannot convert None: a function that returns nothing, or an argument that was None, stands where a tile or a "
+                 "number belongs", "return the value in the function, or pass one"),
     "str": ("a text stands where a tile or a number belongs", "texts are for `print` and for names of options"),
 }
 _INVALID = re.compile(r"invalid operands of type (.+) and (.+)")
