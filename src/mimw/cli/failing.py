@@ -11,6 +11,7 @@ MIMW_TRACEBACK=full (or 1) shows everything, in place of all this.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import sysconfig
@@ -18,7 +19,6 @@ import traceback
 from pathlib import Path
 
 from ..errors import MimwError, causes
-from ..ir import callers
 from .errors import CommandError
 
 _PACKAGE = str(Path(__file__).parent.parent)
@@ -26,7 +26,7 @@ _PACKAGE = str(Path(__file__).parent.parent)
 
 def wanted_whole() -> bool:
     """True if the environment asks for Python's own tracebacks."""
-    return callers.whole_tracebacks()
+    return bool(os.environ.get("MIMW_TRACEBACK"))
 
 
 def one_line(error: Exception, of_a_script: bool = False) -> str | None:
@@ -84,7 +84,7 @@ def unforeseen(error: Exception) -> str:
     message = " ".join(str(error).split())
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if not _is_a_library(frame.filename) and frame.name != "__getattr__"      # of a name that a module does not have
-              and frame.filename != callers.__file__]       # of arguments that a function does not take
+              and frame.filename != f"{_PACKAGE}/ir/callers.py"]    # of arguments that a function does not take
     if frames and not frames[-1].filename.startswith(_PACKAGE):
         here = frames[-1]
         return f"{type(error).__name__}: {message} ({here.filename}:{here.lineno} in {here.name}){_meant(error, here.line or '')}"
