@@ -1,5 +1,8 @@
 """Arguments and grids that a launch cannot have: an error of ours, a TypeError or KeyError as Triton's, with the kernel's `def`."""
 
+import re
+import sys
+
 import numpy as np
 import pytest
 import triton
@@ -8,7 +11,9 @@ import triton.language as tl
 import mimw
 from mimw import errors
 from mimw.cli import main
+from mimw.compiler.pipeline import gpu_target
 from mimw.compiler.triton_port.runtime import MockTensor
+from mimw.target import wanted
 from tests.frontend.mistakes import undecorated
 
 
@@ -150,3 +155,30 @@ def test_triton_s_own_kernels_stay_triton_s():
     with pytest.raises(RuntimeError) as caught:
         stock(3)
     assert not isinstance(caught.value, errors.MimwError)
+
+
+@pytest.mark.parametrize("raised, grid, given, kind, text", [
+    (TypeError("dynamic_func() missing 1 required positional argument: 'n'"), (1, ), {"BLOCK": 32}, errors.ArgumentError,
+     "scale(x, n, BLOCK): missing a required argument: 'n'"),
+    (KeyError("Keyword argument num_warp was specified but unrecognised"), (1, ), {"n": 3, "BLOCK": 32, "num_warp": 4},
+     errors.UnknownKeyword, "did you mean num_warps?"),
+    (KeyError("BLOCKS"), lambda meta: (meta["BLOCKS"], ), {"n": 3, "BLOCK": 32}, errors.LaunchError, "did you mean 'BLOCK'?"),
+    (TypeError("<lambda>() takes 0 positional arguments"), lambda: (1, ), {"n": 3, "BLOCK": 32}, errors.LaunchError,
+     "cannot be called with one argument"),
+    (KeyError("theirs"), (1, ), {"n": 3, "BLOCK": 32}, KeyError, "theirs"),
+    (TypeError("of a hook"), (1, ), {"n": 3, "BLOCK": 32}, TypeError, "of a hook")])
+def test_a_launch_on_a_gpu_says_the_same(raised, grid, given, kind, text, monkeypatch):
+    """Triton raises these, after it has found no driver's error; what is not about the launch stays what it is."""
+    jit = sys.modules["mimw.runtime.jit"]
+
+    def launch(*args, **keywords):
+        raise raised
+
+    monkeypatch.setattr(jit, "_LAUNCH", launch)
+    monkeypatch.setattr(jit, "simulating", lambda: False)
+    monkeypatch.setattr(jit, "active_target", lambda: gpu_target(wanted("sm_90a")))
+    with pytest.raises(kind, match=re.escape(text)) as caught:
+        scale[grid](x(), **given)
+    ours = kind not in (KeyError, TypeError)
+    assert isinstance(caught.value, errors.MimwError) == ours and (ours or caught.value is raised)
+    assert len(caught.traceback) == (1 if ours else 3)
