@@ -11,6 +11,8 @@ arose; a complaint that none knows stays as it is, without addresses and classes
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ....ir.plainly import plainly
 from ...triton_port.codegen import CompilationError
 from .attributes import attribute
@@ -31,7 +33,10 @@ def explain(generator, error: CompilationError) -> Told:
     message, hint = complaint(error, root)
     if not hint:
         for reader in READERS:
-            if (found := reader(generator, error.node, root, message)) is not None:
+            found = None
+            with suppress(Exception):       # a reader that stumbles must not hide the mistake
+                found = reader(generator, error.node, root, message)
+            if found is not None:
                 message, hint = found
                 break
     return plainly(message), plainly(hint)

@@ -17,8 +17,8 @@ from difflib import get_close_matches
 from ....language.core import unwrap
 from ....language.described import element_type
 from ....language.tlx.types import buffered_tensor, mbarrier
-from ...triton_port.codegen import constexpr, tensor, tensor_descriptor_base
-from .values import called, held, kind_of, parameters
+from ...triton_port.codegen import constexpr, tensor_descriptor_base
+from .values import called, held, is_a_number, kind_of, parameters
 
 _CONSTANT = re.compile(r"must be (?:a |of type )?(?:tl\.)?constexpr|must have type `constexpr|must be a compile-time|"
                        r"is not a constexpr")
@@ -85,20 +85,28 @@ def _constant(generator, node, message):
         return None
     needed = re.search(r"`(\w+)` must be a constexpr", message)
     what = f"`{needed[1]}` of {called(node)}" if needed else f"what {called(node)} is given here"
-    for name in parameters(generator, node):
+    place = node if needed is None else _argument(generator, node, needed[1])
+    for name in parameters(generator, place):
         return (f"{what} must be a constexpr, a constant that is known when the kernel is compiled, and `{name}` is a parameter "
                 "that is known at run time only",
                 f"write `{name}: tl.constexpr` among the parameters of '{generator.jit_fn.__name__}'"
                 + (", and pass it a constant" if generator.callers else ""))
-    for argument in (one for one in ast.walk(node) if isinstance(one, ast.Name)):
+    for argument in (one for one in ast.walk(place) if isinstance(one, ast.Name)):
         value = held(generator, argument)
-        if isinstance(value, tensor) and not value.type.scalar.is_ptr():
+        if is_a_number(value):
             name = argument.id
             return message, f"if `{name}` is a constant, annotate it where it is assigned: `{name}: tl.constexpr = ...`"
         if isinstance(value, constexpr) and not isinstance(value.value, int):
             return (f"{called(node)} needs whole numbers, and `{argument.id}` is {kind_of(value)}",
                     f"pass a whole number as `{argument.id}`")
     return None
+
+
+def _argument(generator, node, parameter: str):
+    """The argument that a parameter of the function is given; the whole call if that is not seen."""
+    signature = _signature(held(generator, node.func))
+    by_place = dict(zip(signature.parameters if signature else (), node.args))
+    return next((one.value for one in node.keywords if one.arg == parameter), by_place.get(parameter, node))
 
 
 def _length(generator, node, message):

@@ -4,12 +4,13 @@ Input: the generator and a node of the kernel's syntax tree, or a value. Output:
 
     kind_of(value)                      a tile fp32[64, 64]; a pointer to fp32; 2 barriers; a buffer bf16[64]; a text
     held(generator, node)               the value of a name, an attribute or an element; None where there is none
-    parameters(generator, node)         the names in `node` that are parameters of the function, and known at run time only
+    parameters(generator, node)         the names in `node` that are parameters of the function, numbers of run time
 """
 
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from typing import Any
 
 from ....language.core import HandleValue, unwrap
@@ -25,7 +26,9 @@ def held(generator, node: ast.AST) -> Any:
     if isinstance(node, ast.Constant):
         return constexpr(node.value)
     if isinstance(node, ast.Attribute):
-        return getattr(held(generator, node.value), node.attr, None)
+        with suppress(Exception):       # of a property that is for Triton's generator alone
+            return getattr(held(generator, node.value), node.attr)
+        return None
     if isinstance(node, ast.Subscript) and isinstance(whole := held(generator, node.value), ArrayValue):
         return whole.type.one().value(whole.handle) if whole.type.num else None
     return None
@@ -64,14 +67,14 @@ def _of_a_tensor(value: tensor) -> str:
 
 
 def parameters(generator, node: ast.AST) -> list[str]:
-    """The parameters of the function in `node` that hold values of run time, in the order of the text."""
+    """The parameters of the function in `node` that hold numbers of run time, in the order of the text."""
     names = dict.fromkeys(one.id for one in ast.walk(node) if isinstance(one, ast.Name))
-    return [name for name in names if name in generator.jit_fn.arg_names and is_at_run_time(generator.lscope.get(name))]
+    return [name for name in names if name in generator.jit_fn.arg_names and is_a_number(generator.lscope.get(name))]
 
 
-def is_at_run_time(value: Any) -> bool:
-    """True for a value that is known when the kernel runs only."""
-    return isinstance(value, base_value) and not isinstance(value, constexpr)
+def is_a_number(value: Any) -> bool:
+    """True for a number, or a tile of numbers, that is known when the kernel runs only."""
+    return isinstance(value, tensor) and not value.type.scalar.is_ptr()
 
 
 def called(node: ast.AST) -> str:
