@@ -99,6 +99,7 @@ found in a run. Every error has `sites`, the lines of the kernel that it is abou
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -132,6 +133,15 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
+def of_user(site):
+    """The site, or where it lies in Triton's own library, as in `tl.sum`, that of the call in the user's file."""
+    here = site
+    while here is not None and _LIBRARY in here.file:
+        here = here.caller
+    return here or site
+
+
+_LIBRARY = os.path.join("", "site-packages", "triton", "language", "")
 _CALLS = 8      # that are shown of a long chain, and half as many at its end
 
 
@@ -156,7 +166,7 @@ class KernelError(MimwError):
     """A kernel that cannot be right. `sites` are the user's source positions, the first is where it shows."""
 
     def __init__(self, message: str, *sites, hint: str = ""):
-        self.message, self.sites, self.hint = message, tuple(site for site in sites if site is not None), hint
+        self.message, self.sites, self.hint = message, tuple(of_user(site) for site in sites if site is not None), hint
         super().__init__(self._text())
 
     def _text(self) -> str:
@@ -266,7 +276,7 @@ class SimulationError(MimwError):
     without running. `sites` are the source positions involved."""
 
     def __init__(self, message: str, *sites, hint: str = ""):
-        self.message, self.sites, self.hint = message, tuple(site for site in sites if site is not None), hint
+        self.message, self.sites, self.hint = message, tuple(of_user(site) for site in sites if site is not None), hint
         where = f" at {self.sites[0]}" if isinstance(self, KernelError) and self.sites else ""
         parts = [f"{type(self).__name__}{where}: {message}"]
         if hint:

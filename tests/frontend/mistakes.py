@@ -568,3 +568,65 @@ def an_end_without_brackets(x):
 def a_chunk_without_a_number(x):
     kv = tle.pipe(capacity=2, k=tle.gpu.alloc([2, 32], tl.float32))
     kv.writer().acquire()  # here
+
+
+# ---- found later --------------------------------------------------------------------------------------------------------------
+
+
+@mistake("async_load_commit_group: `tokens` must hold async_tokens, got mbarrier<x 1 in smem>")
+def barriers_for_tokens(x):
+    tlx.async_load_commit_group(tlx.alloc_barriers(1))  # here
+
+
+@mistake("mimw.simulate is called by the host")
+def simulates(x):
+    mimw.simulate(helper, (1, ), x)  # here
+
+
+@mistake("`torch.relu` is a function of the host", "write `tl.relu(...)`")
+def a_function_of_torch(x):
+    tl.store(x, torch.relu(tl.load(x)))  # here
+
+
+@mistake("a number of numpy (float32) stands", "write the number itself")
+def a_number_of_numpy(x):
+    tl.store(x, tl.load(x) + np.float32(3))  # here
+
+
+@mistake("tlx.async_task: got an unexpected keyword argument 'name'", "its name is the comment on its line")
+def a_name_as_a_keyword(x):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tl.store(x, 1)
+        with tlx.async_task(num_warps=1, name="load"):  # here
+            tl.store(x, 1)
+
+
+@mistake("a text cannot be joined", 'print("text", value)')
+def joins_a_text(x):
+    print("x = %f" % tl.load(x))  # here
+
+
+@mistake("barrier_wait: `phase` must be an int or an integer scalar, got fp32", "divide by `//`")
+def a_parity_with_a_fraction(x):
+    bars = tlx.alloc_barriers(2)
+    for i in range(4):
+        tlx.barrier_wait(bars[i % 2], i / 2)  # here
+
+
+@mistake("`not` is for a condition, and `p` is a number of run time (int32)", "write `p == 0`")
+def not_of_a_number(x):
+    p = tl.program_id(0) & 1
+    tl.store(x, not p)  # here
+
+
+@mistake("a pointer is no type of a tile's elements", "write `x.dtype.element_ty`")
+def the_type_of_a_pointer(x):
+    tl.store(x + tl.arange(0, 32), tl.zeros((32, ), x.dtype))  # here
+
+
+@mistake("uses 'acc' while the asynchronous dot", "async_dot_wait(0, ...)")
+def a_product_that_is_read_at_once(x):
+    ring = tlx.local_alloc((64, 64), tl.float16, 2)
+    acc = tlx.async_dot(ring[0], ring[1])
+    tl.store(x, tl.sum(acc))  # here

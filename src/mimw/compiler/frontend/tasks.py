@@ -15,6 +15,7 @@ are recorded one by one, each with its own `async_task_replica_id`.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from dataclasses import dataclass, replace
 
@@ -66,7 +67,13 @@ class TaskRegions:
         call = node.items[0].context_expr
         args = [self.visit(arg) for arg in call.args]
         keywords = dict(self.visit(keyword) for keyword in call.keywords)
-        return self.visit(call.func)(*args, _semantic=self.semantic, **keywords)
+        manager = self.visit(call.func)
+        try:
+            inspect.signature(manager).bind(*args, **keywords)
+        except TypeError as error:
+            raise self.refused(call, f"{ast.unparse(call.func)}: {error}", "a task has num_warps, num_regs and replicate; its name "
+                               "is the comment on its line: `with tlx.async_task(num_warps=4):  # load`") from None
+        return manager(*args, _semantic=self.semantic, **keywords)
 
     def _visit_async_tasks(self, node):
         if self.task is not None:

@@ -23,7 +23,8 @@ from .values import called, held, is_a_number, kind_of, parameters
 _CONSTANT = re.compile(r"must be (?:a |of type )?(?:tl\.)?constexpr|must have type `constexpr|must be a compile-time|"
                        r"is not a constexpr")
 _INTERNAL = re.compile(r"object has no attribute|has no attribute|has no len\(\)|is not subscriptable|is not iterable|not callable|"
-                       r"index out of range|cannot unpack|argument must be|must be real number|bad operand|Unsupported ptr type|"
+                       r"index out of range|cannot unpack|argument must be|must be real number|must be Tensor|bad operand|"
+                       r"Unsupported ptr type|"
                        r"Did you forget to add @triton|Expected dtype|cannot be interpreted as|must be str")
 _UNBOUND = re.compile(r"(?:[\w.]+\(\) )?(?:missing (?:a|\d+) required (?:keyword-only |positional )?arguments?:? .*|"
                       r"got an unexpected keyword argument .*|too many positional arguments|takes .* positional arguments? but .*|"
@@ -35,7 +36,8 @@ _NUMBERS = {"int": "write `x.to(tl.int32)`", "float": "write `x.to(tl.float32)`"
 def call(generator, node, root, message):
     """(message, mend) for a call."""
     if message.startswith("unhashable type") and isinstance(node, ast.Call):
-        return f"`{called(node)}` is {kind_of(held(generator, node.func))}, which cannot be called", ""
+        value = held(generator, node.func)
+        return f"`{called(node)}` is {'a value' if value is None else kind_of(value)}, which cannot be called", ""
     if not isinstance(node, ast.Call):
         return None
     for reader in (_unbound, _constant, _length, _few, _foreign, _offsets, _facts):
@@ -151,6 +153,8 @@ def _facts(generator, node, message):
     if "cannot be block type if pointer argument is not a block" in message:
         return f"{called(node)}: the value is a tile, and the pointer is one pointer ({message})", \
             "give a pointer for each element: `x + tl.arange(0, N)`"
+    if message.startswith("Recorder has no method 'get_pointer"):
+        return f"{called(node)}: a pointer is no type of a tile's elements; here {given}", "write `x.dtype.element_ty`"
     mend = ""
     if message.startswith("Mask must"):
         mend = "the mask is given by name: `mask=`; the second argument of tl.store is the value"

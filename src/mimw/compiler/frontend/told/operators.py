@@ -11,6 +11,9 @@ from __future__ import annotations
 import ast
 import re
 
+import numpy as np
+
+from ....language.core import unwrap
 from ....language.tlx.types import buffered_tensor
 from ...triton_port.codegen import tensor, tensor_descriptor_base
 from .values import held, kind_of
@@ -106,8 +109,10 @@ def _index(generator, node, message):
     if isinstance(node.slice, ast.Slice):
         return f"`{text}` is {kind}, which cannot be sliced", \
             "load the part that is wanted, or take it by `tle.extract_tile`; a buffer has `tlx.local_slice`"
+    simple = isinstance(node.value, ast.Name) and isinstance(node.slice, (ast.Constant, ast.Name))
     return (f"`{text}` is {kind}, whose elements have no index; `[None, :]` and `[:, None]` add an axis",
-            f"load the element from memory, or take it by `tl.sum(tl.where(tl.arange(0, N) == {index}, {text}, 0), 0)`")
+            "load the element from memory" + (f", or take it by `tl.sum(tl.where(tl.arange(0, N) == {index}, {text}, 0), 0)`"
+                                              if simple else ""))
 
 
 def _floor(generator, node, message):
@@ -127,6 +132,8 @@ def _host_value(generator, node, message):
     kind = found[1].rpartition(".")[2]
     if kind in _STAND:
         return _STAND[kind]
+    if hasattr(np, kind) and issubclass(getattr(np, kind), np.generic):
+        return f"a number of numpy ({kind}) stands where a number of a kernel belongs", "write the number itself, as `3.0`"
     if kind not in ("ndarray", "Tensor"):
         return f"a value of Python ({kind}) stands where a tile or a number belongs", \
             "write the brackets of the call: `tile.sum()`" if kind in ("BoundJITMethod", "method", "function") else ""
@@ -154,7 +161,9 @@ def _unary(generator, node, message):
         return None
     text = ast.unparse(node.operand)
     if isinstance(node.op, ast.Not) and "bitcast" in message:
-        return f"`not` is for one condition, and `{text}` is a tile or a number with a fraction", f"write `{text} == 0`"
+        value = held(generator, node.operand)
+        kind = kind_of(value) if value is not None else "another value"
+        return f"`not` is for a condition, and `{text}` is {kind}", f"write `{text} == 0`"
     if "wrong type argument" in message or "unary" in message:
         symbol = {ast.Invert: "~", ast.USub: "-", ast.UAdd: "+", ast.Not: "not"}[type(node.op)]
         value = held(generator, node.operand)
@@ -211,6 +220,9 @@ def _descriptor(generator, node, message):
         return None
     sides = [(ast.unparse(side), held(generator, side)) for side in _sides(node)]
     given = [f"`{text}` is {kind_of(value)}" for text, value in sides if value is not None]
+    if any(isinstance(unwrap(value), str) for _, value in sides):
+        return "a text cannot be joined or filled with a value that is known at run time only", \
+            "print takes both: `print(\"text\", value)`"
     described = any(isinstance(value, tensor_descriptor_base) for _, value in sides)
     return f"this operator does not take these operands: {' and '.join(given) or message}", \
         "pass the array itself for pointers; a descriptor has `.load([i, j])` and `.store([i, j], tile)`" if described else ""
