@@ -87,14 +87,6 @@ def test_programs_go_on_with_other_queries(machine, programs):
     close(run(machine, arrays, programs=programs), reference(*arrays))
 
 
-def test_rows_that_l2_is_asked_for(machine, monkeypatch):
-    assert arguments(*problem())[3]["FORM"].AHEAD == 0
-    monkeypatch.setattr("mimw.kernels.sparse_mla.L2_BYTES", 0)
-    arrays = problem(topk=256, lengths=(256, 70))
-    assert arguments(*arrays)[3]["FORM"].AHEAD == 64
-    close(run(machine, arrays), reference(*arrays))
-
-
 def test_every_interleaving_of_programs_that_go_on_is_right():
     kernel, grid, args, meta = arguments(*problem(s=3, topk=128, lengths=(128, 0, 1)), programs=1)
     report = mimw.check(kernel, grid, *args, seeds=4, shrink=False, **meta)

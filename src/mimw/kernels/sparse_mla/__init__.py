@@ -21,7 +21,6 @@ from .shared import shared
 __all__ = ["CONTRACT", "arguments", "pipelined", "shared", "tensors"]
 
 HEADS, BLOCK = 64, 64  # of one program; listed rows at a time
-L2_BYTES = 50 << 20
 LOG2_E = 1.4426950408889634
 
 
@@ -62,7 +61,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     part = dv if form is shared else dv // 2
     descriptors = describe(q_rows, [heads, part]), describe(q_rows, [heads, width - dv]), describe(out_rows, [heads, part])
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
-    chosen = Form(dv, width - dv, heads, block, causal, base_2, 64 if kv.nbytes > L2_BYTES // 2 else 0)
+    chosen = Form(dv, width - dv, heads, block, causal, base_2)
     meta = dict(FORM=chosen, num_warps=8 if form is shared else 4)
     problem = Problem(s, skv, h, hkv, topk, tasks, scale)
     grid = min(tasks, programs or tasks) if form is pipelined else tasks

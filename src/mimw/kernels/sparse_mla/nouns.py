@@ -18,7 +18,7 @@ import mimw.tle as tle
 @tle.struct
 class Form:
     """Constants: rows of DV + DT columns, BH heads of a task, BK listed rows at a time; CAUSAL leaves out rows behind the query,
-    BASE_2 is of lse. AHEAD is 0, or how many columns a request has by which L2 fetches rows before they are gathered."""
+    BASE_2 is of lse."""
 
     DV: tl.constexpr
     DT: tl.constexpr
@@ -26,7 +26,6 @@ class Form:
     BK: tl.constexpr
     CAUSAL: tl.constexpr
     BASE_2: tl.constexpr
-    AHEAD: tl.constexpr
 
 
 class Problem(NamedTuple):

@@ -69,28 +69,18 @@ def bring_queries(q, number, q_desc, tail_desc, row, form):
 
 
 @mimw.jit
-def ask_l2(row, work, form):
-    """Have L2 fetch listed rows, by AHEAD columns a request."""
-    for column in tl.static_range(0, form.DV + form.DT, form.AHEAD):
-        tlx.prefetch(work.kv + row.to(tl.int64) * work.stride + column, mask=row >= 0)
-
-
-@mimw.jit
 def bring_rights(q, rights, q_desc, tail_desc, lists, form):
-    """Right halves and tails in the same way; and queries, behind the first block: it comes while the task before ends. Where L2
-    does not hold the cache, it is asked for rows two blocks ahead."""
+    """Right halves and tails in the same way; and queries, behind the first block: it comes while the task before ends."""
     done, number = 0, 0
     for task in range(tl.program_id(0), lists.problem.tasks, tl.num_programs(0)):
         work = work_of(task, lists, form)
-        row, after, blocks = listed(work, 0, form), listed(work, form.BK, form), blocks_of(work, form)
+        row, blocks = listed(work, 0, form), blocks_of(work, form)
         for block in range(blocks):
             wide, narrow = across(row, form, form.DV // 2), across(row, form, form.DT)
             slot = rights.acquire(done + block)
             gather(slot.tail, narrow, work, form.DV)
             gather(slot.kv, wide, work, form.DV // 2)
-            row, after = after, listed(work, (block + 2) * form.BK, form)
-            if form.AHEAD > 0:
-                ask_l2(after, work, form)
+            row = listed(work, (block + 1) * form.BK, form)
             landed()
             rights.commit(done + block)
             if block == 0:
