@@ -44,6 +44,6 @@ def chart(standings: Iterable[Standing], where: str) -> str:
         parts += [word(PEERS, y + 4, row.peer.name or row.peer.baseline, "q"),
                   f'<line x1="{across(row.lowest)}" y1="{y}" x2="{across(row.mean)}" y2="{y}" class="bar s{colour}"/>',
                   f'<circle cx="{across(row.mean)}" cy="{y}" r="5" class="f{colour}"/>',
-                  word(across(row.mean) + LABEL, y + 4, f"{row.mean:.2f}", "value")]
+                  word(across(max(row.mean, 1)) + LABEL, y + 4, f"{row.mean:.2f}", "value")]      # beside the line at 1
     return "\n".join([*parts, word(NAMES, foot + 16, "Dot: geometric mean of all shapes; the bar begins at the lowest.", "q"),
                       word(NAMES, foot + 31, where, "q"), "</svg>", ""])

@@ -237,7 +237,8 @@ def page() -> dict[str, str]:
     shown, days = peers.standings(), peers.days()
     pictures["performance/glance.svg"] = glance.chart(shown, f"{peers.measured_on()}; rows of {days}.")
     lines = ["# Performance", "",
-             "![Time of each peer over ours, an operator a line](performance/glance.svg)", "", "## At a glance", "", peers.table(), "",
+             "![Time of each peer over ours, an operator a line](performance/glance.svg)", "",
+             "## At a glance", "", peers.table(), "",
              "[How these figures are made](#how-these-figures-are-made) says which rows count, what a ceiling is, and how "
              "to measure again.", ""]
     for section in SECTIONS:
