@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from docs.support.marked import write_or_check
 from docs.support.operator_facts import BEGIN, DOCS, END, ROOT, TABLES, Operator, shown
 from docs.support.operator_stubs import contracts
 from docs.support.operator_table import Chips, by_kernels
-from docs.support.reflow import reflow
+from docs.support.reflow import WIDTH, reflow
 
 FOLDER = DOCS / "operators"
 
@@ -54,10 +55,12 @@ def refused(page: Operator) -> Iterator[str]:
     rules = {rule.text: rule.mend for contract in contracts(page.function) for rule in contract.rules if rule.mend}
     lines = dict.fromkeys(line.text for contract in contracts(page.function) for line in contract.tensors)
     yield from ("Kinds of errors stand above. Tensors have these types and shapes; a call with others is refused, with the "
-                "argument and the numbers:", "", "```text",
-                *lines, "```", "")
+                "argument and the numbers:", "", "```text", *lines, "```", "")
     if rules:
-        yield from ("And what must hold:", "", *(f"* `{rule}`: {mend.rstrip('.')}." for rule, mend in rules.items()), "")
+        yield from ("And what must hold:", "", "```text")
+        for rule, mend in rules.items():
+            yield from textwrap.wrap(f"{rule} -- {mend}", WIDTH, subsequent_indent="    ")
+        yield from ("```", "")
 
 
 def source(page: Operator) -> Iterator[str]:
