@@ -38,8 +38,7 @@ def line(one: Operator, chips: Chips) -> str:
 def where(one: Operator, chips: Chips) -> str:
     """`sm_90a: gemm; others: plain_matmul`; of several GPUs, the kernels on sm_90a alone are known."""
     if one.several:
-        kernels = re.findall(r"`\w+`", one.row["on sm_90"].partition(",")[0])
-        return f"sm_90a: {kernels[0]}"
+        return "sm_90a: " + re.match(r"`\w+`((, | and )`\w+`)*", one.row["on sm_90"])[0]
     found = by_kernels(chips[one.name])
     every = [chip for names in found.values() for chip in names]
     if len(found) == 1:
