@@ -248,12 +248,13 @@ def page() -> dict[str, str]:
             continue
         if section.published:
             rows = [replace(row, baselines=section.published(row) | row.baselines) for row in rows]
-        lines += [f"## {section.title}", "", f"`{section.command}`; {measured_on(rows)}.", "", *table(rows, section), ""]
+        lines += [f"## {section.title}", "", f"`{section.command}`; {measured_on(rows)}.", ""]
         for name, starts in section.curves:
             points = alike([row for row in rows if re.match(starts, row.name)] or rows)
             if len(points) > 1:
                 pictures[f"performance/{name}.svg"] = chart(section, points, f"{section.title}: {name}")
                 lines += [f"![{name}](performance/{name}.svg)", ""]
+        lines += [*table(rows, section), ""]
         lines += [f"**Ceiling.** {' '.join(section.bound.split())}", ""]
         lines += [*(f"* {goal_of(goal, rows)}" for goal in section.goals), ""]
         if section.title in EXPLAINED:
