@@ -297,5 +297,5 @@ def test_slots_that_are_given_back(count, readers, rounds, flag, right):
         assert accepted(filler(count, readers, rounds, flag=flag))
         return
     text = refused(filler(count, readers, rounds, flag=flag))
-    assert text.startswith("TooFewArrivals at kernel.py:2: the slots of 'free' are not given back: a phase takes ")
+    assert text.startswith("TooFewArrivals at kernel.py:2: the slots of 'free' are not released: a phase takes ")
     assert ("a round brings one arrive of task 'read0' at kernel.py:7" in text) == bool(readers)

@@ -37,4 +37,4 @@ def test_a_task_that_waits_for_itself(order, phase, other, right):
     assert str(caught.value).splitlines()[:2] == [
         "WaitCycle at kernel.py:5: the wait of task 'one' for 'ready' never returns: what completes the phase comes from the same "
         "task, behind the wait, at kernel.py:6.",
-        "Mend: arrive before the wait, or let another task arrive; who is to pass a fresh barrier at once waits for parity 1."]
+        "Mend: arrive before the wait, or let another task arrive; a wait that must pass a fresh barrier at once takes parity 1."]

@@ -284,11 +284,11 @@ def added(y):
 def test_explain_says_what_became_of_each_word():
     x = TensorDescriptor.from_tensor(np.zeros((48, 16), np.float16), [16, 16])
     explained = mimw.explain(reused_early, (1, ), x, np.zeros((16, 16), np.float16), N=16, target="gfx942")
-    lines = explained.sections["Words that become others on this chip"].splitlines()
+    lines = explained.sections["Calls that this chip replaces by others"].splitlines()
     assert [line.split("  ")[0] for line in lines] == ["barrier_expect_bytes", "async_descriptor_load"]
     assert all("test_mapped_words.py:" in line for line in lines) and "copies by pointers" in lines[1]
     hopper = mimw.explain(reused_early, (1, ), x, np.zeros((16, 16), np.float16), N=16, target="sm_90a")
-    assert "Words that become others on this chip" not in hopper.sections
+    assert "Calls that this chip replaces by others" not in hopper.sections
 
 
 @mimw.jit

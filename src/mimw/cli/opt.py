@@ -20,7 +20,7 @@ from .output import check_output, writing
 
 HELP = "run passes over IR text"
 EXAMPLES = """\
-  mimw opt --list                                            the passes, in the order in which a kernel meets them
+  mimw opt --list                                            the passes, in the order in which they run
   mimw opt gemm.ir                                           all of them
   mimw opt gemm.ir --pass drop_unused fence_handovers        these two
   mimw opt gemm.ir --print-after --no-sites                  what each pass changes

@@ -37,8 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
                         help="draw the timeline there: .html (a page, as --html), .svg or .json (Chrome trace, for Perfetto); may "
                         "be repeated")
-    parser.add_argument("--target", metavar="CHIP", help="whose cost model predicts (default MIMW_TARGET or sm_90a)")
-    parser.add_argument("--mhz", type=float, metavar="N", help="SM clock; by default what the power limit leaves")
+    parser.add_argument("--target", metavar="CHIP", help="the chip whose cost model predicts (default MIMW_TARGET or sm_90a)")
+    parser.add_argument("--mhz", type=float, metavar="N", help="the SM clock (default: the clock that the power limit allows)")
     parser.add_argument("--measure", action="store_true", help="measure on the GPU of this machine instead of predicting")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     add_page(parser)

@@ -266,7 +266,7 @@ class GroupWorld:
 
     def _lost(self) -> PeerLost:
         lost = self._watch.lost
-        return PeerLost("; ".join(f"rank {rank} of group {self.name!r} takes part in no launch any more: {how}" for rank, how in
+        return PeerLost("; ".join(f"rank {rank} of group {self.name!r} takes part in no further launch: {how}" for rank, how in
                                   lost.items()), hint="look for what ended that process; start all ranks anew", ranks=lost)
 
     def _finish(self) -> None:

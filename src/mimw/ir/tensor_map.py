@@ -93,7 +93,7 @@ def corner_problem(corner: Numbers, shape: Numbers | None, element_bytes: int, *
     """
     for dim, extent in enumerate(shape or ()):
         if extent is not None and (problem := extent_problem(dim, extent)):
-            return f"the descriptor it goes by cannot be: {problem[0]}", problem[1]
+            return f"its descriptor is invalid: {problem[0]}", problem[1]
     begin = begin_problem(corner[-1], element_bytes) if corner[-1] is not None else None
     negative = next((dim for dim, at in enumerate(corner) if at is not None and at < 0), None) if writes else None
     if begin is None and negative is None:

@@ -26,8 +26,8 @@ _MOST_NEEDS = 4  # of one place that are in the map
 _MENDS = {
     "convert_layout": "the tile changes hands between threads through shared memory: cut it into pieces there, narrow its "
                       "elements before, or give it the shape in which it is used next.",
-    "reduce": "warps meet in shared memory to reduce: reduce a smaller tile, or the dimension that one warp holds.",
-    "scan": "warps meet in shared memory to scan: scan a smaller tile, or fewer columns at a time.",
+    "reduce": "warps exchange values in shared memory to reduce: reduce a smaller tile, or the dimension that one warp holds.",
+    "scan": "warps exchange values in shared memory to scan: scan a smaller tile, or fewer columns at a time.",
     "gather": "elements move between warps through shared memory: gather from a smaller tile, or from a buffer.",
     "local_alloc": "a product's operand, or what a descriptor loads or stores, goes through a tile of its own there, and where "
                    "Triton pipelines the loop through several: take fewer num_stages or smaller tiles, or copy between the "

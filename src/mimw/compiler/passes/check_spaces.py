@@ -36,5 +36,5 @@ def _mend(use: SpaceUse) -> str:
     part = -(-use.peak // use.space.bytes)
     slots = [entry for entry in use.at_peak if entry.count > 1]
     fewer = ", or fewer stages: " + ", ".join(f"{entry.name!r} has {entry.count} slots" for entry in slots) if slots else ""
-    return (f"blocks of a {'half' if part == 2 else f'{part}th'} of the size fit{fewer}. Buffers whose lives do not meet share "
-            "bytes: allocate late, and read for the last time early.")
+    return (f"blocks of a {'half' if part == 2 else f'{part}th'} of the size fit{fewer}. Buffers whose lifetimes do not overlap "
+            "share bytes: allocate late, and read for the last time early.")

@@ -61,4 +61,4 @@ def _refuse(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAcce
     raise WaitCycle(
         f"the wait of task '{task_label(wait.task)}' for {array} never returns: what completes the phase comes from the "
         f"same task, behind the wait, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
-        hint="arrive before the wait, or let another task arrive; who is to pass a fresh barrier at once waits for parity 1.")
+        hint="arrive before the wait, or let another task arrive; a wait that must pass a fresh barrier at once takes parity 1.")

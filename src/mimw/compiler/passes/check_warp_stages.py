@@ -73,7 +73,7 @@ def _check(found: StagedBlock, around: Op | None, task: Op | None) -> None:
     ends = [next(filter(_waits, gap), None) for gap in (found.gaps[0], found.gaps[-1])]
     if None not in ends:
         raise KernelError("warp_pipeline_stage: waits stand both in front of the first stage and behind the last one, which are "
-                          "one place: the loop goes round.", *(op.site for op in ends),
+                          "the same place in a loop.", *(op.site for op in ends),
                           hint="wait at one of the two: behind the last stage, and once before the loop.")
 
 
@@ -94,9 +94,9 @@ def _check_inside(op: Op, start: Op) -> None:
             raise KernelError(f"warp_pipeline_stage: {row.word} is for all waves of the work-group, of which half are in "
                               "another stage.", inner.site, start.site, hint="put it in front of the loop or behind it.")
         if why := meets(inner):
-            raise KernelError(f"warp_pipeline_stage: {inner.name} meets all waves of the work-group, of which half "
+            raise KernelError(f"warp_pipeline_stage: {inner.name} waits for all waves of the work-group, of which half "
                               f"are in another stage: {why}.", inner.site, start.site,
-                              hint='put it in front of the loop or behind it; an atomic op with sem="relaxed" meets nobody.')
+                              hint='put it in front of the loop or behind it; an atomic op with sem="relaxed" waits for none.')
 
 
 def _check_between(gap: tuple[Op, ...]) -> None:

@@ -80,7 +80,7 @@ class _Writer:
             refuse(self.target, op.site, "AMD's data mover moves by descriptors, here in a kernel with words of TMA",
                    "write tlx.async_amd_descriptor_load and tlx.async_amd_descriptor_store for these, too, or do without the mover")
         if any(isinstance(value.type, Descriptor) for value in (*op.operands, *op.results)):
-            refuse(self.target, op.site, f"'{op.row.word}' cannot take one or hand one on",
+            refuse(self.target, op.site, f"'{op.row.word}' cannot take one or pass one on",
                    "copy by a descriptor of its own in each branch")
         copied = op.with_blocks(self.block)
         self.builder.copy(copied, copied.args)

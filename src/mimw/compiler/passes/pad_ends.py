@@ -79,7 +79,7 @@ class Padding:
         return self.made_of.get(buffer)
 
     def handed_on(self, op: Op) -> KernelError:
-        return refusal(op, "which a loop or a branch hands on,", "hand the number of the buffer on, and index the array there.")
+        return refusal(op, "which a loop or a branch passes on,", "pass the number of the buffer on, and index the array there.")
 
     def in_pieces(self, value: Value) -> bool:
         """True of a view of pieces that is no buffer of its own in the new program."""

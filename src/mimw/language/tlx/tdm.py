@@ -228,9 +228,9 @@ def _check_members(name: str, members, num_warps: int) -> None:
         desc, _, mask = member
         needs_descriptor(TypeError, name, desc)
         if problem := warps_problem(mask):
-            refuse(ValueError, f"{name}: the warp mask {mask:#x} cannot be: {problem}")
+            refuse(ValueError, f"{name}: the warp mask {mask:#x} is invalid: {problem}")
         if problem := warps_problem(mask, num_warps):
-            refuse(KernelError, f"{name}: the warp mask {mask:#x} cannot be: {problem}")
+            refuse(KernelError, f"{name}: the warp mask {mask:#x} is invalid: {problem}")
         if taken & mask:
             refuse(ValueError, f"{name}: the warp masks must be disjoint")
         taken |= mask

@@ -184,6 +184,6 @@ def _value(name: str, value, pointer, semantic) -> tl.tensor:
         refuse(TypeError, f"{name}: `value` is an int or an integer scalar, got {described(value)}")
     word_type = pointer.dtype.element_ty
     if isinstance(value, int) and not word_type.get_int_min_value() <= value <= word_type.get_int_max_value():
-        refuse(ValueError, f"{name}: {value} is no value of the word, which is {word_type}",
+        refuse(ValueError, f"{name}: {value} does not fit the signal, which is {word_type}",
                mend="make the array of signals int64" if word_type.get_int_min_value() < 0 <= value else "")
     return semantic.cast(semantic.to_tensor(value), word_type)

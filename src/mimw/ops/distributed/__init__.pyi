@@ -238,7 +238,7 @@ def moe_combine(
                without weights, here or in the handle
 
     contract:
-        tokens <= most -- there are no more tokens than moe_dispatch was told of
+        tokens <= most -- there are no more tokens than moe_dispatch was given
         rows >= ranks * most * k -- y has a row for each that moe_dispatch gave
         num_experts % ranks == 0 -- experts must be a multiple of the ranks
     """

@@ -167,7 +167,7 @@ def _edge(machine, earlier, later):
     if swapped:     # Nothing says which should be first; that a read sees the write is what is mostly meant.
         earlier, later = later, earlier
     missing, hint, sites = _between(machine, earlier, later)
-    return missing, hint + (", or the other way round if the read is to see what was there before" if swapped else ""), sites
+    return missing, hint + (", or swap the two if the read must see the old value" if swapped else ""), sites
 
 
 def _between(machine, earlier, later):

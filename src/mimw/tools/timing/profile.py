@@ -82,7 +82,7 @@ def profile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
     with profile_scratch_from(allocate):
         compiled = fn.run(*args, grid=extents, warmup=False, time_stamps=(capacity, every), **meta)
     if not taken:
-        raise SimulatorMisuse(f"{fn.__name__} uses none of mimw's words, so it has no tasks to be told apart",
+        raise SimulatorMisuse(f"{fn.__name__} calls nothing of tlx or tle, so it has no tasks to measure",
                               hint="a plain kernel goes through Triton's own path: use Triton's profiler, proton")
     records = taken[0].cpu().numpy().view(np.uint64).reshape(kept, -1, capacity, RECORD_BYTES // 8)
     found = _decoded(fn.__name__, extents, compiled.stamped, records, every)
