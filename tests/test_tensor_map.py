@@ -137,7 +137,7 @@ def test_narrow_blocks_are_refused_when_simulating(kernel, make):
 
 def test_what_tritons_class_leaves_to_the_driver_is_refused_when_simulating():
     descriptor = Stock(HostArray(np.zeros((2, 64), np.float16)), [2, 64], [1 << 39, 1], [1, 64])
-    with pytest.raises(LaunchError, match="the tensor descriptor given as 'x_desc' cannot be: the stride of its dimension 0"):
+    with pytest.raises(LaunchError, match="the tensor descriptor given as 'x_desc' is invalid: the stride of its dimension 0"):
         mimw.simulate(plain, (1, ), descriptor, np.zeros(64, np.float16), R=1, C=64)
 
 
@@ -153,9 +153,9 @@ def test_an_error_of_the_driver_is_told_in_our_words(monkeypatch):
     monkeypatch.setattr(sys.modules["mimw.runtime.jit"], "_LAUNCH", launch)
     monkeypatch.setattr(sys.modules["mimw.runtime.jit"], "simulating", lambda: False)
     monkeypatch.setattr(type(plain), "_refuse_grid", lambda *args: None)        # it asks the GPU
-    with pytest.raises(LaunchError, match="given as 'x_desc' cannot be: the stride"):
+    with pytest.raises(LaunchError, match="given as 'x_desc' is invalid: the stride"):
         plain[(1, )](bad, None, R=1, C=64)
-    with pytest.raises(LaunchError, match="given as 'x_desc' cannot be: the stride"):
+    with pytest.raises(LaunchError, match="given as 'x_desc' is invalid: the stride"):
         plain[(1, )](x_desc=bad, y_ptr=None, R=1, C=64)
     with pytest.raises(LaunchError, match="x_desc is an array of numpy"):
         plain[(1, )](in_numpy, None, R=1, C=64)

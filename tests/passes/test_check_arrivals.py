@@ -75,7 +75,7 @@ def test_more_at_once_than_a_phase_takes():
     k.at(9).arrive(k.one(bar, 0), 2)
     assert refused(k).splitlines()[:2] == [
         "TooManyArrivals at kernel.py:9: 'ready' takes 1 arrival a phase, and task 'kernel' arrives 2 times at once. "
-        "What is too much corrupts the barrier.",
+        "The surplus arrivals corrupt the barrier.",
         "Mend: allocate with arrive_count=2, or arrive once.",
     ]
 
