@@ -94,8 +94,8 @@ def grouped_gemm(a_desc, b_desc, bias, c, offsets, groups, N, K, BM: tl.constexp
                     turn += 1
                 before += tiles
 
-        # Step 4. B has a map of three dimensions, so that the columns of A behind K, which read as zeros, are multiplied by zeros and not
-        # what the next group has there.
+        # Step 4. B has a map of three dimensions, so that the columns of A behind K, which read as zeros, are multiplied by
+        # zeros and not by the rows of the next group.
         with tlx.async_task(num_warps=1, num_regs=32):            # load
             tile, before, filled = tl.program_id(0), 0, 0
             for group in range(groups):

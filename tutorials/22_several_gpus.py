@@ -41,8 +41,8 @@ def sum_around(x, y, slots, ready, free, world, N: tl.constexpr, SLOTS: tl.const
         if WAITS:
             tlx.wait_signal(free + pid, step + 1 - SLOTS)
 
-        # Step 3. Put, then signal. The signal releases: what this program stored before is there when the neighbour sees it. It must
-        # be of system scope, since a release whose scope is the GPU orders nothing for another one.
+        # Step 3. Put, then signal. The signal releases: what this program stored before is there when the neighbour sees it. It
+        # must be of system scope, since a release whose scope is the GPU orders nothing for another one.
         tl.store(there + place, passed)
         tlx.signal(tlx.peer_pointer(ready, right, world) + pid, scope=SCOPE)
 
@@ -121,7 +121,7 @@ def on_gpus(elements: int = 132 * 4096, n: int = 4096, launches: int = 20) -> No
         ours()
     error = (y - expected).abs().max().item()
 
-    # Step 10. Launches follow each other on a stream, and in a CUDA graph, as any kernel's do. Ranks synchronise before each replay.
+    # Step 10. Launches follow each other on a stream, and in a CUDA graph, as of any kernel. Ranks synchronise before each replay.
     def timed(call) -> float:
         graph = torch.cuda.CUDAGraph()
         call()

@@ -88,7 +88,7 @@ NOTES = """## Rules and exceptions
   the size that is not portable), 8 on sm_120a. `preferred_ctas_per_cga` is refused below sm_100. From there on it is checked (a
   multiple of `ctas_per_cga` that divides the grid) and a hint: Triton's launcher passes no such attribute to the driver, and the
   hardware may launch regular clusters at any time anyway. `launch_cluster` is accepted. `launch_cooperative_grid` is Triton's own.
-* Without a cluster a CTA is a cluster of one, with rank 0: remote stores and copies, multicast to rank 0 and `cluster_barrier` work.
+* Without a cluster a CTA has rank 0 in a cluster of one: remote stores and copies, multicast to rank 0 and `cluster_barrier` work.
   A `remote_view`, and `barrier_arrive(remote_cta_rank=)`, are refused then. Code that can never run, for instance under
   `if cluster_cta_rank() != 0`, compiles.
 * `multicast_pointer` and the multimem functions are compiled to PTX that ptxas takes, and simulated; they have not run on a GPU,
@@ -105,8 +105,8 @@ NOTES = """## Rules and exceptions
   `alloc_warp_barrier`.
 * Tasks and barriers on AMD: gfx942 and gfx950 have neither barriers of a part of the waves nor barriers with phases, so mimw keeps
   the syncs of a task, its barriers and named barriers as integers in LDS (`compiler/triton_port/gfx9_tasks.py`,
-  `amd_functions.py`); gfx1250 has both in hardware. `registers` and `num_regs` do nothing. The code is tested and simulated; none of
-  it has run on a chip.
+  `amd_functions.py`); gfx1250 has both in hardware. `registers` and `num_regs` do nothing. The code is tested and simulated, and
+  has not run on a chip.
 * TMA copies, `async_dot` into registers and `fence("async_shared")` become other ops on AMD: copies by pointers, products that are
   done at once, nothing (docs/AMD.md). `make_tensor_descriptor` takes None for its slot there.
 * `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper. On sm_100 `pred`
@@ -116,11 +116,10 @@ NOTES = """## Rules and exceptions
   when it returns: the tensor core multiplies float32 as tf32 only.
 * One rule says where a TMA copy may begin, for all functions, and for Triton's `desc.load`, `desc.store` and `desc.atomic_*`. The
   last offset must be a multiple of 16 bytes, in loads, multicast, prefetches, stores, reductions and the first column of picked
-  rows. A read may begin in front of the tensor (negative offsets); a store, a reduction and a scatter may not, though they may reach
-  over the far edges. On a violation the GPU reports "an illegal instruction was encountered", and the context is lost; the compiler
-  and the simulator raise `IllegalCopy`. Begin at 0 with a block that is shifted or cut, or store under a mask by `tl.store`. Bulk
-  copies take addresses and
-  sizes in multiples of 16 bytes (`misaligned address`). docs/MEMORY_MODEL.md has the table of such limits.
+  rows. A read may begin in front of the tensor (negative offsets); a store, a reduction and a scatter may not, though they may
+  reach over the far edges. On a violation the GPU reports "an illegal instruction was encountered", and the context is lost; the
+  compiler and the simulator raise `IllegalCopy`. Begin at 0 with a block that is shifted or cut, or store under a mask by `tl.store`. Bulk
+  copies take addresses and sizes in multiples of 16 bytes (`misaligned address`). docs/MEMORY_MODEL.md has the table of such limits.
 * `async_descriptor_load(multicast_targets=)`, `prefetch(tensormap=True)`, `async_descriptor_prefetch_tensor` and
   `async_descriptor_store(store_reduce=)` with an `eviction_policy` name the descriptor by its address, as `async_descriptor_gather`
   and `async_descriptor_scatter` do on sm_90 and sm_120; if an `if` or a loop passes the descriptor on, the address goes with it.

@@ -21,15 +21,15 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   │   ├── AsyncDotMisuse          AsyncDotReadEarly
     │   │   └── WaitCycle
     │   ├── TaskError          what tasks may hold and capture
-    │   ├── StructError        a `tle.struct` that cannot be: its class, a call of the class, a name that it does not have
+    │   ├── StructError        an invalid `tle.struct`: its class, a call of the class, a name that it does not have
     │   ├── AssemblerError     the assembler in use is known to get such a kernel wrong
-    │   ├── AliasError         buffers that share storage in a way that cannot be
+    │   ├── AliasError         buffers that share storage in an impossible way
     │   ├── RemoteTwice        a pointer that leads to another GPU is made one of another GPU's once more
     │   ├── IllegalPath        data go, or a unit computes, where the chip has no way
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
-    │   ├── RawCodeError       raw code of the author's that cannot be; names its line
+    │   ├── RawCodeError       invalid raw code of the author's; names its line
     │   │   └── UnknownSymbolError      a name that is neither the author's nor a dialect's
-    │   └── NotYet             a word of the language that this release does not offer
+    │   └── NotYet             a function of the language that this release does not offer
     ├── SimulationError        found while running on the CPU
     │   ├── Deadlock           no task can go on
     │   │   ├── WaitCycle               tasks wait for each other in a ring
@@ -67,7 +67,7 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
     │   ├── NotAKernel              what `mimw.jit` cannot make a kernel of
-    │   ├── OutsideKernel           a word is called where no kernel is being recorded
+    │   ├── OutsideKernel           a function of kernels is called where no kernel is being recorded
     │   └── GlobalChanged           what a kernel names is another thing than when it was frozen, or compiled and not recorded
     ├── DistributedError       several GPUs: what their processes cannot do together (docs/DISTRIBUTED.md)
     │   ├── NoProcessGroup          no torch.distributed to stand on
@@ -208,11 +208,11 @@ class TaskError(KernelError):
 
 
 class StructError(KernelError):
-    """A `tle.struct` that cannot be, or a use of one: its class, the fields that it is given, a name that it does not have."""
+    """An invalid `tle.struct`, or an invalid use of one: its class, the fields that it is given, a name that it does not have."""
 
 
 class AliasError(KernelError):
-    """Buffers that are to share storage in a way that cannot be."""
+    """Buffers that are to share storage in an impossible way."""
 
 
 class RemoteTwice(KernelError, ValueError):
@@ -241,7 +241,7 @@ class AssemblerError(KernelError):
 
 
 class NotYet(KernelError, NotImplementedError):
-    """A word of the language that this release does not offer."""
+    """A function of the language that this release does not offer."""
 
 
 class SimulationError(MimwError):
@@ -396,7 +396,7 @@ class PhaseMissed(BarrierMisuse):
 
 
 class SignalReusedEarly(BarrierMisuse):
-    """A word that a task waits for is changed again before that task is known to have looked at it."""
+    """A signal that a task waits for is changed again before that task is known to have looked at it."""
 
 
 class BarrierNotReady(BarrierMisuse):
@@ -430,7 +430,7 @@ def fail(kind: type[SimulationError], task, op, message: str, *sites, hint: str 
 
 
 class LaunchError(MimwError, ValueError):
-    """A launch that cannot be: a cluster shape, a grid that the cluster does not divide, a descriptor that TMA cannot have."""
+    """An invalid launch: a cluster shape, a grid that the cluster does not divide, a descriptor that TMA cannot have."""
 
     def __init__(self, message: str, *, hint: str = ""):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
@@ -453,7 +453,7 @@ class NotAKernel(LaunchError, TypeError):
 
 
 class OutsideKernel(LaunchError, RuntimeError):
-    """A word of kernels is called by Python. Triton's own words raise a `ValueError` there."""
+    """A function of kernels is called by Python. Triton's own functions raise a `ValueError` there."""
 
 
 class GlobalChanged(LaunchError, RuntimeError):
@@ -517,7 +517,7 @@ class CacheError(MimwError, OSError):
 
 
 class TargetError(MimwError, ValueError):
-    """An unknown target, or a word that the target cannot do."""
+    """An unknown target, or a function that the target lacks."""
 
 
 class IRSyntaxError(MimwError):

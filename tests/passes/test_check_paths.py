@@ -86,7 +86,8 @@ def test_what_a_core_can_do():
      "copy to ub what is to be computed with"),
     (UB, L0B, "dot", "tl.dot(tile", "operand a of a product cannot go from the unified buffer .* to the L0A buffer",
      "ub -MTE3-> global -MTE2-> l0a"),
-    (L0B, L0B, "dot", "tl.dot(tile", "operand a of a product cannot go from the L0B buffer to the L0A buffer", "no engine copies from"),
+    (L0B, L0B, "dot", "tl.dot(tile", "operand a of a product cannot go from the L0B buffer to the L0A buffer",
+     "no engine copies from"),
 ])
 def test_what_a_core_cannot_do(source, to, how, line, said, mend):
     with pytest.raises(IllegalPath, match=said) as caught:

@@ -53,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--compile-limit", type=float, default=300.0, metavar="SECONDS",
                         help="the same limit for predicting and for compiling (default 300)")
     parser.add_argument("--ms", type=float, default=60.0, help="the least time of each measurement (default 60)")
-    parser.add_argument("--journal", type=Path, metavar="PATH", help="the file that records each step (default ./mimw-tune-OP.jsonl)")
+    parser.add_argument("--journal", type=Path, metavar="PATH", help="a file for each step (default ./mimw-tune-OP.jsonl)")
     parser.add_argument("--restart", action="store_true", help="start again and ignore the journal")
     parser.add_argument("--target", metavar="CHIP", help="compile for this chip (default the GPU's, else MIMW_TARGET or sm_90a)")
     parser.add_argument("--no-measure", action="store_true", help="compile, prune and rank only, as without a GPU")

@@ -34,7 +34,7 @@ _ORDERED = ("MIN", "MAX")
 
 
 def copies_by_pointers(program: Program, target: Target) -> Program:
-    """The program with those copies. TargetError for descriptors that an `if` or a loop hands on, and for the smaller or larger
+    """The program with those copies. TargetError for descriptors that an `if` or a loop passes on, and for the smaller or larger
     of floats in memory."""
     if "tma" not in target.mapped or not program.orchestrates():
         return program

@@ -25,7 +25,7 @@ _SCALES = ("a_scale", "b_scale")
 
 def tile_bytes(program: Program) -> Program:
     """The program with those arrays. KernelError for an array that is a tile at one place and scales at another, and for a tile
-    that an `if` or a loop hands on."""
+    that an `if` or a loop passes on."""
     arrays = _arrays(program)
     if not arrays:
         return program

@@ -38,7 +38,7 @@ def pipe(buffers=None, /, *, capacity: tl.constexpr, scope: tl.constexpr = "cta"
                readers  - (opt) names of the consumers, each of which reads every chunk; without, there is one without a name.
                           A tuple of names shares a seat: each chunk is read by one of them
                over     - (opt) another pipe, over whose chunks those of this one are written: `acquire(i)` waits for nothing and is
-                          called behind the wait for chunk i of the other, whose slot `release(i)` of this one gives back
+                          called behind the wait for chunk i of the other, whose slot `release(i)` of this one frees
                one_shot - one chunk only: `acquire` and `release` do nothing
                fields   - name=buffer, at least one: arrays in shared memory of rank 2 or more whose first extent is `capacity`
     returns:   pipe_value

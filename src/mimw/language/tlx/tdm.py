@@ -146,7 +146,7 @@ def async_amd_descriptor_wait(pendings: tl.constexpr = 0, tokens=None, _semantic
 
 @word
 def amd_descriptor_prefetch_tensor(desc, offsets, pred=None, speculative: tl.constexpr = False, _semantic=None) -> None:
-    """Prefetch one block of `desc` into L2: a hint, nobody waits for it.
+    """Prefetch one block of `desc` into L2: a hint, without a wait.
 
     args:      desc, offsets - as of async_amd_descriptor_load
                pred          - (opt) scalar; false prefetches nothing

@@ -106,7 +106,7 @@ class Explanation(Shown):
 def explain(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
             gpus: int | Any = None, **meta: Any) -> Explanation:
     """Compile a launch of `kernel` over `grid` and say what became of it: warps, registers and buffers of each task; on AMD the
-    words that become others, and how many waves a SIMD holds; the tiles that lie in larger ones, with their price; the layouts
+    calls that the chip replaces by others, and how many waves a SIMD holds; padded tiles, with their price; layouts
     with their reasons; the contents of shared memory over time; the barriers; the proxy fences that the compiler put in; the
     loops that Triton pipelines; bank conflicts.
 

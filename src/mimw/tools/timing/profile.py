@@ -55,8 +55,8 @@ def profile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
                capacity  records a task may leave, 16 bytes each; what comes later is dropped but for the end
                ctas      CTAs that leave records at most, spread evenly over the grid
     returns:   Profile; its times contain the cost of the stamps, about 40 cycles of one warp each
-    errors:    SimulatorMisuse without a GPU, for the target of another one and for several, and for a kernel without words of ours;
-               TargetError on AMD
+    errors:    SimulatorMisuse without a GPU, for the target of another one and for several, and for a kernel that calls
+               nothing of tlx or tle; TargetError on AMD
     """
     if simulating():
         raise SimulatorMisuse("mimw.profile measures on a GPU, and this process simulates",
