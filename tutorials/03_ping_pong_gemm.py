@@ -9,7 +9,7 @@ output tiles of its own, in turn, half a period apart:
     consumer 0    multiply tile 0 | store       | multiply tile 2 | store       | ...
     consumer 1    wait            | multiply tile 1 | store       | multiply tile 3 | ...
 
-The producer need not know. It fills the ring in the order of the tiles, and whoever's turn it is empties it.
+The producer need not know. It fills the ring in the order of the tiles, and the consumer whose turn it is empties it.
 
 The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
 the checking and the measuring are harness.py's.

@@ -6,7 +6,7 @@ Radix sorts and radix selects begin by counting digits: of every key one digit o
 Counting is nothing but `counts[digit] += 1`, many million times and by everybody at once. In global memory that is slow, since all
 fight for 256 integers. In shared memory an addition takes a cycle or two, if neighbours are in different banks.
 
-TLX has buffers in shared memory, and moves whole tiles in and out of them. What we want here is a pointer to one element, which
+TLX has buffers in shared memory, and moves whole tiles in and out of them. Here we need a pointer to one element, which
 `tl.atomic_add` takes. TLE has that function, `tle.gpu.local_ptr`, and it works on TLX buffers too: both record the same program.
 
 How the program is run and measured is harness.py's.

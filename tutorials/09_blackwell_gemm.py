@@ -13,7 +13,7 @@ with the next tile in another half of the columns while another task reads the l
     ask, 1 warp        for each tile of C: ask the launcher for the next one (tutorial 08)
 
 The grid has a program for each tile of C. A program that runs takes over programs that have not started, so programs
-are as many as SMs at any time, and whoever is fast does more.
+are as many as SMs at any time, and a fast program does more.
 
 How the program is run is harness.py's. It was simulated and compiled, and has not run on a chip.
 

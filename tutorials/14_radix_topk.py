@@ -3,7 +3,7 @@
     python tutorials/14_radix_topk.py            on a GPU: check, and measure against torch.topk; elsewhere: simulate a small one
 
 To find the 256 largest of 32768 numbers, none of them need be sorted. It is enough to know the 256th largest: larger ones go
-out, and the rest is dropped. And that one can be found digit by digit, as a word in a dictionary: count how many numbers begin
+out, and the rest is dropped. And that one can be found digit by digit, as a name in a dictionary: count how many numbers begin
 with each digit, sum up the counts from above until 256 are reached, and you know its first digit. Two digits of 8 bits make a
 fp16.
 

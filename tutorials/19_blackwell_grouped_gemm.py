@@ -4,7 +4,7 @@
 
 C[rows of g] = A[rows of g] B[g] + bias[g], where the rows of group g are offsets[g] to offsets[g + 1] - 1: what a layer of
 experts computes after its tokens have been sorted by expert. The sizes come from another kernel, so the host knows
-neither how many tiles there are nor where they end. What tutorial 09 has and the launcher's queue cannot give:
+neither how many tiles there are nor where they end. In place of the launcher's queue of tutorial 09:
 
     a fixed grid        as many programs as SMs; tile t belongs to program t modulo their number, and every role finds
                         by itself in which group its tiles lie

@@ -5,7 +5,7 @@
 A CTA of tutorial 09 loads 96 bytes for each cycle of its products, and L2 gives about 70: not the tensor cores are the limit,
 but the path to them. Two SMs side by side can multiply together. Each holds 128 rows of A and half of the columns of B, one
 thread of the even CTA starts the product of 256 x 256, and both tensor cores read B's halves out of both memories. So each CTA
-loads half of B, 64 bytes a cycle. What of tutorial 09 becomes of a pair:
+loads half of B, 64 bytes a cycle. These roles of tutorial 09 change for a pair:
 
     load, 1 warp       each CTA its rows of A and its half of B; the bytes of both complete on a barrier of the even CTA
     mma, 1 warp        of the even CTA alone; a commit arrives in both CTAs

@@ -118,8 +118,9 @@ NOTES = """## Rules and exceptions
   last offset must be a multiple of 16 bytes, in loads, multicast, prefetches, stores, reductions and the first column of picked
   rows. A read may begin in front of the tensor (negative offsets); a store, a reduction and a scatter may not, though they may
   reach over the far edges. On a violation the GPU reports "an illegal instruction was encountered", and the context is lost; the
-  compiler and the simulator raise `IllegalCopy`. Begin at 0 with a block that is shifted or cut, or store under a mask by `tl.store`. Bulk
-  copies take addresses and sizes in multiples of 16 bytes (`misaligned address`). docs/MEMORY_MODEL.md has the table of such limits.
+  compiler and the simulator raise `IllegalCopy`. Begin at 0 with a block that is shifted or cut, or store under a mask by
+  `tl.store`. Bulk copies take addresses and sizes in multiples of 16 bytes (`misaligned address`). docs/MEMORY_MODEL.md has the
+  table of such limits.
 * `async_descriptor_load(multicast_targets=)`, `prefetch(tensormap=True)`, `async_descriptor_prefetch_tensor` and
   `async_descriptor_store(store_reduce=)` with an `eviction_policy` name the descriptor by its address, as `async_descriptor_gather`
   and `async_descriptor_scatter` do on sm_90 and sm_120; if an `if` or a loop passes the descriptor on, the address goes with it.

@@ -392,7 +392,7 @@ class BytesNotExpected(BarrierMisuse, ExpectedBytesMismatch):
 
 
 class PhaseMissed(BarrierMisuse):
-    """The next phase can complete before a task has looked at the one that it waits for: parities come round again."""
+    """The next phase can complete before a task has looked at the one that it waits for: parities repeat."""
 
 
 class SignalReusedEarly(BarrierMisuse):
@@ -537,7 +537,7 @@ class InvalidProgram(MimwError):
 
 
 class OrderChanged(InvalidProgram):
-    """A bug of ours: we let a pass of Triton's run that changed the order of two effects. `pass_name` is that pass."""
+    """A bug of mimw: it let a pass of Triton's run that changed the order of two effects. `pass_name` is that pass."""
 
     def __init__(self, pass_name: str, moved: str, beside: str, *sites):
         self.pass_name, self.sites = pass_name, sites

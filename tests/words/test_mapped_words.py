@@ -306,7 +306,7 @@ def both_engines(x_desc, out, N: tl.constexpr):
 
 def test_words_of_tma_and_of_the_mover_do_not_share_a_kernel():
     x = TensorDescriptor.from_tensor(np.zeros((16, 16), np.float16), [16, 16])
-    with pytest.raises(triton.CompilationError, match="data mover moves by descriptors, here in a kernel with words of TMA"):
+    with pytest.raises(triton.CompilationError, match="data mover moves by descriptors, and this kernel has TMA copies"):
         mimw.compile(both_engines, (1, ), x, np.zeros((16, 16), np.float16), N=16, target="gfx1250")
 
 

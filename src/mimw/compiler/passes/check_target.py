@@ -14,7 +14,7 @@ from ...target import DSA, FEATURES, SHARED, TARGETS, TENSOR, TITLES, Target
 
 _INSTEAD = {"clusters": "pass data for other programs through global memory", "bulk": "copy by pointers",
             "tensor_memory": "add up in a tile, by tl.dot", "multimem": "access the memory of each GPU"}
-"""The way round what a chip of another vendor lacks, by feature."""
+"""The alternative to what a chip of another vendor lacks, by feature."""
 
 
 def check_target(program: Program, target: Target) -> None:

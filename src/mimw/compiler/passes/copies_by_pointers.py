@@ -77,7 +77,7 @@ class _Writer:
             write(op)
             return
         if op.row.needs == "tdm":
-            refuse(self.target, op.site, "AMD's data mover moves by descriptors, here in a kernel with words of TMA",
+            refuse(self.target, op.site, "AMD's data mover moves by descriptors, and this kernel has TMA copies",
                    "write tlx.async_amd_descriptor_load and tlx.async_amd_descriptor_store for these, too, or do without the mover")
         if any(isinstance(value.type, Descriptor) for value in (*op.operands, *op.results)):
             refuse(self.target, op.site, f"'{op.row.word}' cannot take one or pass one on",

@@ -228,7 +228,7 @@ PASSES: tuple[Pass, ...] = (
     rewrite("group_barriers", place_group_barriers,
             "says what each distributed barrier is made of; the checks spoke of what the author wrote",
             after="cluster arrivals"),
-    rewrite("wait_pairs", wait_pairs, "products of pairs, or of odd extents, that their word waits for become commits and waits; "
+    rewrite("wait_pairs", wait_pairs, "products of pairs, or of odd extents, that their call waits for become commits and waits; "
             "the checks spoke of what the author wrote", after="cluster arrivals"),
     check("late_commits", late_commits, "remarks on commits of pairs for which no task waits",
           after="cluster arrivals pair_commits"),
