@@ -442,7 +442,7 @@ class CheckFailed(LaunchError, RuntimeError):
     def __init__(self, kernel, report):
         self.kernel, self.report = kernel, report
         super().__init__(f"{kernel} was not launched: MIMW_CHECK=1 looks at each specialisation before its first launch, and "
-                         f"found\n\n{report}", hint="what the finding says; MIMW_CHECK=0 launches the kernel as it is.")
+                         f"found\n\n{report}", hint="follow the mend of the finding; MIMW_CHECK=0 launches the kernel as it is.")
 
     def __reduce__(self):
         return CheckFailed, (self.kernel, str(self.report))

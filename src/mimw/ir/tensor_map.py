@@ -112,7 +112,7 @@ def rows_problem(column: int | None, row: int | None, shape: Numbers | None, ele
     problem = corner_problem((row, column), shape, element_bytes, writes=writes)
     if problem is None or row is None or row >= 0 or column is not None and column * element_bytes % ROW_BYTES:
         return problem
-    return problem[0], "send what nobody wants to the number of rows of the tensor, or beyond: such rows are left out"
+    return problem[0], "give rows that are not needed the number of rows of the tensor, or more: TMA leaves such rows out"
 
 
 def begin_problem(coordinate: int, element_bytes: int) -> Problem:

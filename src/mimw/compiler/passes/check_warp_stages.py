@@ -103,7 +103,7 @@ def _check_between(gap: tuple[Op, ...]) -> None:
     waits = [op for op in gap if _waits(op)]
     if len(waits) > 1:
         raise KernelError("warp_pipeline_stage: two waits stand between two stages, and there is one barrier to wait at.",
-                          *(op.site for op in waits[:2]), hint="write one wait, for the fewest that may be under way.")
+                          *(op.site for op in waits[:2]), hint="write one wait, for the fewest that may be in flight.")
     for op in gap:
         if not _waits(op) and (op.row.effects not in ({"pure"}, {"debug"}) or "dot" in op.row.traits):
             raise KernelError(f"warp_pipeline_stage: {op.row.word} stands between stages, where there is room for waits and "

@@ -247,7 +247,7 @@ PASSES: tuple[Pass, ...] = (
             "arrivals in", after="join_copies group_barriers sync_clusters fence_deliveries"),
     rewrite("narrow_releases", narrow_releases, "narrows remote arrivals that have nothing to release to their CTA",
             after="group_barriers sync_clusters"),
-    rewrite("keep_loops", keep_loops, "marks loops that must not be pipelined; what the passes above put in counts, too",
+    rewrite("keep_loops", keep_loops, "marks loops that must not be pipelined, also for ops of the passes above",
             after="sync_clusters fence_barriers fence_globals fence_deliveries fence_handovers"),
     rewrite("grant_registers", grant_registers, "writes down what registers to ask for, last: the checks speak of what the author "
             "asked for", after="registers", needs="target"),

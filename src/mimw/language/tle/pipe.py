@@ -79,7 +79,7 @@ def _check(capacity, scope, name, readers, one_shot, fields: dict) -> None:
                mend="write the number of slots, `capacity=2`, or a tl.constexpr")
     if scope != "cta":
         refuse(ValueError, f'tle.pipe: scope must be "cta", got {scope!r}',
-               mend="leave `scope` out; what goes to other CTAs is copied by tle.remote, or by TLX's multicast loads")
+               mend="leave `scope` out; copy data to other CTAs by tle.remote, or by TLX's multicast loads")
     if name is not None and not isinstance(name, str):
         refuse(ValueError, f"tle.pipe: name must be None or a str, got {name!r}", mend='write `name="kv"`, or leave it out')
     if not isinstance(one_shot, bool):

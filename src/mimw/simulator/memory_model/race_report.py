@@ -147,11 +147,11 @@ def _fence(earlier, later):
     missing = f"the {verb} is in the generic proxy and {later.op.name} {then} through the asynchronous proxy, with no fence between"
     if later.space == "global":
         where = f"between {earlier.op.site} and {later.op.site}" if first is other else (
-            f"in {first.where} after {earlier.op.site} and before what lets {other.where} go on, or in the latter before "
+            f"in {first.where} after {earlier.op.site} and before the op that lets {other.where} go on, or in the latter before "
             f"{later.op.site}")
         return missing, f'put fence("gpu") {where}', ()
     whom = "filler" if later.write else "reader"
-    place = f"after {earlier.op.site}" + ("" if first is other else f", before the arrive that tells the {whom}")
+    place = f"after {earlier.op.site}" + ("" if first is other else f", before the arrive that lets the {whom} go on")
     return missing, f'put fence("async_shared") in {first.name!r} {place} and before {later.op.site}', ()
 
 
