@@ -132,7 +132,8 @@ def test_a_space_that_is_too_small_is_refused_with_its_map():
         mimw.simulate(two, (1, ), np.zeros(32768, np.float32), SIZE=32768, target=CHIP)
     assert (caught.value.required, caught.value.limit) == (262144, target(CHIP).space("ub"))
     text = str(caught.value)
-    assert "262144 bytes of the unified buffer (UB) are needed together, a vector core of ascend_910b has 196608: 65536 too" in text
+    assert ("262144 bytes of the unified buffer (UB) are needed together, but a vector core of ascend_910b has 196608: 65536 too"
+            in text)
     assert re.search(r" 0 \.\. 131072  first +buffer  131072 bytes  \|\.*#+", text) and "131072 .. 262144  second" in text
     assert "blocks of a half of the size fit" in text and "first = tle.dsa.alloc" in text
     x = np.ones(16384, np.float32)

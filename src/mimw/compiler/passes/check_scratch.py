@@ -47,7 +47,7 @@ def check_scratch(program: Program, target: Target, total: int, pieces: Iterable
                     key=lambda row: (row.entry is not None, -row.size))
     sites = dict.fromkeys(site for row in beyond for site in row.sites)
     raise OutOfSharedMemory(
-        f"{total} bytes of shared memory are needed, {total - buffers} of them scratch and padding; a CTA on {target} has "
+        f"{total} bytes of shared memory are needed, {total - buffers} of them scratch and padding, but a CTA on {target} has "
         f"{target.shared_bytes}: {excess} too many.\n" + "\n".join(_lines(rows, counter_bytes(program, target), total, target)),
         *list(sites)[:_MOST_SITES], hint=_hint(rows, beyond[0] if beyond else None, excess),
         required=total, limit=target.shared_bytes)

@@ -43,7 +43,7 @@ def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
     shaped = [value.type for value in (*op.operands, *op.results) if getattr(value.type, "shape", ())]
     shapes = dict.fromkeys(map(str, [type_ for type_ in shaped if is_odd(type_.shape)] or shaped))
     return KernelError(
-        f"{op.row.word} of {', '.join(shapes)}, {why or 'which moves elements,'} is not there for extents that are no powers of "
+        f"{op.row.word} of {', '.join(shapes)}, {why or 'which moves elements,'} is not offered for extents that are not powers of "
         "two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
 
 

@@ -97,8 +97,8 @@ def _on_every_gpu(word_name: str, mesh: bound_mesh, places: Places) -> tuple[int
     found = set(zip(places.gpus, places.ctas))
     ctas = tuple(sorted(set(places.ctas)))
     if len(found) != len(set(places.gpus)) * len(ctas):
-        refuse(NotImplementedError, f"{word_name}: {mesh} has not the same CTAs on each of its GPUs; synchronise two parts, each "
-                                    "with the same CTAs on all GPUs")
+        refuse(NotImplementedError, f"{word_name}: {mesh} does not have the same CTAs on each of its GPUs; synchronise "
+                                    "two parts, each with the same CTAs on all GPUs")
     return ctas
 
 
