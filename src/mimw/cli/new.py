@@ -1,6 +1,6 @@
 """Write a file to start from: a kernel with its launch, its check against numpy, and a `main` that runs it.
 
-Input: what kind of kernel, and where to. Output: a file of Python that runs as it is, with a GPU and without:
+Input: a kind of kernel, and a path. Output: a file of Python that runs as it is, with a GPU and without:
 
     mimw new gemm               gemm.py: python gemm.py, mimw check gemm.py:case, ...
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from .errors import CommandError
 from .output import check_output, writing
 
-HELP = "a file to start from, which runs"
+HELP = "write a kernel to start from, with its launch and check"
 EXAMPLES = """\
   mimw new                             the kinds of files that can be written
   mimw new gemm                        gemm.py, then: python gemm.py

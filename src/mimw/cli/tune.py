@@ -1,13 +1,13 @@
 """Search for the fastest configurations of an operator of the library, or of your own, for some shapes.
 
-Input: an operator and shapes. Output: a table of what was measured, why the others were left out, and with --write rows
-of the kernel's configs.json. For example:
+Input: an operator and shapes. Output: a table of the measurements, the reasons for leaving out the others, and with --write
+rows of the kernel's configs.json. For example:
 
     mimw tune gemm --shapes 4096x4096x4096 --set group_m=8,16 --write
 
-Candidates are predicted in parallel processes, pruned by what fits and by prediction, compiled in parallel, checked
+Candidates are predicted in parallel processes, pruned by their size and by prediction, compiled in parallel, checked
 against a reference and timed beside a baseline, each in a process of its own under a time limit. A search that was
-killed goes on where it was, by its journal. Without a GPU candidates are compiled and ranked by prediction, and nothing
+killed continues from its journal. Without a GPU candidates are compiled and ranked by prediction, and nothing
 is measured.
 """
 
