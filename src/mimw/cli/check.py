@@ -27,7 +27,7 @@ from .page import add_page, check_page, name_page, write_page
 from .places import nearer
 
 REFUSED = 2
-HELP = "find races, deadlocks and protocol errors of a kernel, under many interleavings"
+HELP = "races, deadlocks and protocol errors of a kernel, under many interleavings"
 EXAMPLES = """\
   mimw check ring.py:double --args 'fp16[224,64]/32,64' 'fp16[224,64]' 7 ROWS=32 COLS=64 STAGES=2
   mimw check gemm.py:kernel --grid 2 --search systematic --args 'bf16[256,256]/128,64' ... BM=128
