@@ -22,10 +22,11 @@ import mimw.tle as tle  # noqa: E402
 TARGETS = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950", "ascend_910b")
 PREFACE = """# TLE: the functions of each chip
 
+`yes`: the call compiles, or runs on the simulator (as an sm_90a; the column of ascend_910b is about the simulator, too:
+docs/SPACES.md). `-`: the chip, or this release on it, cannot do it, and mimw refuses the call with its line.
+
 `python docs/support/tle.py` makes this page: it compiles a probe of each function (docs/support/tle_probes.py) to a binary for
-each chip, and runs it on the simulator. Do not edit it by hand; a test compares. `yes`: the call compiles, or runs on the
-simulator (as an sm_90a; the column of ascend_910b is about the simulator, too: docs/SPACES.md). `-`: the chip, or this release
-on it, cannot do it, and mimw refuses the call with its line.
+each chip, and runs it on the simulator. Do not edit it by hand; a test compares.
 
 One kernel may call functions of TLE and of TLX; docs/THREE_WAYS.md writes one pipeline in three ways. For the places where a copy
 by a tensor descriptor may begin (`tle.gpu.copy`) see docs/tlx.md, "Rules and exceptions".

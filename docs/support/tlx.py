@@ -57,13 +57,13 @@ FAMILIES = {
 
 PREFACE = """# TLX: the functions of each chip
 
-`python docs/support/tlx.py` makes this page: it compiles a probe of each name (docs/support/probes.py) to a binary for each chip,
-and runs it on the simulator, as an sm_90a or, if that lacks the function, as an sm_100a or a gfx1250. Do not edit it by hand; a
-test compares.
-
 `yes`: the call compiles, or runs on the simulator (as an sm_90a, or as another chip if only that has the function).
 `-`: the chip cannot do it, and mimw refuses the call with its line.
 `NotYet`: the name can be imported and its arguments are checked, and the call raises `mimw.errors.NotYet`.
+
+`python docs/support/tlx.py` makes this page: it compiles a probe of each name (docs/support/probes.py) to a binary for each chip,
+and runs it on the simulator, as an sm_90a or, if that lacks the function, as an sm_100a or a gfx1250. Do not edit it by hand; a
+test compares.
 """
 
 NOTES = """## Rules and exceptions
