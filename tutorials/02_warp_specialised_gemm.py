@@ -8,7 +8,7 @@ its own warps:
     producer, 1 warp          for each tile of A and B: wait until a slot is empty, ask TMA to fill it
     consumers, 4 warps each   for each tile: wait until its slot is full, multiply, say that it is empty
 
-Nobody counts groups of copies any more. Slots go round in a ring, and each has two barriers, `full` and `empty`.
+No task counts groups of copies any more. The slots form a ring, and each has two barriers, `full` and `empty`.
 
 The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
 the checking and the measuring are harness.py's.

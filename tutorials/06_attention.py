@@ -3,7 +3,7 @@
     python tutorials/06_attention.py             on a GPU: check, and measure against cuDNN; elsewhere: simulate a small one
                                                  (harness.py runs and measures it)
 
-O = softmax(scale Q K^T) V for each head. Nobody stores the scores: a tile of queries walks over blocks of keys, and when a block
+O = softmax(scale Q K^T) V for each head. The scores are never stored: a tile of queries walks over blocks of keys, and when a block
 raises a row's maximum, what was summed before shrinks to the new scale ("online softmax"). So the tensor cores and the
 exponentials take turns, unless we arrange that they do not. Three arrangements make this program fast, each a few lines:
 

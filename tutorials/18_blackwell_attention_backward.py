@@ -18,7 +18,7 @@ the columns of dP^T, which has been read by then. With S^T, dP^T, dK and dV that
 
 The sums of dQ come in any order, so its last bits differ from run to run.
 
-How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
+How the program is run is harness.py's. It was simulated and compiled, and has not run on a chip.
 """
 
 from math import e, log2, sqrt

@@ -1,11 +1,11 @@
-"""23  Local memories: five kernels in the words of `tle.dsa`, on an H200 and, simulated, on an Ascend 910B.
+"""23  Local memories: five kernels with `tle.dsa`, on an H200 and, simulated, on an Ascend 910B.
 
     python tutorials/23_local_memories.py           on a GPU: check, measure against torch; elsewhere: simulate both chips
 
-An accelerator whose memories software manages has no caches: what a core computes on, somebody has copied there. `tle.dsa` names
-these memories, and a kernel says what lies where:
+An accelerator whose memories software manages has no caches: software copies all operands of a core to it. `tle.dsa` names
+these memories, and a kernel places its buffers in them:
 
-    UB                what the vector unit computes on            L1                operands of the cube unit, staged
+    UB                operands of the vector unit                 L1                operands of the cube unit, staged
     L0A, L0B          the cube unit's operands                    L0C               its sums
 
 On a GPU the same source gets registers where that will do, else shared memory, and products that the tensor cores take from shared
@@ -44,8 +44,8 @@ def vector_add(x, y, z, n, BLOCK: tl.constexpr, LANES: tl.constexpr):
             tle.dsa.copy(a, z + first + at, [size])
 
 
-# Step 2. What no word of buffers says is said of tensors: `to_tensor` is a buffer's value, `to_buffer` a buffer of a value. The
-# elements beyond the tail are nobody's, so the tensor masks them.
+# Step 2. Tensors offer what functions of buffers do not: `to_tensor` is a buffer's value, `to_buffer` a buffer of a value. The
+# elements beyond the tail are undefined, so the tensor masks them.
 @mimw.jit
 def softmax(x, y, columns, WIDTH: tl.constexpr):
     """Each row of y is the softmax of that row of x."""

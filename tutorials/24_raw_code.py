@@ -2,10 +2,10 @@
 
     python tutorials/24_raw_code.py           on a GPU: check, measure against torch; elsewhere: check and simulate small cases
 
-Where no word says what an instruction does, or a kernel of CUDA C++ is there already, `tle.raw` runs it in place: every thread of
+If no function has the instruction that you need, or you already have CUDA C++, `tle.raw` runs it in place: every thread of
 the task executes the function once. The kernel around it stays a kernel of tiles, with TMA, tensor cores and tasks.
 
-What is handed over is declared, and the declaration is all that the tools know:
+You declare the arguments, and the declaration is all that the tools know:
 
     InOut["memref<?xf32, 3>"]    a tile, spilled to shared memory, or a buffer there; it is read and written
     Input["!llvm.ptr<1>"]        a pointer into global memory;  Input["i32"], Input["f32"]   a number
@@ -108,7 +108,7 @@ def softmax(x, y, columns, BLOCK: tl.constexpr):
     tl.store(y + row * columns + at, tl.load(tle.gpu.local_ptr(tile)), mask=at < columns)
 
 
-# Step 3. An epilogue. 02's product, whose consumers end in CUDA: bias, an activation that is nobody's word, and the store. A
+# Step 3. An epilogue. 02's product, whose consumers end in CUDA: bias, an activation of your own, and the store. A
 # pointer points where the tile's corner goes. In a task threadIdx.x, blockDim.x and __syncthreads() are those of the task.
 def gelu(x):
     return x / (1 + np.exp(-1.702 * x))

@@ -1,4 +1,4 @@
-"""25  Raw bodies: what one thread does, in the words of MLIR's dialects, inside a kernel of tiles.
+"""25  Raw bodies: the code of one thread, in ops of MLIR's dialects, inside a kernel of tiles.
 
     python tutorials/25_raw_bodies.py       on a GPU: check, and measure against torch; elsewhere: simulate small ones
 
@@ -52,7 +52,7 @@ def over_the_block(value, combine, partial, first):
     thread = nvvm.read_ptx_sreg_tid_x()
     value = over_the_warp(value, combine)
     warp = arith.index_cast(INDEX, arith.divsi(thread, 32))
-    # Step 3. Some threads come into this branch and some do not, so nobody may meet in it: a barrier here is refused.
+    # Step 3. Some threads come into this branch and some do not, so a barrier in it is refused.
     with scf.if_(arith.cmpi(arith.CmpIPredicate.eq, arith.remsi(thread, 32), 0)):
         memref.store(value, partial, [warp])
     nvvm.barrier0()

@@ -2,9 +2,9 @@
 
     python tutorials/26_mlir_text.py          on a GPU: check, measure against torch; elsewhere: check and simulate small cases
 
-24 ends a product in CUDA C++: the accumulator goes through shared memory to reach the code, and what the code does the tools have
-to be told. A function in MLIR text is made of the ops that a kernel is made of. It takes tiles as they lie in registers, Triton's
-passes optimise it with the rest, the simulator runs it, and a race in it names its line. docs/RAW_MLIR.md has all of it.
+24 ends a product in CUDA C++: the accumulator goes through shared memory to reach the code, and the tools know its effects only
+from a declaration. A function in MLIR text is made of the ops that a kernel is made of. It takes tiles as they lie in registers,
+Triton's passes optimise it with the rest, the simulator runs it, and a race in it names its line. docs/RAW_MLIR.md has all of it.
 
 How the program is run and measured is harness.py's.
 """

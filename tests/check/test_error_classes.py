@@ -276,6 +276,6 @@ def test_slots_that_are_never_released_are_refused():
     report = mimw.check(pipeline, grid, *args, **meta)
     (finding, ) = report.findings
     assert finding.kind == "TooFewArrivals" and report.runs == 0
-    assert "the slots of 'free' are not given back" in finding.message
+    assert "the slots of 'free' are not released" in finding.message
     assert {site.line for site in finding.sites} == {
         line_of(pipeline, "free = tlx.alloc"), line_of(pipeline, "tlx.barrier_wait(free[slot]")}

@@ -118,7 +118,7 @@ def _module(name: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name is None or not (name + ".").startswith(error.name + "."):
                 raise
-            raise CommandError(f"no file and no module {name!r}.") from None
+            raise CommandError(f"there is no file and no module {name!r}.") from None
 
 
 @contextmanager

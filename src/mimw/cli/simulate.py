@@ -88,5 +88,5 @@ def _simulate(options: Namespace) -> None:
             print(f"{options.script}: simulated, {run.summary}")
     else:
         if options.json:
-            raise CommandError("--json is for FILE:FUNCTION; what a script prints is its own.")
+            raise CommandError("--json is for FILE:FUNCTION; a script prints its own output.")
         run_script(options)

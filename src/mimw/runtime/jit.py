@@ -343,7 +343,7 @@ def jit(fn: Callable[..., Any] | None = None, *, version: Any = None, repr: Call
         source: str | None = None) -> MimwFunction | Callable[[Callable[..., Any]], MimwFunction]:
     """Compile a Python function to a GPU kernel; a drop-in for `triton.jit`, with its arguments.
 
-    A kernel that uses none of our words is compiled by Triton's own path. Helpers called from it may be decorated with
+    A kernel that calls nothing of tlx or tle is compiled by Triton's own path. Helpers called from it may be decorated with
     either decorator. `kernel[grid](...)` launches (on the simulator where there is no GPU, or with MIMW_SIMULATE=1),
     `kernel.warmup(..., grid=...)` compiles. A launch on the simulator takes `memory=[...]`, as `mimw.simulate` does; on a GPU that
     keyword changes nothing.

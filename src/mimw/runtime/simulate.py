@@ -105,7 +105,7 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
                grid     1 to 3 ints, or a function of the arguments giving them
                args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
-               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its words and limits; and what host code
+               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its functions and limits; and what host code
                         that the launch calls (a grid, a heuristic, a `constexpr_function`) learns of Triton's driver
                num_warps, num_stages   as for a launch: warps of the default task, and stages of Triton's pipelining; by default an
                         autotuned kernel's, or Triton's 4 and 3

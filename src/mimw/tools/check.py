@@ -63,7 +63,7 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
                          Refused are kernels whose CTAs wait for each other, or draw their work from a counter. On several GPUs
                          a program runs at all ranks, together with those whose signals it waits for
                protocol  True: leave tile data out, where it decides nothing (zeros stand for it), so that runs are faster. What
-                         decides control flow, addresses, masks, barriers and atomics is computed as ever, so the findings are
+                         decides control flow, addresses, masks, barriers and atomics is still computed, so the findings are
                          those of a full run, less assertions on tiles, divisions by zero and indices of `tl.gather`. Seeds after
                          the first and smaller launches run so by themselves where none of these is about such tiles
     returns:   Report: `.ok`, `.findings`, each different finding once. What the compiler refuses is a finding, too

@@ -143,7 +143,7 @@ class GlobalMemory:
         where = f"{task.where}: {op.name} {what} address {address:#x}"
         if self.multicast is not None and self.multicast.holds(address):
             return SimulatorMisuse(f"{where}, which is one of all ranks at once: on a GPU that is undefined", op.site,
-                                   hint="use the multimem words, or tlx.peer_pointer for the memory of one rank")
+                                   hint="use the multimem functions, or tlx.peer_pointer for the memory of one rank")
         if not self.regions:
             return OutOfBounds(f"{where}, but the launch has no array", op.site)
         for region in self.foreign:
