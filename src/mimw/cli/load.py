@@ -72,7 +72,7 @@ def launch_named(function: Any, name: str) -> tuple:
 
 
 def is_launch(value: Any) -> bool:
-    """True if `value` is (kernel, grid, args, meta)."""
+    """True if `value` is (kernel, grid, args, meta), as a plain tuple or a `mimw.Case`."""
     return (isinstance(value, tuple) and len(value) == 4 and (hasattr(value[0], "fn") or hasattr(value[0], "params"))
             and isinstance(value[2], (tuple, list)) and isinstance(value[3], dict))
 
