@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import CommandError
-from .load import called, is_launch, kernel_of, load, names_launch
+from .load import called, is_launch, kernel_of, load, names_launch, with_results
 
 
 def is_name(script: str | None) -> bool:
@@ -54,7 +54,7 @@ def launched(options: Namespace) -> Made:
             return _launch(case_of(case))
         if prepared.launches == before and not _on_gpu_since(found):
             raise CommandError(f"{name}() launched nothing, and returned no launch: it should do so, or return (kernel, "
-                               "grid, args, meta).")
+                               f"grid, args, meta).{with_results(case)}")
         return Made()
     return _launch(case_of(launch_of(_words(options))))
 

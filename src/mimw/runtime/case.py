@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from typing import Any
 
 
-class Case(tuple):
+class Case(tuple[Any, Any, Any, dict[str, Any]]):
     """A launch: (kernel, grid, args, meta), and what is expected of it.
 
     args:      kernel, grid, args, meta   as for `kernel[grid](*args, **meta)`

@@ -40,7 +40,7 @@ class Wrong:
         where = f"{self.expected.name!r}[{', '.join(map(str, self.index))}]" if self.index else repr(self.expected.name)
         rank = "" if self.expected.rank is None else f" of rank {self.expected.rank}"
         others = "" if self.count == 1 else f"; {self.count} of {self.size} elements differ"
-        allowed = f" by more than {self.expected.tolerance:g}" if self.expected.tolerance and others else ""
+        allowed = f" by more than the tolerance of {self.expected.tolerance:g}" if self.expected.tolerance and others else ""
         got, want = _shown(self.got), _shown(self.want)
         if got == want:
             got, want = repr(self.got.item()), repr(self.want.item())

@@ -11,6 +11,7 @@ A function is called here, before the launch, while the arguments still are what
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -91,7 +92,14 @@ def _called(function: Callable, given: Mapping[str, Any]) -> Any:
     if unknown is not None:
         raise SimulatorMisuse(f"expected= is a function with a parameter {unknown!r}, and the kernel has no argument of that name. "
                               f"It has: {', '.join(given)}", hint="name the arguments that it computes from")
-    return function(**{one.name: _input(given[one.name]) for one in parameters if one.name in given})
+    inputs = {one.name: _input(given[one.name]) for one in parameters if one.name in given}
+    try:
+        return function(**inputs)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise SimulatorMisuse(f"expected= raised {type(error).__name__}: {' '.join(str(error).split())} ({where.filename}:"
+                              f"{where.lineno})", hint="it is called with the arguments that its parameters name, before the "
+                                                       "launch") from error
 
 
 def _input(value: Any) -> Any:

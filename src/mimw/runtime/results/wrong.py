@@ -3,8 +3,9 @@
 Input: a wrong element, and the book of a run's writers where there was one. Output: a `WrongResult`. For example:
 
     wrong_result(wrong, program, writers)
-    WrongResult: 'y'[3] is 18, expected 21; 61 of 64 elements differ by more than 0.0001. Task 'add' of CTA (0, 0, 0) wrote it by
-    the store at row_sums.py:21, a value made at row_sums.py:13, row_sums.py:18, row_sums.py:27
+    WrongResult: 'y'[3] is 18, expected 21; 61 of 64 elements differ by more than the tolerance of 0.0001
+      task 'add' of CTA (0, 0, 0): store at row_sums.py:21 wrote it
+      its value was made at row_sums.py:13, row_sums.py:18, row_sums.py:27
 """
 
 from __future__ import annotations
@@ -33,16 +34,15 @@ def wrong_result(wrong: Wrong, program: Program | None = None, writers: Writers 
     """The error about a wrong element of a run of `program`. Without its `writers`, as after a launch on a GPU, nobody knows who
     wrote it."""
     if program is None or writers is None:
-        return WrongResult(f"{wrong.facts}.", hint=ON_A_GPU)
+        return WrongResult(wrong.facts, hint=ON_A_GPU)
     writer = writers.at(_address(wrong))
     if writer is None:
-        return WrongResult(f"{wrong.facts}. No program wrote it.", *_stores(program, wrong.expected.name), hint=OF_NOBODY)
+        return WrongResult(f"{wrong.facts}\n  no program wrote it", *_stores(program, wrong.expected.name), hint=OF_NOBODY)
     made = _of_user(made_of(program, writer.op), writer.op.site)
     near = sorted(made[:LINES], key=lambda site: (site.file, site.line))
-    lines = f", a value made at {', '.join(map(str, near))}" if near else ""
     more = f" and {len(made) - LINES} lines before" if len(made) > LINES else ""
-    whose = writer.where[0].upper() + writer.where[1:]
-    return WrongResult(f"{wrong.facts}. {whose} wrote it by the {writer.op.name} at {writer.op.site}{lines}{more}.",
+    lines = f"\n  its value was made at {', '.join(map(str, near))}{more}" if near else ""
+    return WrongResult(f"{wrong.facts}\n  {writer.where}: {writer.op.name} at {writer.op.site} wrote it{lines}",
                        writer.op.site, *near, hint=_mend(wrong))
 
 
