@@ -53,11 +53,12 @@ def launch(a, b, c):
 
 
 def case():
-    """The launch that `mimw check`, `explain`, `predict` and `export` are given: small, on numpy arrays, with what C should be."""
+    """The launch that `mimw check`, `explain`, `predict` and `export` are given: small, on numpy arrays, with what C should be. It
+    has more than one program along each dimension of the grid, so that a mistake in any shows."""
     import numpy as np
     random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((128, 256), (256, 128)))
-    return mimw.Case(*launch(a, b, np.zeros((128, 128), np.float16)), expected={"c": a.astype(np.float32) @ b.astype(np.float32)})
+    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((128, 256), (256, 256)))
+    return mimw.Case(*launch(a, b, np.zeros((128, 256), np.float16)), expected={"c": a.astype(np.float32) @ b.astype(np.float32)})
 
 
 def main():

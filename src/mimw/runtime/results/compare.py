@@ -24,7 +24,7 @@ from .expected import Expected
 class Wrong:
     """The first wrong element of an array, in row-major order: its `index`, what is there and what should be. `count` of `size`
     elements are wrong. `elsewhere` is the index at which the value would be right, where there is just one, and just one for the
-    last wrong element's; so values that come more than once say nothing."""
+    last wrong element's; so values that come more than once, and zeros, say nothing."""
 
     expected: Expected
     index: tuple[int, ...]
@@ -60,10 +60,8 @@ def first_wrong(wanted: Iterable[Expected], only: Callable[[Expected], np.ndarra
             places = np.flatnonzero(bad)
             index, last = (_index(places[which], bad.shape) for which in (0, -1))
             data = np.ma.getdata(want)
-            elsewhere = _place_of(got[index], data, one.tolerance)
-            if elsewhere is not None and _place_of(got[last], data, one.tolerance) is None:
-                elsewhere = None
-            return Wrong(one, index, got[index], data[index], len(places), bad.size, elsewhere)
+            moved = [_place_of(got[where], data, one.tolerance) for where in (last, index) if len(places) > 1]
+            return Wrong(one, index, got[index], data[index], len(places), bad.size, moved[-1] if all(moved) and moved else None)
     return None
 
 
@@ -72,7 +70,9 @@ def _index(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _place_of(value: Any, want: np.ndarray, tolerance: float) -> tuple[int, ...] | None:
-    """The only index at which `value` is wanted."""
+    """The only index at which `value`, which is not 0, is wanted."""
+    if not value:
+        return None
     with np.errstate(all="ignore"):
         near = np.abs(_wide(want.astype(value.dtype)) - _wide(value)) <= 0.1 * tolerance * np.abs(_wide(value))
     places = np.flatnonzero(near)
