@@ -8,7 +8,7 @@ import pytest
 
 import mimw
 
-TUTORIALS = sorted(path for path in (Path(__file__).parents[2] / "tutorials").glob("[0-9]*.py")
+TUTORIALS = sorted(path for path in (Path(__file__).parents[1] / "tutorials").glob("[0-9]*.py")
                    if "def case(" in path.read_text())
 WITHOUT = ("13", "14", "15")        # several launches, and results in any order
 
