@@ -106,6 +106,8 @@ def test_what_a_beginner_takes_for_the_result():
                            ({"rows": 7}, "'rows', which is no array but 7"), ({9: 1}, "expected= names 9")):
         with pytest.raises(SimulatorMisuse, match=said):
             check(*sums(), expected=expected)
+    with pytest.raises(SimulatorMisuse, match="tolerance= is -1 for 'y'"):
+        check(*sums(), expected=lambda x: x.sum(0), tolerance=-1)
     with pytest.raises(SimulatorMisuse, match="one array, and the kernel writes 2 arguments\n.*: indices, values"):
         check(*pairs(), expected=np.zeros(4))
 

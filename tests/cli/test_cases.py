@@ -25,6 +25,13 @@ def wrong():
 def near():
     return mimw.Case(*ARGS, expected={"y": np.full(64, 3)}, tolerance=0.5)
 
+def by_a_launch():
+    def double_of(x):
+        y = np.zeros_like(x)
+        double[1, ](x, y, N=64)
+        return y
+    return mimw.Case(*ARGS, expected=double_of)
+
 def plain():
     return ARGS
 
@@ -50,6 +57,7 @@ def file(tmp_path, monkeypatch):
 def test_commands_compare_the_results_of_a_case(command, ends, file, capsys):
     assert main([command, f"{file}:right"]) == 0 and ends in capsys.readouterr().out
     assert main([command, f"{file}:near"]) == 0 and ends in capsys.readouterr().out
+    assert main([command, f"{file}:by_a_launch"]) == 0 and ends in capsys.readouterr().out
     assert main([command, f"{file}:plain"]) == 0 and "results not compared" in capsys.readouterr().out
     assert main([command, f"{file}:wrong"]) == 1
     told = "".join(capsys.readouterr())
@@ -65,3 +73,22 @@ def test_a_case_is_a_launch_of_four_for_every_other_tool(file, capsys):
     assert meta == {"N": 64} and (case.expected, case.tolerance) == (1, 2) and repr(case) == "Case(main, (1,), ..., expected=...)"
     again = copy.deepcopy(case)
     assert again == case and (again.expected, again.tolerance) == (1, 2)
+
+
+@pytest.mark.parametrize("name, status, told", [
+    ("right", 0, "launched; results as expected\n"), ("plain", 0, "; results not compared\n"),
+    ("wrong", 1, "`mimw check`, or `mimw simulate`, names the program that writes it")])
+def test_results_of_a_gpu_are_compared_there(name, status, told, file, capsys, monkeypatch):
+    """The arrays that the launch has filled, here simulated copies, and not those of the case."""
+    import mimw.cli.on_gpu
+    monkeypatch.setattr("mimw.runtime.simulating.simulating", lambda: False)
+    monkeypatch.setattr(mimw.cli.on_gpu, "on_gpu", copy.deepcopy)
+    assert main(["run", f"{file}:{name}"]) == status
+    assert told in "".join(capsys.readouterr())
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(file, capsys, monkeypatch):
+    monkeypatch.setenv("MIMW_SIMULATE", "0")
+    assert main(["run", f"{file}:right"]) == 0 and "launched; results as expected\n" in capsys.readouterr().out
+    assert main(["run", f"{file}:wrong"]) == 1 and "'y'[0] is 2, expected 3; 64 of 64" in capsys.readouterr().err

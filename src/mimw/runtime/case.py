@@ -54,13 +54,13 @@ def case_of(launch: tuple) -> Case:
     return launch if isinstance(launch, Case) else Case(*launch)
 
 
-# What the simulated launches of a command are compared with, where `kernel[grid](...)` makes them.
+# What the simulated launch of a command is compared with, where `kernel[grid](...)` makes it.
 _expecting: ContextVar[tuple[Any, Any]] = ContextVar("expecting", default=(None, None))
 
 
 @contextmanager
 def expecting(expected: Any, tolerance: Any) -> Iterator[None]:
-    """Simulated launches inside are compared with `expected`."""
+    """The first simulated launch inside is compared with `expected`."""
     token = _expecting.set((expected, tolerance))
     try:
         yield
@@ -68,6 +68,9 @@ def expecting(expected: Any, tolerance: Any) -> Iterator[None]:
         _expecting.reset(token)
 
 
-def asked() -> tuple[Any, Any]:
-    """(expected, tolerance) of the launches that are made here; (None, None) where nobody expects anything."""
-    return _expecting.get()
+def taken() -> tuple[Any, Any]:
+    """(expected, tolerance) of the launch that is made here, for it alone: what is expected may be computed by another launch.
+    (None, None) where nobody expects anything."""
+    found = _expecting.get()
+    _expecting.set((None, None))
+    return found

@@ -82,6 +82,9 @@ def _one(name: str, rank: int | None, argument: Any, want: Any, tolerance: float
                               hint="give an array of the argument's shape")
     if tolerance is None:
         tolerance = _tolerance(type_name(array), launch)
+    if not isinstance(tolerance, (int, float)) or not 0 <= tolerance < float("inf"):
+        raise SimulatorMisuse(f"tolerance= is {tolerance!r} for {name!r}",
+                              hint="give a number, 0 or more, or a dictionary of such by the names of arguments")
     return Expected(name, rank, array, want, float(tolerance))
 
 
