@@ -38,11 +38,6 @@ def simulated(case: mimw.Case, seeds: int = 3, **how) -> None:
     mimw.simulate(kernel, grid, *args, **meta, **how)
 
 
-def difference(out: np.ndarray, expected: np.ndarray) -> None:
-    """Say how far a simulated result is from numpy's."""
-    print("simulated; largest difference to numpy:", np.abs(out.astype(np.float64) - expected).max())
-
-
 def product(kernel, arguments: Callable, m: int, n: int, k: int, *programs: int, **chosen) -> mimw.Case:
     """A launch of `kernel` on numpy arrays, and its result C = A B; `programs`, if `arguments` takes their number."""
     random = np.random.default_rng(0)

@@ -38,11 +38,6 @@ class Expected:
     want: np.ndarray
     tolerance: float
 
-    @property
-    def told(self) -> str:
-        """The array in messages."""
-        return repr(self.name) + ("" if self.rank is None else f" of rank {self.rank}")
-
 
 def expectations(expected: Any, tolerance: Any, launch: Any) -> tuple[Expected, ...]:
     """What is expected of a `Launch`, by arrays; () for None.
