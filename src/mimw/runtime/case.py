@@ -41,7 +41,7 @@ class Case(tuple[Any, Any, Any, dict[str, Any]]):
         return self
 
     def __getnewargs_ex__(self) -> tuple[tuple, dict[str, Any]]:
-        """What a copy is made of."""
+        """The arguments that a copy is made of."""
         return tuple(self), {"expected": self.expected, "tolerance": self.tolerance}
 
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ OF_TF32 = 2e-3          # fp32 where the kernel multiplies tiles of fp32, which 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What `array`, the argument `name` (of `rank`, where there are several GPUs), is to hold. `tolerance` is 0 for integers."""
+    """One array, the argument `name` (of `rank`, where there are several GPUs), and what it is to hold: `want`, less the `tolerance`."""
 
     name: str
     rank: int | None
@@ -40,7 +40,7 @@ class Expected:
 
 
 def expectations(expected: Any, tolerance: Any, launch: Any) -> tuple[Expected, ...]:
-    """What is expected of a `Launch`, by arrays; () for None.
+    """The arrays of a `Launch` of which something is expected, each with what it is to hold; () for None.
 
     errors:    SimulatorMisuse for a name or place that the kernel does not have, an argument that is no array, another shape, and a
                function with parameters that are no arguments of the kernel
@@ -84,7 +84,7 @@ def _one(name: str, rank: int | None, argument: Any, want: Any, tolerance: float
 
 
 def _called(function: Callable, given: Mapping[str, Any]) -> Any:
-    """What the author's function gives for the arguments that its parameters name."""
+    """The value of the author's function, for the arguments that its parameters name."""
     parameters = inspect.signature(function).parameters.values()
     unknown = next((one.name for one in parameters if one.name not in given and one.default is one.empty), None)
     if unknown is not None:

@@ -35,7 +35,7 @@ class Seen:
 
 
 class Results:
-    """What the runs of one launch have shown of its results."""
+    """The results of the runs of one launch, as far as they were looked at."""
 
     def __init__(self, launch: Launch, wanted: Sequence[Expected]):
         self.launch, self.wanted = launch, wanted
