@@ -30,7 +30,8 @@ OF_TF32 = 2e-3          # fp32 where the kernel multiplies tiles of fp32, which 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """One array, the argument `name` (of `rank`, where there are several GPUs), and what it is to hold: `want`, less the `tolerance`."""
+    """One array, the argument `name` (of `rank`, where there are several GPUs), which is to hold `want`; `tolerance` is 0 for
+    integers."""
 
     name: str
     rank: int | None
