@@ -6,6 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from benchmarks.mutation_kernels import tutorial
 from mimw.compiler.analysis.made_of import made_of
 from mimw.compiler.analysis.written import results, written
 from mimw.runtime.simulate import prepare
@@ -74,3 +75,14 @@ def test_results_are_what_the_kernel_only_stores_to(tasks):
         program = program_of(adds, x, y, N=64, ATOMIC=atomic)
         assert written(program) == {"y"} and results(program) == {}
     assert set(results(program_of(writes, x, y, 64, N=64, SAME=False))) == {"y"}
+
+
+@pytest.mark.parametrize("stem, call", [("24_raw_code", "tle.raw.call(epilogue"), ("26_mlir_text", "c.store([m, n], tle.raw.call")])
+def test_through_native_code_by_what_it_declares(stem, call):
+    """A product in MLIR text reads buffers that TMA fills, an epilogue in CUDA the sums."""
+    program = tutorial(stem)
+    kernel, grid, args, meta = program.case()
+    (found, ) = mimw.check(kernel, grid, *args, expected={"c": np.ones((128, 128))}, seeds=1, shrink=False, **meta).findings
+    named = {site.line for site in found.sites}
+    assert found.sites[0].line == line_of(kernel, call)
+    assert {line_of(kernel, "async_descriptor_load(a, left"), line_of(kernel, "async_descriptor_load(b, right")} <= named
