@@ -146,6 +146,9 @@ def test_masked_elements_are_not_compared():
     args = np.ones(64, np.float32), np.zeros(64, np.float32), 40
     want = np.ma.array(np.ones(64), mask=np.arange(64) >= 40)
     assert check(writes, (1, ), args, {"N": 64, "SAME": False}, {"y": want}).ok
+    far = np.ma.array(np.where(want.mask, 1e9, 1.001), mask=want.mask)      # nor do they count for what is allowed
+    finding = found(writes, (1, ), args, {"N": 64, "SAME": False}, {"y": far})
+    assert finding.message.startswith("'y'[0] is 1, expected 1.001; 40 of 64")
     finding = found(writes, (1, ), args, {"N": 64, "SAME": False}, {"y": want.data})
     assert finding.message.startswith("'y'[40] is 0, expected 1; 24 of 64")
 

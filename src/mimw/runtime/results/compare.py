@@ -50,18 +50,15 @@ class Wrong:
 def first_wrong(wanted: Iterable[Expected], only: Callable[[Expected], np.ndarray | None] = lambda one: None) -> Wrong | None:
     """The first element of the first array that differs. `only(expected)` says which elements are compared, None for all."""
     for one in wanted:
-        got, want = numbers(one.array), one.want
-        bad = ~_equal(got, np.ma.getdata(want), one.tolerance)
-        if isinstance(want, np.ma.MaskedArray):
-            bad &= ~np.ma.getmaskarray(want)
+        got, want, asked = numbers(one.array), np.ma.getdata(one.want), ~np.ma.getmaskarray(one.want)
+        bad = asked & ~_equal(got, want, asked, one.tolerance)
         if (some := only(one)) is not None:
             bad &= some
         if bad.any():
             places = np.flatnonzero(bad)
             index, last = (_index(places[which], bad.shape) for which in (0, -1))
-            data = np.ma.getdata(want)
-            moved = [_place_of(got[where], data, one.tolerance) for where in (last, index) if len(places) > 1]
-            return Wrong(one, index, got[index], data[index], len(places), bad.size, moved[-1] if all(moved) and moved else None)
+            moved = [_place_of(got[where], want, asked, one.tolerance) for where in (last, index) if len(places) > 1]
+            return Wrong(one, index, got[index], want[index], len(places), bad.size, moved[-1] if all(moved) and moved else None)
     return None
 
 
@@ -69,22 +66,22 @@ def _index(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(map(int, np.unravel_index(int(place), shape)))
 
 
-def _place_of(value: Any, want: np.ndarray, tolerance: float) -> tuple[int, ...] | None:
-    """The only index at which `value`, which is not 0, is wanted."""
+def _place_of(value: Any, want: np.ndarray, asked: np.ndarray, tolerance: float) -> tuple[int, ...] | None:
+    """The only index at which `value`, which is not 0, is wanted, of those that are `asked` for."""
     if not value:
         return None
     with np.errstate(all="ignore"):
         near = np.abs(_wide(want.astype(value.dtype)) - _wide(value)) <= 0.1 * tolerance * np.abs(_wide(value))
-    places = np.flatnonzero(near)
+    places = np.flatnonzero(near & asked)
     return _index(places[0], want.shape) if len(places) == 1 else None
 
 
-def _equal(got: np.ndarray, want: np.ndarray, tolerance: float) -> np.ndarray:
+def _equal(got: np.ndarray, want: np.ndarray, asked: np.ndarray, tolerance: float) -> np.ndarray:
     if got.dtype.kind in "iub" and want.dtype.kind in "iub" and not tolerance:
         return np.asarray(got == want)
     got, want = _wide(got), _wide(want)
     with np.errstate(invalid="ignore", over="ignore"):
-        finite = want[np.isfinite(want)]
+        finite = want[np.isfinite(want) & asked]
         allowed = tolerance * (np.abs(want) + (np.sqrt(np.mean(np.abs(finite)**2)) if finite.size else 0.0))
         near = (np.abs(got - want) <= allowed) & np.isfinite(want)
     return near | (got == want) | (np.isnan(got) & np.isnan(want))
