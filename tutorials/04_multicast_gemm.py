@@ -134,6 +134,12 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):
 # microsecond. There are none to wait for, and the compiler now sees that (src/mimw/compiler/passes/narrow_releases.py).
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 04_multicast_gemm.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 256, 256, 192, 2, BN=128, STAGES=2)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("multicast GEMM", gemm, arguments, small=(256, 256, 192), persistent=True, BN=128, STAGES=2)
+    harness.gemm("multicast GEMM", gemm, arguments, case, persistent=True)

@@ -74,12 +74,11 @@ def arguments(keys, counts, shift, BITS=8, COPIES=32, EACH=4, BLOCK=8192, progra
 # 32 lanes that add to one counter take turns.
 
 
-def simulate_one():
-    """A small one on the simulator, which refuses an index outside the table and a count that nobody has stored."""
+def case():
+    """A small one on numpy arrays, and what should come out: `mimw check 07_radix_histogram.py:case`."""
     keys, counts = np.random.default_rng(0).integers(0, 1 << 31, 5000).astype(np.int32), np.zeros(256, np.int32)
-    grid, args, meta = arguments(keys, counts, 8, BLOCK=1024, programs=3)
-    mimw.simulate(histogram, grid, *args, **meta)
-    print("simulated; counts as numpy's:", (counts == np.bincount(keys >> 8 & 255, minlength=256)).all())
+    return mimw.Case(histogram, *arguments(keys, counts, 8, BLOCK=1024, programs=3),
+                     expected={"counts": np.bincount(keys >> 8 & 255, minlength=256)})
 
 
 def measured(name: str, keys, shift: int, path: str | None = None, **choices) -> str:
@@ -125,4 +124,4 @@ def measure_one(size, path=None):
 
 if __name__ == "__main__":
     import harness
-    harness.run(simulate_one, measure_one, (1 << 26, ))
+    harness.run(case, measure_one, (1 << 26, ))

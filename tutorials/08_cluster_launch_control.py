@@ -87,13 +87,16 @@ def expected(x, starts):
     return np.array([x[first:end].sum(dtype=np.float64) for first, end in zip(starts, starts[1:])])
 
 
+def case():
+    """A few rows on numpy arrays, and what should come out: `mimw check 08_cluster_launch_control.py:case --target sm_100a`."""
+    x, starts, sums = rows(12, 300)
+    return mimw.Case(ragged_sums, *arguments(x, starts, sums, BLOCK=64), expected={"sums_ptr": expected(x, starts)})
+
+
 def simulate_one():
     """A few rows on the simulator, with few programs resident at a time."""
     import harness
-    x, starts, sums = rows(12, 300)
-    grid, args, meta = arguments(x, starts, sums, BLOCK=64)
-    harness.simulated(ragged_sums, grid, args, meta | dict(target="sm_100a"), seeds=12)
-    harness.difference(sums, expected(x, starts))
+    harness.simulated(case(), seeds=12, target="sm_100a")
 
 
 def launch_one(count, longest):

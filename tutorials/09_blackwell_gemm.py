@@ -151,13 +151,16 @@ def matrices(m, n, k):
     return a, b, np.full((m, n), np.nan, np.float16)
 
 
+def case():
+    """A few tiles on numpy arrays, and what should come out: `mimw check 09_blackwell_gemm.py:case --target sm_100a`."""
+    a, b, c = matrices(256, 192, 128)
+    return mimw.Case(gemm, *arguments(a, b, c, BN=64, BK=32, STAGES=2, PARTS=2), expected=a.astype(np.float32) @ b)
+
+
 def simulate_one():
     """A few tiles on the simulator, with few programs resident at a time."""
     import harness
-    a, b, c = matrices(256, 192, 128)
-    grid, args, meta = arguments(a, b, c, BN=64, BK=32, STAGES=2, PARTS=2)
-    harness.simulated(gemm, grid, args, meta | dict(target="sm_100a"), seeds=4)
-    harness.difference(c, a.astype(np.float32) @ b)
+    harness.simulated(case(), seeds=4, target="sm_100a")
 
 
 def launch_one(m, n, k):

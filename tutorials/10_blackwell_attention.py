@@ -223,13 +223,18 @@ def expected(q, k, v, causal):
     return np.exp(scores - lse[..., None]) @ v, lse
 
 
+def case():
+    """A small problem on numpy arrays, and what should come out: `mimw check 10_blackwell_attention.py:case --target sm_100a`."""
+    q, k, v, o, lse = problem(1, 512, 32)
+    out, sums = expected(q, k, v, True)
+    return mimw.Case(attention, *arguments(q, k, v, o, lse, causal=True, BN=64, PARTS=2),
+                     expected={"o_desc": out.reshape(-1, 32), "lse": sums})
+
+
 def simulate_one():
     """A small problem on the simulator."""
     import harness
-    q, k, v, o, lse = problem(1, 512, 32)
-    grid, args, meta = arguments(q, k, v, o, lse, causal=True, BN=64, PARTS=2)
-    harness.simulated(attention, grid, args, meta | dict(target="sm_100a"))
-    harness.difference(o, expected(q, k, v, True)[0])
+    harness.simulated(case(), target="sm_100a")
 
 
 def launch_one(seq):

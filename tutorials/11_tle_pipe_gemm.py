@@ -96,6 +96,12 @@ def arguments(a, b, c, programs=0, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=3, n
 #       error 0.0e+00; NVIDIA H200, torch 2.11.0, 2026-11-21
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 11_tle_pipe_gemm.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 128, 128, 256, BM=64, BN=64, STAGES=3, num_warps=4)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("TLE pipe GEMM", gemm, arguments, small=(128, 128, 256), BM=64, BN=64, STAGES=3, num_warps=4)
+    harness.gemm("TLE pipe GEMM", gemm, arguments, case)

@@ -154,6 +154,12 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, PIE
 #       (ratio 1.031); error 0.0e+00; NVIDIA H200, torch 2.11.0, 2026-11-21
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 12_tle_warp_specialised_gemm.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 256, 256, 192, 2, BN=128, STAGES=2)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("TLE warp-specialised GEMM", gemm, arguments, small=(256, 256, 192), persistent=True, BN=128, STAGES=2)
+    harness.gemm("TLE warp-specialised GEMM", gemm, arguments, case, persistent=True)

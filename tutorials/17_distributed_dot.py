@@ -84,7 +84,12 @@ def arguments(a, b, c, BM=128, BN=128, BK=64, GROUP_M=8, STAGES=4, num_warps=8):
 #   - the reshard goes to `tle.sharding(PAIR)`: an all-reduce, after which both CTAs have all rows, and one of them may store them.
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 17_distributed_dot.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 64, 64, 128, BM=32, BN=64, BK=32, num_warps=4)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("two-CTA GEMM", gemm, arguments, small=(64, 64, 128), cases=((1024, 1024, 16384), (512, 2048, 8192)),
-                 BM=32, BN=64, BK=32, num_warps=4)
+    harness.gemm("two-CTA GEMM", gemm, arguments, case, sizes=((1024, 1024, 16384), (512, 2048, 8192)))

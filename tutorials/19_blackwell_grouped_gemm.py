@@ -144,13 +144,17 @@ def expected(a, b, bias, offsets):
     return np.concatenate(parts)
 
 
+def case():
+    """Four groups, one of them empty, on two programs: `mimw check 19_blackwell_grouped_gemm.py:case --target sm_100a`."""
+    a, b, bias, c, offsets = problem((150, 0, 40, 130), 128, 64)
+    return mimw.Case(grouped_gemm, *arguments(a, b, bias, c, offsets, 2, BN=64, BK=32, STAGES=2, PARTS=2),
+                     expected={"c": expected(a, b, bias, offsets)})
+
+
 def simulate_one():
     """Four groups, an empty one among them, on two simulated programs."""
     import harness
-    a, b, bias, c, offsets = problem((150, 0, 40, 130), 128, 64)
-    grid, args, meta = arguments(a, b, bias, c, offsets, 2, BN=64, BK=32, STAGES=2, PARTS=2)
-    harness.simulated(grouped_gemm, grid, args, meta | dict(target="sm_100a"))
-    harness.difference(c, expected(a, b, bias, offsets))
+    harness.simulated(case(), target="sm_100a")
 
 
 def launch_one(rows, n, k):

@@ -190,13 +190,17 @@ def expected(a, b, d):
     return a.astype(np.float32) @ b.astype(np.float32) + d.astype(np.float32)
 
 
+def case():
+    """A few tiles on numpy arrays, and what should come out: `mimw check 20_blackwell_pair_addmm.py:case --target sm_100a`."""
+    a, b, d, c = matrices(384, 192, 96)
+    return mimw.Case(addmm, *arguments(a, b, d, c, BN=64, BK=32, STAGES=2, PARTS=2, PLACES=2),
+                     expected={"c_desc": expected(a, b, d)})
+
+
 def simulate_one():
     """A few tiles on the simulator, with few pairs resident at a time."""
     import harness
-    a, b, d, c = matrices(384, 192, 96)
-    grid, args, meta = arguments(a, b, d, c, BN=64, BK=32, STAGES=2, PARTS=2, PLACES=2)
-    harness.simulated(addmm, grid, args, meta | dict(target="sm_100a"))
-    harness.difference(c, expected(a, b, d))
+    harness.simulated(case(), target="sm_100a")
 
 
 def launch_one(m, n, k):

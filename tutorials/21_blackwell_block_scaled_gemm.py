@@ -185,15 +185,19 @@ def problem(m, n, k, name):
     return (a, b, packed(a_scales), packed(b_scales), np.full((m, n), np.nan, np.float16)), a_meant @ b_meant.T
 
 
+def case(name="mxfp8"):
+    """Four tiles on numpy arrays, and their product: `mimw check 21_blackwell_block_scaled_gemm.py:case --target sm_100a`."""
+    arrays, wanted = problem(256, 256, 512, name)
+    return mimw.Case(block_scaled_gemm, *arguments(*arrays, name, 2, BN=128, STAGES=2, PARTS=2, SUMS=2),
+                     expected={"c_desc": wanted})
+
+
 def simulate_one():
     """Four tiles on two simulated programs, in each format."""
     import harness
     for name in FORMATS:
-        arrays, wanted = problem(256, 256, 512, name)
-        grid, args, meta = arguments(*arrays, name, 2, BN=128, STAGES=2, PARTS=2, SUMS=2)
         print(name)
-        harness.simulated(block_scaled_gemm, grid, args, meta | dict(target="sm_100a"))
-        harness.difference(arrays[-1], wanted)
+        harness.simulated(case(name), target="sm_100a")
 
 
 def launch_one(m, n, k):

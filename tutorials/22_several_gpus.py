@@ -70,6 +70,16 @@ def arguments(world, x, y, n=1024, slots=2, **flaws):
     return (programs, ), (x, y, buffers, ready, free, world), dict(N=n, SLOTS=slots, num_warps=4) | flaws
 
 
+def case(gpus: int = 4, programs: int = 2, n: int = 256) -> mimw.Case:
+    """A small launch on simulated GPUs, and what each should hold: `mimw check 22_several_gpus.py:case`."""
+    import numpy as np
+
+    world = mimw.World(gpus)
+    x = world.each(lambda rank: np.random.default_rng(rank).standard_normal(programs * n, np.float32), "x")
+    y = world.each(lambda rank: np.zeros(programs * n, np.float32), "y")
+    return mimw.Case(sum_around, *arguments(world, x, y, n), expected={"y": [sum(x)] * gpus})
+
+
 def on_a_laptop(gpus: int = 4, programs: int = 2, n: int = 256) -> None:
     import numpy as np
 

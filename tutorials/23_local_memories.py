@@ -158,7 +158,8 @@ def normalise_rows(launch, x, weight, bias, y, eps=1e-5, programs=264, **options
 
 def multiply(launch, a, b, c, BM=128, BN=256, BK=64, STAGES=3, **options):
     (m, k), n = a.shape, b.shape[1]
-    launch(matmul, (m // BM * (n // BN), ), a, b, c, m, n, k, BM=BM, BN=BN, BK=BK, STAGES=STAGES, **{"num_warps": 8, **options})
+    return launch(matmul, (m // BM * (n // BN), ), a, b, c, m, n, k, BM=BM, BN=BN, BK=BK, STAGES=STAGES,
+                  **{"num_warps": 8, **options})
 
 
 def attend(launch, q, k, v, o, BM=128, BN=64, **options):
@@ -170,6 +171,15 @@ def attend(launch, q, k, v, o, BM=128, BN=64, **options):
 #     take `inter_no_alias=True` away         the loop runs as it is written; `mimw explain` names the copy that stores
 #     let size be BLOCK                       the last block of x ends outside of the array: the simulator names the line
 #     put `left` of `matmul` into UB          check for ascend_910b refuses: there is no way from UB to L0A
+
+
+def case():
+    """A small product on numpy arrays, and what should come out: `mimw check 23_local_memories.py:case --target ascend_910b`."""
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((128, 64), (64, 64)))
+    wanted = {"c": a.astype(np.float32) @ b}
+    return multiply(lambda kernel, grid, *args, **meta: mimw.Case(kernel, grid, args, meta, expected=wanted), a, b,
+                    np.zeros((128, 64), np.float16), BM=64, BN=64, BK=32)
 
 
 def simulate_one():

@@ -178,8 +178,8 @@ def softmax_rows(launch, x, y):
 def multiply(launch, a, b, bias, c, BM=128, BN=128, BK=64, STAGES=3):
     (m, k), n = a.shape, b.shape[1]
     describe = mimw.TensorDescriptor.from_tensor
-    launch(gemm, (m // BM, n // BN), describe(a, [BM, BK]), describe(b, [BK, BN]), bias, c, n, k,
-           BM=BM, BN=BN, BK=BK, STAGES=STAGES)
+    return launch(gemm, (m // BM, n // BN), describe(a, [BM, BK]), describe(b, [BK, BN]), bias, c, n, k,
+                  BM=BM, BN=BN, BK=BK, STAGES=STAGES)
 
 
 # On an H200 (2026-11-23): softmax of 8192 rows of 4096, 71.4 us, 3758 GB/s, 1.55 of torch's speed; the product of 8192, 2368 us,
@@ -194,6 +194,16 @@ def multiply(launch, a, b, bias, c, BM=128, BN=128, BK=64, STAGES=3):
 #                                                            function has one parameter more than is declared
 
 
+def case():
+    """A small product with its epilogue on numpy arrays, and what should come out: `mimw check 24_raw_code.py:case`."""
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((128, 128), (128, 128)))
+    bias, c = np.linspace(-1, 1, 128, dtype=np.float32), np.zeros((128, 128), np.float16)
+    wanted = gelu(a.astype(np.float32) @ b.astype(np.float32) + bias)
+    return multiply(lambda kernel, grid, *args, **meta: mimw.Case(kernel, grid, args, meta, expected={"c": wanted}), a, b, bias, c,
+                    BM=64, BN=128, BK=64, STAGES=2)
+
+
 def simulate_one():
     """Small cases on the simulator, and under `mimw.check`."""
     import harness
@@ -202,11 +212,7 @@ def simulate_one():
     softmax_rows(mimw.simulate, x, y := np.zeros_like(x))
     powers = np.exp(x - x.max(1, keepdims=True))
     print("softmax in CUDA: largest difference to numpy", np.abs(y - powers / powers.sum(1, keepdims=True)).max())
-    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((128, 128), (128, 128)))
-    bias, c = np.linspace(-1, 1, 128, dtype=np.float32), np.zeros((128, 128), np.float16)
-    multiply(lambda *args, **meta: print(mimw.check(*args, seeds=2, **meta)), a, b, bias, c, BM=64, BN=128, BK=64, STAGES=2)
-    multiply(mimw.simulate, a, b, bias, c, BM=64, BN=128, BK=64, STAGES=2)
-    harness.difference(c, gelu(a.astype(np.float32) @ b.astype(np.float32) + bias))
+    harness.simulated(case(), seeds=2)
 
 
 def measure_one(n):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .ir.world import World
     from .runtime.ahead import compile
     from .runtime.autotune import Config, autotune
+    from .runtime.case import Case
     from .runtime.host import TensorDescriptor
     from .runtime.jit import jit
     from .runtime.simulate import simulate
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Case",
     "Config",
     "TensorDescriptor",
     "World",
@@ -51,6 +53,7 @@ __all__ = [
 
 # Public name -> the module that defines it; the names that are not here are modules themselves.
 _HOMES = {
+    "Case": "runtime.case",
     "Config": "runtime.autotune",
     "TensorDescriptor": "runtime.host",
     "World": "ir.world",

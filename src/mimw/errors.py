@@ -64,6 +64,7 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   │   └── BarrierNotReady         used before its initialisation is known to be visible
     │   ├── AsyncDotReadEarly
     │   ├── PeerExited
+    │   ├── WrongResult        a result differs from what `expected=` gives; names the program and the lines that made it
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
     │   ├── NotAKernel              what `mimw.jit` cannot make a kernel of
@@ -418,6 +419,11 @@ class WorkLost(SimulationError):
 class RequestAfterRefusal(SimulationError):
     """A CTA asks for the work of another cluster after it has seen that such a request was refused; PTX leaves open what then
     happens."""
+
+
+class WrongResult(SimulationError):
+    """An array differs from what `expected=` gives for it. The first site is the store that wrote the first wrong element, the
+    others are the lines that made its value."""
 
 
 class SimulatorMisuse(SimulationError, ValueError):

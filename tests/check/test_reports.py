@@ -118,7 +118,8 @@ def test_global_memory_of_two_ctas():
     says(finding, "argument 'x_ptr', bytes 256 to 511: two accesses, and nothing orders task 'default' of CTA (",
          f"CTA (1, 0, 0): store at {at(in_global, 'each')} writes argument 'x_ptr', bytes 256 to 767 of its memory",
          f"CTA (0, 0, 0): store at {at(in_global, 'each')} writes argument 'x_ptr', bytes 0 to 511 of its memory",
-         "Mend: order them by an atomic with release in 'default' after", "or let each CTA write a place of its own")
+         f"Mend: let each program store to a place of its own: what {at(in_global, 'each')} stores to must depend on tl.program_id "
+         "along each dimension of the grid (2, 1, 1) that is larger than 1")
 
 
 def test_global_memory_of_two_tasks():

@@ -230,8 +230,10 @@ class MimwFunction(Shown, JITFunction):
         return Page(self.__name__, (known, ), sites=(site_of(self.fn), ), **last)
 
     def _simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
+        from .case import taken
         from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
-        done = simulate(Given(self, {**kwargs, **memory}), grid, *args)
+        expected, tolerance = taken()       # of a command that launches a case
+        done = simulate(Given(self, {**kwargs, **memory}), grid, *args, expected=expected, tolerance=tolerance)
         return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):

@@ -174,6 +174,10 @@ def _between(machine, earlier, later):
     """The edge that is missing, in the form of `_edge`, of accesses of two tasks of which the first should come first."""
     one, other = earlier.strand.task, later.strand.task
     if one.cta is not other.cta and (one.cta.cluster is not other.cta.cluster):
+        if earlier.op is later.op and earlier.write and later.write:        # a result that two programs write
+            return (f"nothing orders {one.where} before {other.where}",
+                    f"let each program store to a place of its own: what {earlier.op.site} stores to must depend on tl.program_id "
+                    f"along each dimension of the grid {machine.grid} that is larger than 1; or add up by tl.atomic_add", ())
         return (f"nothing orders {one.where} before {other.where}",
                 f"order them by an atomic with release in {one.name!r} after {earlier.op.site} and one with acquire in "
                 f"{other.name!r} before {later.op.site}, both of scope gpu (a plain store or load of a flag orders nothing), or "
