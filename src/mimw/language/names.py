@@ -5,8 +5,8 @@ Input: a family and the names of its words. Output: the `__getattr__` of the fam
     __getattr__ = suggesting("tlx", __all__)     in the family's module
     tlx.local_alocc                              AttributeError: tlx has no 'local_alocc'. Did you mean tlx.local_alloc?
     tlx.load_local                               AttributeError: tlx has no 'load_local'. Did you mean tlx.local_load?
-    tlx.pipe                                     AttributeError: tlx has no 'pipe'. There is tle.pipe
-    tlx.TensorDescriptor                         AttributeError: .. which is no word of kernels. There is mimw.TensorDescriptor
+    tlx.pipe                                     AttributeError: tlx has no 'pipe', but there is tle.pipe
+    tlx.TensorDescriptor                         AttributeError: ..: a kernel cannot call it. On the host it is mimw.TensorDescriptor
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def no_such_name(family: str, name: str, names: Iterable[str] | None = None) -> 
     """The message about a name that `family`, which has `names`, does not have."""
     elsewhere = [f"{other}.{name}" for other, words in _FAMILIES.items() if other != family and name in words]
     if elsewhere:
-        return f"{family} has no {name!r}. There is {' and '.join(elsewhere)}"
+        return f"{family} has no {name!r}, but there is {' and '.join(elsewhere)}"
     if name in _ON_THE_HOST:
-        return f"{family} has no {name!r}, which is no word of kernels. There is mimw.{name}"
+        return f"{family} has no {name!r}: a kernel cannot call it. On the host it is mimw.{name}"
     own = tuple(_FAMILIES.get(family, ()) if names is None else names)
     close = _same_parts(name, own) or get_close_matches(name, own, n=2, cutoff=0.65) or _same_parts(name, own, subset=True)
     if not close:
