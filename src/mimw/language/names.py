@@ -6,7 +6,7 @@ Input: a family and the names of its words. Output: the `__getattr__` of the fam
     tlx.local_alocc                              AttributeError: tlx has no 'local_alocc'. Did you mean tlx.local_alloc?
     tlx.load_local                               AttributeError: tlx has no 'load_local'. Did you mean tlx.local_load?
     tlx.pipe                                     AttributeError: tlx has no 'pipe', but there is tle.pipe
-    tlx.TensorDescriptor                         AttributeError: ..: a kernel cannot call it. On the host it is mimw.TensorDescriptor
+    tlx.TensorDescriptor                         AttributeError: ..: a kernel cannot call it. On the host it is mimw.Tensor...
 """
 
 from __future__ import annotations
