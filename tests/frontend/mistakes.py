@@ -578,7 +578,7 @@ def barriers_for_tokens(x):
     tlx.async_load_commit_group(tlx.alloc_barriers(1))  # here
 
 
-@mistake("mimw.simulate is called by the host")
+@mistake("mimw.simulate is a function of the host, and a kernel cannot call it")
 def simulates(x):
     mimw.simulate(helper, (1, ), x)  # here
 

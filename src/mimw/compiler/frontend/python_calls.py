@@ -20,7 +20,7 @@ class PythonCalls:
 
     def call_Function(self, node, fn, args, kws):
         if isinstance(fn, FunctionType) and fn.__module__.startswith("mimw.") and not is_builtin(fn) and not is_settled_thing(fn):
-            raise self._unsupported(node, f"{ast.unparse(node.func)} is called by the host, and no word of kernels")
+            raise self._unsupported(node, f"{ast.unparse(node.func)} is a function of the host, and a kernel cannot call it")
         if isinstance(fn, FunctionType) and not is_builtin(fn) and not is_settled_thing(fn):
             raise self._unsupported(node, f"{fn.__name__} is a Python function, which a kernel cannot call; decorate it with "
                                     "`triton.constexpr_function` if it works on numbers that are known when compiling, with "

@@ -125,7 +125,7 @@ def _length(generator, node, message):
 def _few(generator, node, message):
     if called(node) in ("min", "max") and "requires at least 2 values" in message:
         name = called(node)
-        return f"`{name}` takes two values or more; of one tile it is the word of Triton", f"write `tl.{name}(tile, axis)`"
+        return f"`{name}` takes two values or more; one tile has a function of Triton's", f"write `tl.{name}(tile, axis)`"
     return None
 
 
