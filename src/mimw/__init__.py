@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .runtime.simulate import simulate
     from .tools.check import check
     from .tools.compile_ahead import compile_ahead
+    from .tools.debugger.launch import debug
     from .tools.explain import explain
     from .tools.timing.predict import predict
     from .tools.timing.profile import profile
@@ -39,6 +40,7 @@ __all__ = [
     "check",
     "compile",
     "compile_ahead",
+    "debug",
     "explain",
     "install_aliases",
     "jit",
@@ -58,6 +60,7 @@ _HOMES = {
     "check": "tools.check",
     "compile": "runtime.ahead",
     "compile_ahead": "tools.compile_ahead",
+    "debug": "tools.debugger.launch",
     "explain": "tools.explain",
     "jit": "runtime.jit",
     "predict": "tools.timing.predict",

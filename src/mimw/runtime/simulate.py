@@ -34,6 +34,7 @@ from ..ir.world import PerRank, at_rank, gpus_of
 from ..report import chrome_trace, timeline_svg
 from ..simulator import Run, cut_short, live_tensors, run, watching
 from ..target import Target, asked, asking, wanted
+from .breakpoints import run_to_breakpoints, stops
 from .call import MEMORY, bound, resolve, tool
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
@@ -124,6 +125,8 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
                         `seed`, `trace`, `races`, `target`, `gpus` or `memory`, the keyword is the kernel's
     returns:   SimulatedRun, with cycles, op counts and the trace; `save_html` writes its page
     errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
+
+    A kernel that says `breakpoint()` stops there, at the prompt of the debugger (docs/DEBUGGER.md).
     """
     launch = prepare(kernel, grid, args, meta, target, gpus, memory)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
@@ -135,8 +138,11 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     machines: list = []
     try:
         with _seen(machines) if picture else nullcontext():
-            found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
-                        gpus=launch.gpus, memory=launch.memory)
+            if stops(launch.program):
+                found = run_to_breakpoints(launch, seed=seed, trace=trace or bool(picture), races=races)
+            else:
+                found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
+                            gpus=launch.gpus, memory=launch.memory)
     except SimulationError as error:
         if machines:
             until, at = cut_short(machines[0])

@@ -16,6 +16,7 @@ import ast
 from types import MethodType
 
 from ...language.binding import binder
+from ...language.breakpoints import breakpoint_
 from ...language.descriptor_methods import descriptor_store
 from ...language.names import no_such_name
 from ...language.odd_tiles import instead
@@ -79,13 +80,15 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         self.callers = callers
 
     def _define_name_lookup(self):
-        """Globals of this package may be named in kernels, as Triton's own may."""
+        """Globals of this package may be named in kernels, as Triton's own may, and Python's `breakpoint`."""
         stock = super()._define_name_lookup()
 
         def lookup(name: str):
             try:
                 return stock(name)
             except NameError:
+                if name == "breakpoint":
+                    return breakpoint_
                 value = self.gscope.get(name)
                 if (getattr(value, "__module__", None) or type(value).__module__ or "").startswith("mimw."):
                     self.builder.uses_words = True  # Triton's own path would refuse the name

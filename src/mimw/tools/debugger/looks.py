@@ -1,0 +1,287 @@
+"""Texts about a run that stands still: tasks, source, barriers, buffers, pipes, waits.
+
+Input: a `Session`. Output: `Text`s, which a prompt, a notebook and `print` show alike. For example, `where`:
+
+    CTA (0, 0, 0)
+    > add    row_sums.py:20  is about to do breakpoint
+      load   row_sums.py:27  waits for parity 1 of 'free'[0]: ..., since event 98
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...compiler.analysis import pipe_resources
+from ...compiler.analysis.barrier_ops import signals
+from ...ir import Buffer, Program
+from ...simulator.machine.deadlock import waiting_lines
+from ...simulator.memory.views import WRITTEN, View
+from ...simulator.memory_model.shadow import owner_of
+from .events import OP, barrier_label
+from .lines import here as line_of
+from .lines import shown, source
+from .values import LINES, seen, statistics
+
+if TYPE_CHECKING:
+    from .session import Session
+
+AROUND = 4          # lines of source before and behind the one of a task
+CTAS = 8            # of which a table says everything
+
+
+class Text(str):
+    """A text that a prompt shows as it is."""
+
+    __slots__ = ()
+
+    __repr__ = str.__str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
+def barrier_names(program: Program) -> tuple[str, ...]:
+    """The names of the arrays of barriers, as `places` takes them: "full", or "ring.free" of a pipe."""
+    from ...compiler.analysis.pipe_words import pipe_sides
+    sides = pipe_sides(program)
+    names = []
+    for op in program.where(lambda row: row.allocates == "barriers"):
+        side = sides.get(op.result)
+        names.append(f"{side.name}.{side.side}" if side is not None else op.result.name or f"barriers of line {op.site.line}")
+    return tuple(dict.fromkeys(names))
+
+
+def here(session: Session) -> Text:
+    """Event, task and line; at the end the error, or how long the run was."""
+    event, note = session.event, f"\n{session.note}" if session.note else ""
+    if event is None:
+        machine = session.player.machine
+        if session.error is None:
+            return Text(f"the run has ended after {session.number} events, at cycle {machine.end:,.0f}; nothing was wrong{note}")
+        return Text(f"the run has ended after {session.number} events, in an error\n"
+                    f"{session.error}{note}")
+    file, line = line_of(event.op.site)
+    text = source(file, line)
+    return Text(f"event {session.number}, cycle {event.clock:,.0f}: {event}"
+                + (f"\n-> {line:>4} {text}" if text else "") + note)
+
+
+def where(session: Session) -> Text:
+    """Each task of each CTA that runs."""
+    rows, lines = session.player.running(), []
+    for key in _first(session, rows):
+        lines.append(f"CTA {key}")
+        for task in session.player.tasks_of(key):
+            mark = ">" if (key, task.name) == session.actor else " "
+            op = session.player.at.get(task)
+            place = shown(op.site) if op is not None else "has not begun"
+            lines.append(f"{mark} {task.name:<12} {place:<20} {_doing(session, task)}")
+    if len(rows) > CTAS:
+        lines.append(f"and {len(rows) - CTAS} more CTAs")
+    return Text("\n".join(lines) or "no task runs")
+
+
+def _first(session: Session, rows: list) -> list:
+    """The CTAs of which a table tells, with the one that is looked at."""
+    mine = session.actor[0]
+    return rows[:CTAS] if mine in rows[:CTAS] or mine not in rows else [mine, *rows[:CTAS - 1]]
+
+
+def _doing(session: Session, task: Any) -> str:
+    """The state of a task, behind its line."""
+    player = session.player
+    if task in player.machine.blocked and task.wait is not None:
+        return f"waits for {task.wait.detail()}, since event {player.since.get(task, 0)}"
+    op = player.at.get(task)
+    if op is None:
+        return "can go on"
+    if player.machine.stopped is task:
+        return f"ended the run at {op.name}"
+    event = session.event
+    if event is not None and event.kind == OP and event.op is op and event.actor == (task.cta.key, task.name):
+        return f"is about to do {op.name}"
+    return f"can go on, has come to {op.name}"
+
+
+def markers(session: Session, key: tuple[int, ...]) -> dict[tuple[str, int], list[str]]:
+    """By line, the tasks of a CTA that stand there."""
+    found: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for task in session.player.tasks_of(key):
+        op = session.player.at.get(task)
+        if op is not None:
+            found[line_of(op.site)].append(task.name)
+    return found
+
+
+def source_lines(session: Session) -> Text:
+    """The source around the line of each task, with the tasks' names in front."""
+    marked = markers(session, session.actor[0])
+    if not marked and session.error is not None:
+        marked = {line_of(site): ["error"] for site in session.error.sites[:2]}
+    if not marked:
+        return Text("no task of this CTA runs")
+    width = max(len(", ".join(names)) for names in marked.values())
+    lines: list[str] = []
+    for file in dict.fromkeys(file for file, _ in marked):
+        wanted = sorted({near for other, line in marked if other == file for near in range(line - AROUND, line + AROUND + 1)})
+        lines.append(file)
+        before = None
+        for line in wanted:
+            text = source(file, line)
+            if line < 1 or not text and not source(file, line + 1):
+                continue
+            if before is not None and line > before + 1:
+                lines.append(f"{'':>{width}}   ...")
+            names = ", ".join(marked.get((file, line), ()))
+            lines.append(f"{names:>{width}} {'>' if names else ' '} {line:>4} {text}".rstrip())
+            before = line
+    return Text("\n".join(lines))
+
+
+def barriers(session: Session) -> Text:
+    """Each barrier of the CTA."""
+    rows = [(barrier_label(barrier), f"phase {barrier.phase} (parity {barrier.phase & 1})",
+             f"{barrier.arrived} of {barrier.count} arrivals", f"{barrier.pending_bytes} bytes pending", _around(session, barrier))
+            for barrier in barriers_of(session)]
+    return _table(rows, "this CTA has no barriers now")
+
+
+def barriers_of(session: Session) -> list[Any]:
+    """The barriers of the CTA that is looked at."""
+    cta = _cta(session)
+    return [barrier for array in cta.barriers.values() for barrier in array] if cta is not None else []
+
+
+def _around(session: Session, barrier: Any) -> str:
+    """Who waits for a barrier, and what is on its way to it."""
+    blocked = session.player.machine.blocked
+    waiting = dict.fromkeys(task.name for task in barrier.waiters if task in blocked)
+    parts = [f"{', '.join(waiting)} wait{'s' * (len(waiting) == 1)}"] if waiting else []
+    parts += [f"{copy.kind} of {shown(copy.op.site)} on its way" for copy in barrier.coming]
+    return "; ".join(parts)
+
+
+def _cta(session: Session) -> Any:
+    key = session.actor[0]
+    return next((cta for cta in session.player.machine.ctas.values() if cta.key == key), None)
+
+
+def slots_of(session: Session) -> list[tuple[str, View]]:
+    """(name, memory) of each slot of each buffer of the CTA that is looked at."""
+    cta, found = _cta(session), []
+    for value, view in (cta.memory.items() if cta is not None else ()):
+        if not isinstance(view, View) or not isinstance(value.type, Buffer):
+            continue
+        name = value.name or view.allocation.name
+        if not value.type.count:
+            found.append((name, view))
+            continue
+        for index in range(value.type.count):
+            select = index if view.group_size == 1 else divmod(index, view.group_size)
+            found.append((f"{name}[{index}]", view.part(select, f"[{index}]")))
+    return found
+
+
+def buffers(session: Session) -> Text:
+    """Each slot of each buffer."""
+    rows = [(name, _state(view), *_written_by(session, view)) for name, view in slots_of(session)]
+    return _table(rows, "this CTA has no buffers now")
+
+
+def _state(view: View) -> str:
+    """How many elements of a slot are written, on their way, poison."""
+    marks, all_ = view.marks, view.marks.size
+    counts = {"written": np.count_nonzero(marks == WRITTEN), "on its way": np.count_nonzero(marks == view.byte(0x01)),
+              "poison": np.count_nonzero(marks == view.byte(0x02)), "not written": np.count_nonzero(marks == 0)}
+    parts = [what if count == all_ else f"{count} of {all_} {what}" for what, count in counts.items() if count]
+    return ", ".join(parts) or "partly written"
+
+
+def _written_by(session: Session, view: View) -> tuple[str, str]:
+    """(who wrote a slot last, statistics of what is there)."""
+    last = writer_of(session, view)
+    who = "" if last is None else f"by {last.op.name} of '{last.task.name}' at {shown(last.op.site)}, event {last.number}"
+    value = seen(view)
+    return who, statistics(value) if last is not None and value.size else ""
+
+
+def writer_of(session: Session, view: View) -> Any:
+    """The last write of any element of a view, a `player.Written`; None if there was none."""
+    memory = id(owner_of(view.data))
+    low, high = np.lib.array_utils.byte_bounds(view.data)
+    found = [one for (owner, first, last), one in session.player.writers.items()
+             if owner == memory and first < high and low < last and np.shares_memory(one.view.data, view.data)]
+    return max(found, key=lambda one: one.number, default=None)
+
+
+def pipes(session: Session) -> Text:
+    """Each slot of each pipe."""
+    sides: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
+    for barrier in barriers_of(session):
+        if barrier.pipe is not None:
+            sides[barrier.pipe.name, barrier.pipe.side][barrier.index] = barrier
+    rows = []
+    for resources in pipe_resources(session.launch.program):
+        name = resources.name.strip("'")
+        full, free = sides.get((name, "full"), {}), sides.get((name, "free"), {})
+        for index, barrier in sorted(full.items()):
+            rows.append((f"{name}, slot {index}", _chunk(barrier, free.get(index), len(full)), _around(session, barrier)))
+    return _table(rows, "this kernel has no pipes, or this CTA has ended")
+
+
+def _chunk(full: Any, free: Any, slots: int) -> str:
+    """The chunk that a slot holds, and what becomes of it."""
+    begun = full.arrived or full.pending_bytes or full.coming
+    coming = f"chunk {full.index + slots * full.phase} is on its way" if begun else ""
+    if not full.phase:
+        return coming or "empty, nothing has been committed"
+    chunk = full.index + slots * (full.phase - 1)
+    if free is not None and free.phase >= full.phase:
+        return coming or f"free: chunk {chunk} has been released"
+    readers = f", released by {free.arrived} of {free.count} readers" if free is not None and free.count > 1 else ""
+    return f"holds chunk {chunk}{readers}" + (f"; {coming}" if coming else "")
+
+
+def waits(session: Session) -> Text:
+    """Each task that waits, of all CTAs, and what could help it."""
+    machine = session.player.machine
+    stuck = [task for task in machine.blocked if task.wait is not None and task.wait.kind != "join"]
+    stuck.sort(key=lambda task: (task.cta.key != session.actor[0], task.cta.number, task.first_warp))
+    able, lines = signals(machine.program), []
+    for task in stuck[:CTAS]:
+        first, *others = waiting_lines(task, able)
+        lines += [f"{first.strip()}, since event {session.player.since.get(task, 0)}", *others]
+    if len(stuck) > CTAS:
+        lines.append(f"and {len(stuck) - CTAS} more tasks")
+    return Text("\n".join(lines) or "no task waits")
+
+
+def flights(session: Session) -> Text:
+    """Each operation in flight."""
+    rows = [(one.kind, f"of '{one.task.name}' of CTA {one.task.cta.key}", f"at {shown(one.op.site)}",
+             f"into {one.destination.name}" if isinstance(one.destination, View) else "",
+             f"lands by {one.lands_by()}" if one.lands_by is not None else "") for one in session.player.machine.inflight]
+    return _table(rows, "nothing is in flight")
+
+
+def variables(session: Session) -> Text:
+    """The names with their values, a line each."""
+    rows = []
+    for name in session.names.of((session.task, session.op)):
+        value = session[name]
+        if isinstance(value, list):
+            value = f"barriers in phase {', '.join(str(one.phase) for one in value)}"
+        with np.printoptions(**LINES):
+            rows.append((name, statistics(value) if isinstance(value, np.ndarray) and value.ndim else str(value)))
+    return _table(rows, "no name has a value here")
+
+
+def _table(rows: list[tuple[str, ...]], empty: str) -> Text:
+    """Rows in columns, as wide as their widest cell."""
+    if not rows:
+        return Text(empty)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return Text("\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows))
