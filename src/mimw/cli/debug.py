@@ -28,6 +28,7 @@ EXAMPLES = """\
   mimw debug add.py:add --args 'fp32[128]' 'fp32[128]' 128 BLOCK=128
   mimw debug ring.py:case --seed 17                the run of a finding, which names its seed or schedule
   mimw debug ring.py:case --find                   what mimw check finds first, with the run that shows it
+  mimw debug ring.py:case --do 'b full[0]; c; w'   these commands, and no prompt
   mimw debug ring.py:case --commands walk.txt      commands from a file, - for the standard input
   mimw debug ring.py:case --html run.html          no prompt: the run as a page with a slider
 """
@@ -40,6 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--find", action="store_true", help="check the kernel first, and debug the run of the first finding")
     parser.add_argument("--no-races", action="store_true", help="do not look for races: the run goes on past them")
     parser.add_argument("--target", metavar="CHIP", help="the chip whose rules hold (default MIMW_TARGET or sm_90a)")
+    parser.add_argument("--do", metavar="COMMANDS", help="do these commands, with ; between, and end")
     parser.add_argument("--commands", metavar="FILE", help="read the commands from a file, - for the standard input, and end")
     add_page(parser)
 
@@ -50,7 +52,7 @@ def execute(options: Namespace) -> int:
     from ..tools.debugger.commands import Prompt, read
 
     check_page(options)
-    lines = _commands(options.commands)
+    lines = _commands(options.commands) if options.do is None else options.do.split(";")
     kernel, grid, args, meta = launch_of(options)
     with working(f"recording {options.kernel}"):
         finding = _found(options, Given(kernel, meta), grid, args) if options.find else None

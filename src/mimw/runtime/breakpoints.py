@@ -12,11 +12,13 @@ their breakpoints, as Python programs do.
 from __future__ import annotations
 
 import os
+import threading
 from importlib import import_module
 from typing import Any
 
 from ..ir import Program
 
+prompting = threading.Event()       # while a prompt is open: nobody else writes to its terminal
 _TOOL = "mimw.tools.debugger"
 
 
@@ -27,4 +29,8 @@ def stops(program: Program) -> bool:
 
 def run_to_breakpoints(launch: Any, **how: Any) -> Any:
     """`tools.debugger.at_breakpoints`: arguments, result and errors as there."""
-    return import_module(_TOOL).at_breakpoints(launch, **how)
+    prompting.set()
+    try:
+        return import_module(_TOOL).at_breakpoints(launch, **how)
+    finally:
+        prompting.clear()

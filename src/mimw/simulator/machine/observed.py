@@ -20,7 +20,8 @@ from .spreading import spread
 
 def observed(code: Code, observer: Observer) -> Code:
     """The block with every op observed."""
-    steps = [(op, (_waiting if mode == GENERATOR else _running)(run, observer), mode, cycles) for op, run, mode, cycles in code.steps]
+    steps = [(op, _waiting(run, observer) if mode == GENERATOR else _running(run, observer), mode, cycles)
+             for op, run, mode, cycles in code.steps]
     return Code(steps, code.switches, code.ops)
 
 

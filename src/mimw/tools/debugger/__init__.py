@@ -16,6 +16,7 @@ The files:
     expressions.py  expressions over these names
     values.py       values as numpy shows them
     looks.py        texts about tasks, source, barriers, buffers, pipes, waits
+    standing.py     a session as these texts see it
     commands.py     the prompt
     page.py         the run as a page; page.css and page.js
 """

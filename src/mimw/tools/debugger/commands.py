@@ -7,7 +7,7 @@ Input: a `Session`, and lines as somebody types them, or as a file has them. Out
     (mimw) c
     event 59, cycle 1,204: task 'load' of CTA (0, 0, 0) has completed phase 0 (parity 0) of full[1] by tma_load at row_sums.py:29
 
-A line that is no command is an expression, and its value is printed. An empty line repeats the last move.
+A line that is no command is an expression, and its value is printed. An empty line repeats the last command.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ OP, WAIT, LAND, PHASE = "op", "wait", "land", "phase"
 class Event(NamedTuple):
     """One thing that happens in a run.
 
-    kind      OP: a task is about to do an op. WAIT: it cannot go on. LAND: an operation in flight is about to land. PHASE: a barrier
-              has completed a phase
+    kind      OP: a task is about to do an op. WAIT: it cannot go on. LAND: an operation in flight is about to land. PHASE: a
+              barrier has completed a phase
     cta       the program id, with the rank behind it on several GPUs
     task      the task; of a landing the one that has started the operation, of a phase the one whose op or copy completed it
     clock     the task's clock

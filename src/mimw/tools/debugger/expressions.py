@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SimulatorMisuse
-from ...ir import Op
+from ...ir import Barrier, Buffer, Op
 from ...ir.world import at_rank
 from ...runtime.simulate import Launch
 from .scope import Scopes
@@ -48,16 +48,21 @@ class Names:
         known = [name for name, value in self._scopes.at(op).items() if value in task.env] if task is not None else []
         return [name for name in dict.fromkeys([*known, *self.fn.arg_names]) if name not in self._parts]
 
+    def held(self, task: Any, op: Op) -> list[tuple[str, Any]]:
+        """(name, what the task's environment holds) of its own names at an op: not those of the launch, no buffers, no barriers."""
+        return [(name, task.env[value]) for name, value in self._scopes.at(op).items() if value in task.env
+                and value not in self._shared and not isinstance(value.type, (Buffer, Barrier))]
+
     def evaluated(self, text: str, places: Sequence[Place]) -> tuple[Any, list[str]]:
-        """The value of an expression, and which names in it are another task's: "total of task 'add'". `places` are tasks with the op
-        at which each stands, the one that is meant first.
+        """The value of an expression, and which names in it are another task's: "total of task 'add'". `places` are tasks with the
+        op at which each stands, the one that is meant first.
 
         errors:    those of the expression; SimulatorMisuse for a name that is not there
         """
         code = compile(text.strip(), "<expression>", "eval")
         found, others = {"np": np}, []
         for name in sorted(_names(code)):
-            value, owner = self._value(name, places)
+            value, owner = self.value(name, places)
             if value is not _MISSING:
                 found[name] = value
             if owner is not None and owner is not places[0][0]:
@@ -74,14 +79,16 @@ class Names:
             f"there are {', '.join(there)}. A name has a value once it is assigned; what nothing uses is not computed.")
         return SimulatorMisuse(f"{name!r} has no value here", hint=mend)
 
-    def _value(self, name: str, places: Sequence[Place]) -> tuple[Any, Any]:
-        """The value of a name, and the task whose it is, if it is a task's."""
+    def value(self, name: str, places: Sequence[Place]) -> tuple[Any, Any]:
+        """The value of a name, also of "rows.total", a field of a struct; and the task whose it is, if it is a task's."""
         if name in self.fn.arg_names and (array := self._array(name, places[0][0] if places else None)) is not None:
             return array, None
         for task, op in places:
             value = self._scopes.at(op).get(name)
             if value is not None and value in task.env:
                 return seen(task.env[value]), None if value in self._shared else task
+        if any(value.startswith(f"{name}.") for place in places for value in self.of(place)):
+            return Fields(name, self, places), None
         if name in self._constants:
             return self._constants[name], None
         return self.fn.get_capture_scope().get(name, _MISSING), None
@@ -91,6 +98,27 @@ class Names:
         host = self._values.get((self.fn.arg_names.index(name), ))
         rank = task.cta.gpu.rank if task is not None and task.cta.gpu is not None else 0
         return array_of(at_rank(host, rank or 0))
+
+
+class Fields:
+    """A struct of the kernel: its fields are attributes, those that have a value."""
+
+    def __init__(self, name: str, names: Names, places: Sequence[Place]):
+        self._name, self._names, self._places = name, names, places
+
+    def __getattr__(self, field: str) -> Any:
+        value, _ = self._names.value(f"{self._name}.{field}", self._places)
+        if value is _MISSING:
+            raise AttributeError(f"{self._name} has no field {field!r} here; there are {', '.join(dir(self))}")
+        return value
+
+    def __dir__(self) -> list[str]:
+        known = (name.removeprefix(f"{self._name}.") for place in self._places for name in self._names.of(place)
+                 if name.startswith(f"{self._name}."))
+        return list(dict.fromkeys(name.partition(".")[0] for name in known))
+
+    def __repr__(self) -> str:
+        return f"{self._name} with the fields {', '.join(dir(self))}"
 
 
 def array_of(host: Any) -> np.ndarray | None:

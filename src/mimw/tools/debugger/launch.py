@@ -35,9 +35,9 @@ def debug(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
                seed      which run: as for `mimw.simulate`, also the schedule of a finding
                races     whether to look for races as well; the run then ends at the first one
                finding   one of `mimw.check`'s: its seed, its grid and its sizes, so that the run ends in it
-    returns:   Session: `step`, `next`, `switch`, `phase`, `until`, `go` move forward, with `back=True` backwards; `session["total"]`
-               evaluates an expression; `where`, `source`, `barriers`, `buffers`, `pipes`, `waits` and `flights` tell; at the end of
-               a notebook's cell, and by `save_html`, the whole run is a page
+    returns:   Session: `step`, `next`, `switch`, `phase`, `until`, `go` move forward, with `back=True` backwards;
+               `session["total"]` evaluates an expression; `where`, `source`, `barriers`, `buffers`, `pipes`, `waits` and
+               `flights` tell; at the end of a notebook's cell, and by `save_html`, the whole run is a page
     errors:    those of `mimw.simulate` for a launch that cannot be made ready. An error of the run is no exception: the run ends
                there, and `session.error` is the error
     """

@@ -10,23 +10,22 @@ Input: a `Session`. Output: `Text`s, which a prompt, a notebook and `print` show
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...compiler.analysis import pipe_resources
 from ...compiler.analysis.barrier_ops import signals
+from ...compiler.analysis.pipe_words import pipe_sides
 from ...ir import Buffer, Program
 from ...simulator.machine.deadlock import waiting_lines
 from ...simulator.memory.views import WRITTEN, View
 from ...simulator.memory_model.shadow import owner_of
-from .events import OP, barrier_label
+from .events import OP, WAIT, barrier_label
 from .lines import here as line_of
 from .lines import shown, source
+from .standing import Standing
 from .values import LINES, seen, statistics
-
-if TYPE_CHECKING:
-    from .session import Session
 
 AROUND = 4          # lines of source before and behind the one of a task
 CTAS = 8            # of which a table says everything
@@ -45,7 +44,6 @@ class Text(str):
 
 def barrier_names(program: Program) -> tuple[str, ...]:
     """The names of the arrays of barriers, as `places` takes them: "full", or "ring.free" of a pipe."""
-    from ...compiler.analysis.pipe_words import pipe_sides
     sides = pipe_sides(program)
     names = []
     for op in program.where(lambda row: row.allocates == "barriers"):
@@ -54,7 +52,7 @@ def barrier_names(program: Program) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def here(session: Session) -> Text:
+def here(session: Standing) -> Text:
     """Event, task and line; at the end the error, or how long the run was."""
     event, note = session.event, f"\n{session.note}" if session.note else ""
     if event is None:
@@ -69,7 +67,7 @@ def here(session: Session) -> Text:
                 + (f"\n-> {line:>4} {text}" if text else "") + note)
 
 
-def where(session: Session) -> Text:
+def where(session: Standing) -> Text:
     """Each task of each CTA that runs."""
     rows, lines = session.player.running(), []
     for key in _first(session, rows):
@@ -84,17 +82,17 @@ def where(session: Session) -> Text:
     return Text("\n".join(lines) or "no task runs")
 
 
-def _first(session: Session, rows: list) -> list:
+def _first(session: Standing, rows: list) -> list:
     """The CTAs of which a table tells, with the one that is looked at."""
     mine = session.actor[0]
     return rows[:CTAS] if mine in rows[:CTAS] or mine not in rows else [mine, *rows[:CTAS - 1]]
 
 
-def _doing(session: Session, task: Any) -> str:
+def _doing(session: Standing, task: Any) -> str:
     """The state of a task, behind its line."""
+    if waits := waiting(session, task):
+        return waits
     player = session.player
-    if task in player.machine.blocked and task.wait is not None:
-        return f"waits for {task.wait.detail()}, since event {player.since.get(task, 0)}"
     op = player.at.get(task)
     if op is None:
         return "can go on"
@@ -106,7 +104,18 @@ def _doing(session: Session, task: Any) -> str:
     return f"can go on, has come to {op.name}"
 
 
-def markers(session: Session, key: tuple[int, ...]) -> dict[tuple[str, int], list[str]]:
+def waiting(session: Standing, task: Any) -> str:
+    """The wait of a task in words, with the event since when; "" if it can go on."""
+    player, event = session.player, session.event
+    since = player.since.get(task, 0)
+    if event is not None and event.kind == WAIT and since == session.number and event.actor == (task.cta.key, task.name):
+        return f"waits for {event.what}, since event {since}"       # the machine is told behind this event
+    if task in player.machine.blocked and task.wait is not None:
+        return f"waits for {task.wait.detail()}, since event {since}"
+    return ""
+
+
+def markers(session: Standing, key: tuple[int, ...]) -> dict[tuple[str, int], list[str]]:
     """By line, the tasks of a CTA that stand there."""
     found: dict[tuple[str, int], list[str]] = defaultdict(list)
     for task in session.player.tasks_of(key):
@@ -116,7 +125,7 @@ def markers(session: Session, key: tuple[int, ...]) -> dict[tuple[str, int], lis
     return found
 
 
-def source_lines(session: Session) -> Text:
+def source_lines(session: Standing) -> Text:
     """The source around the line of each task, with the tasks' names in front."""
     marked = markers(session, session.actor[0])
     if not marked and session.error is not None:
@@ -141,21 +150,21 @@ def source_lines(session: Session) -> Text:
     return Text("\n".join(lines))
 
 
-def barriers(session: Session) -> Text:
+def barriers(session: Standing) -> Text:
     """Each barrier of the CTA."""
     rows = [(barrier_label(barrier), f"phase {barrier.phase} (parity {barrier.phase & 1})",
-             f"{barrier.arrived} of {barrier.count} arrivals", f"{barrier.pending_bytes} bytes pending", _around(session, barrier))
+             f"{barrier.arrived} of {barrier.count} arrivals", f"{barrier.pending_bytes} bytes pending", around(session, barrier))
             for barrier in barriers_of(session)]
     return _table(rows, "this CTA has no barriers now")
 
 
-def barriers_of(session: Session) -> list[Any]:
+def barriers_of(session: Standing) -> list[Any]:
     """The barriers of the CTA that is looked at."""
-    cta = _cta(session)
+    cta = cta_of(session, session.actor[0])
     return [barrier for array in cta.barriers.values() for barrier in array] if cta is not None else []
 
 
-def _around(session: Session, barrier: Any) -> str:
+def around(session: Standing, barrier: Any) -> str:
     """Who waits for a barrier, and what is on its way to it."""
     blocked = session.player.machine.blocked
     waiting = dict.fromkeys(task.name for task in barrier.waiters if task in blocked)
@@ -164,14 +173,14 @@ def _around(session: Session, barrier: Any) -> str:
     return "; ".join(parts)
 
 
-def _cta(session: Session) -> Any:
-    key = session.actor[0]
+def cta_of(session: Standing, key: tuple[int, ...]) -> Any:
+    """The CTA with a program id; None if it does not run."""
     return next((cta for cta in session.player.machine.ctas.values() if cta.key == key), None)
 
 
-def slots_of(session: Session) -> list[tuple[str, View]]:
-    """(name, memory) of each slot of each buffer of the CTA that is looked at."""
-    cta, found = _cta(session), []
+def slots_of(cta: Any) -> list[tuple[str, View]]:
+    """(name, memory) of each slot of each buffer of a CTA."""
+    found: list[tuple[str, View]] = []
     for value, view in (cta.memory.items() if cta is not None else ()):
         if not isinstance(view, View) or not isinstance(value.type, Buffer):
             continue
@@ -185,13 +194,16 @@ def slots_of(session: Session) -> list[tuple[str, View]]:
     return found
 
 
-def buffers(session: Session) -> Text:
+def buffers(session: Standing) -> Text:
     """Each slot of each buffer."""
-    rows = [(name, _state(view), *_written_by(session, view)) for name, view in slots_of(session)]
+    rows = []
+    for name, view in slots_of(cta_of(session, session.actor[0])):
+        who = writer_of(session, view)
+        rows.append((name, state(view), written(who), statistics(seen(view)) if who is not None else ""))
     return _table(rows, "this CTA has no buffers now")
 
 
-def _state(view: View) -> str:
+def state(view: View) -> str:
     """How many elements of a slot are written, on their way, poison."""
     marks, all_ = view.marks, view.marks.size
     counts = {"written": np.count_nonzero(marks == WRITTEN), "on its way": np.count_nonzero(marks == view.byte(0x01)),
@@ -200,15 +212,12 @@ def _state(view: View) -> str:
     return ", ".join(parts) or "partly written"
 
 
-def _written_by(session: Session, view: View) -> tuple[str, str]:
-    """(who wrote a slot last, statistics of what is there)."""
-    last = writer_of(session, view)
-    who = "" if last is None else f"by {last.op.name} of '{last.task.name}' at {shown(last.op.site)}, event {last.number}"
-    value = seen(view)
-    return who, statistics(value) if last is not None and value.size else ""
+def written(last: Any) -> str:
+    """The last write of a slot in words."""
+    return "" if last is None else f"by {last.op.name} of '{last.task.name}' at {shown(last.op.site)}, event {last.number}"
 
 
-def writer_of(session: Session, view: View) -> Any:
+def writer_of(session: Standing, view: View) -> Any:
     """The last write of any element of a view, a `player.Written`; None if there was none."""
     memory = id(owner_of(view.data))
     low, high = np.lib.array_utils.byte_bounds(view.data)
@@ -217,7 +226,7 @@ def writer_of(session: Session, view: View) -> Any:
     return max(found, key=lambda one: one.number, default=None)
 
 
-def pipes(session: Session) -> Text:
+def pipes(session: Standing) -> Text:
     """Each slot of each pipe."""
     sides: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
     for barrier in barriers_of(session):
@@ -228,7 +237,7 @@ def pipes(session: Session) -> Text:
         name = resources.name.strip("'")
         full, free = sides.get((name, "full"), {}), sides.get((name, "free"), {})
         for index, barrier in sorted(full.items()):
-            rows.append((f"{name}, slot {index}", _chunk(barrier, free.get(index), len(full)), _around(session, barrier)))
+            rows.append((f"{name}, slot {index}", _chunk(barrier, free.get(index), len(full)), around(session, barrier)))
     return _table(rows, "this kernel has no pipes, or this CTA has ended")
 
 
@@ -245,7 +254,7 @@ def _chunk(full: Any, free: Any, slots: int) -> str:
     return f"holds chunk {chunk}{readers}" + (f"; {coming}" if coming else "")
 
 
-def waits(session: Session) -> Text:
+def waits(session: Standing) -> Text:
     """Each task that waits, of all CTAs, and what could help it."""
     machine = session.player.machine
     stuck = [task for task in machine.blocked if task.wait is not None and task.wait.kind != "join"]
@@ -259,19 +268,25 @@ def waits(session: Session) -> Text:
     return Text("\n".join(lines) or "no task waits")
 
 
-def flights(session: Session) -> Text:
+def flights(session: Standing) -> Text:
     """Each operation in flight."""
-    rows = [(one.kind, f"of '{one.task.name}' of CTA {one.task.cta.key}", f"at {shown(one.op.site)}",
-             f"into {one.destination.name}" if isinstance(one.destination, View) else "",
-             f"lands by {one.lands_by()}" if one.lands_by is not None else "") for one in session.player.machine.inflight]
-    return _table(rows, "nothing is in flight")
+    return Text("\n".join(map(flight, session.player.machine.inflight)) or "nothing is in flight")
 
 
-def variables(session: Session) -> Text:
+def flight(one: Any) -> str:
+    """An operation in flight in a line."""
+    parts = [f"{one.kind} of '{one.task.name}' of CTA {one.task.cta.key} at {shown(one.op.site)}"]
+    parts += [f"into {one.destination.name}"] * isinstance(one.destination, View)
+    parts += [f"lands by {one.lands_by()}"] if one.lands_by is not None else []
+    return ", ".join(parts)
+
+
+def variables(session: Standing) -> Text:
     """The names with their values, a line each."""
     rows = []
-    for name in session.names.of((session.task, session.op)):
-        value = session[name]
+    places = session.places()[:1]
+    for name in session.names.of(places[0] if places else (None, None)):
+        value, _ = session.names.value(name, places)
         if isinstance(value, list):
             value = f"barriers in phase {', '.join(str(one.phase) for one in value)}"
         with np.printoptions(**LINES):

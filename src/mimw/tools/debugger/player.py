@@ -7,17 +7,19 @@ Input: a launch, and which run of it. Output: a run that goes on until it is tol
     player.machine, player.at, player.writers                   what there is to look at
     player.end()                                                the thread is over
 
-A thread, as a machine is a stack of Python's own frames: nothing can copy it, and nothing else can leave it as it stands. To go back
-is to run again, up to an earlier event (`session.py`).
+A thread, as a machine is a stack of Python's own frames: nothing can copy it, and nothing else can leave it as it stands. To go
+back is to run again, up to an earlier event (`session.py`).
 """
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -35,6 +37,20 @@ from .events import LAND, OP, PHASE, WAIT, Event, barrier_label
 Stop = Callable[[int, Event], bool]
 
 
+_STANDING: WeakSet[Player] = WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """At Python's exit no run is left standing: its thread would hold on to what Triton wants back."""
+    for player in list(_STANDING):
+        player.end()
+
+
+def _stand(number: int, event: Event) -> bool:
+    return True
+
+
 class _Over(BaseException):
     """Ends the thread of a run that nobody looks at any more."""
 
@@ -50,8 +66,8 @@ class Written:
 
 
 class Player:
-    """A run of a launch. `number` is the event at which it stands: that one is about to happen, or has just happened if it is a wait
-    or a phase. Once it has `ended` it stands behind the last one, with the `error` that ended it or None."""
+    """A run of a launch. `number` is the event at which it stands: that one is about to happen, or has just happened if it is a
+    wait or a phase. Once it has `ended` it stands behind the last one, with the `error` that ended it or None."""
 
     def __init__(self, launch: Launch, *, seed: Any, races: bool, trace: bool, log: list[Event]):
         self.number, self.ended, self.error = -1, False, None
@@ -59,16 +75,17 @@ class Player:
         self.at: dict[Any, Op] = {}             # by task: the op that it did last, or is about to do
         self.since: dict[Any, int] = {}         # by task: the event at which it began to wait
         self.writers: dict[tuple[int, int, int], Written] = {}     # by memory and bytes
-        self._inner, self._firsts = _inner_ops(launch.program), _first_ops(launch.program)
-        self._stop: Stop = lambda number, event: True
+        self._shown, self._firsts = _shown_ops(launch.program), _first_ops(launch.program)
+        self._stop: Stop = _stand
         self._goes, self._stands = threading.Semaphore(0), threading.Semaphore(0)
         self._over = False
         bound = bind_launch(launch.program, launch.values, launch.gpus, launch.memory)
         self.machine = Machine(launch.program, (*launch.grid, 1, 1)[:3], bound.arguments, bound.memory,
-                               seed=Guide(seed) if isinstance(seed, tuple) else seed, trace=trace, check_unwritten=True, races=races,
-                               hooks=Hooks(observer=self), gpus=bound.gpus)
+                               seed=Guide(seed) if isinstance(seed, tuple) else seed, trace=trace, check_unwritten=True,
+                               races=races, hooks=Hooks(observer=self), gpus=bound.gpus)
         self._thread = threading.Thread(target=copy_context().run, args=(self._run, ), daemon=True, name="mimw debugger")
         self._thread.start()
+        _STANDING.add(self)
 
     # ---- the one who looks ------------------------------------------------------------------------------------------
 
@@ -99,7 +116,8 @@ class Player:
                     self._stands.acquire()
                     break
                 except KeyboardInterrupt:
-                    self._stop = lambda number, event: True
+                    self._stop = _stand
+        self._stop = _stand     # what was meant knows the session, which is to end with its last reader
         if isinstance(self.error, Exception) and not isinstance(self.error, SimulationError):
             raise self.error
         return not self.ended
@@ -141,7 +159,7 @@ class Player:
     # ---- the observer of the machine --------------------------------------------------------------------------------
 
     def does(self, task: Any, op: Op) -> None:
-        if op in self._inner:
+        if op not in self._shown:
             return
         before = self.at.get(task)
         self.at[task] = op
@@ -168,10 +186,12 @@ class Player:
             self.writers[id(owner_of(view.data)), low, high] = Written(self.number, task, op, view)
 
 
-def _inner_ops(program: Program) -> frozenset[Op]:
-    """The ops of functions that tiles are reduced, scanned or mapped by: they are part of one step."""
+def _shown_ops(program: Program) -> frozenset[Op]:
+    """The ops of a program less those of functions that tiles are reduced, scanned or mapped by: these are part of one step. So are
+    the ops of MLIR text, which stand in no program."""
     outer = program.where(lambda row: "combines" in row.traits or "maps" in row.traits)
-    return frozenset(inner for op in outer for inner in op.walk() if inner is not op)
+    inner = {within for op in outer for within in op.walk() if within is not op}
+    return frozenset(op for op in program.walk() if op not in inner)
 
 
 def _first_ops(program: Program) -> frozenset[Op]:

@@ -19,6 +19,7 @@ class Scopes:
     def __init__(self, program: Program):
         self.program = program
         self._places: dict[Op, tuple[Block, int, Op | None]] = {}       # by op: its block, its place there, the op around
+        self._known: dict[Op, dict[str, Value]] = {}
         self._note(program.body, None)
 
     def _note(self, block: Block, around: Op | None) -> None:
@@ -29,16 +30,21 @@ class Scopes:
 
     def at(self, op: Op | None) -> dict[str, Value]:
         """The named values that an op could take; of no op, the kernel's parameters."""
+        if op in self._known:
+            return self._known[op]
         found: dict[str, Value] = {}
-        while op is not None:
-            block, index, around = self._places[op]
+        inner = op
+        while inner is not None:
+            block, index, around = self._places[inner]
             for earlier in reversed(block.ops[:index]):
                 for value in earlier.results:
                     found.setdefault(value.name, value)
             for value in block.args:
                 found.setdefault(value.name, value)
-            op = around
+            inner = around
         for param in self.program.params:
             found.setdefault(param.name, param.value)
         found.pop("", None)
+        if op is not None:
+            self._known[op] = found
         return found

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...compiler.analysis.barrier_ops import task_names
-from ...errors import SimulatorMisuse
+from ...errors import SimulationError, SimulatorMisuse
 from ...ir import Op
 from ...ir.shown import Shown
 from ...runtime.simulate import Launch
@@ -49,6 +49,7 @@ class Session(Shown):
         self.log: list[Event] = []
         self.stops: dict[int, Place] = {}       # by number
         self.note = ""
+        self.last_error: SimulationError | None = None      # in which the run ended when it last came to its end
         self.names = Names(launch, Scopes(launch.program))
         regions = launch.program.named("warp_specialize")
         self.tasks = tuple(dict.fromkeys(["default", *(name for op in regions for name in task_names(op))]))
@@ -63,6 +64,10 @@ class Session(Shown):
     def close(self) -> None:
         """End the run where it stands: its arrays keep what has been written until then."""
         self.player.end()
+
+    def __del__(self) -> None:
+        if hasattr(self, "player"):
+            self.close()
 
     def __enter__(self) -> Session:
         return self
@@ -82,7 +87,7 @@ class Session(Shown):
         return None if self.player.ended else self.log[self.number]
 
     @property
-    def error(self) -> Exception | None:
+    def error(self) -> SimulationError | None:
         return self.player.error
 
     @property
@@ -157,7 +162,8 @@ class Session(Shown):
         return self.until(barrier or "phase", back=back)
 
     def until(self, text: str, *, back: bool = False) -> Text:
-        """To the next time that the run comes to a place: a line, a barrier, a task, `wait TASK`; with `if CONDITION` or without."""
+        """To the next time that the run comes to a place (`places.py`): a line, a barrier, a task, `wait TASK`; any of them with
+        `if EXPRESSION` behind it."""
         wanted = self.place(text)
         return self._to_places([wanted], back)
 
@@ -170,6 +176,12 @@ class Session(Shown):
         self._chosen, self.note = None, ""
         self._play(max(0, number))
         return self.here()
+
+    def again(self, look: Meant) -> None:
+        """Run from the start to where `look(number, event)` is true, or to the end."""
+        self._chosen, self.note = None, ""
+        self._restart()
+        self.player.go(look)
 
     def _line_before(self, actor, op: Op) -> Text:
         """To where the line began that this task did before the line at which it stands."""
@@ -227,8 +239,7 @@ class Session(Shown):
                 found.append(number)
             return number >= before - 1
 
-        self._restart()
-        self.player.go(look)
+        self.again(look)
         return found[-1] if found else None
 
     def _play(self, number: int) -> None:
@@ -238,6 +249,7 @@ class Session(Shown):
             self.player.go(lambda at, event: at >= number)
 
     def _restart(self) -> None:
+        self.last_error = self.player.error or self.last_error
         self.player.end()
         self._arrays.restore()
         self.player = self._begun()
@@ -268,7 +280,11 @@ class Session(Shown):
 
     def value(self, expression: str) -> tuple[Any, list[str]]:
         """The same, and which names in it are those of another task of this CTA, as this one does not know them."""
-        return self.names.evaluated(expression, self._places(self.actor, self.op))
+        return self.names.evaluated(expression, self.places())
+
+    def places(self) -> list[tuple[Any, Op | None]]:
+        """The tasks over whose names expressions are, each with the op at which it stands."""
+        return self._places(self.actor, self.op)
 
     def _places(self, actor: tuple, op: Op | None) -> list[tuple[Any, Op | None]]:
         """The task of an actor with its op, then the others of its CTA."""
