@@ -106,6 +106,8 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
             handles = flatten_values_to_ir([value])
             for index, handle in enumerate(handles):
                 handle.name = handle.name or (name if len(handles) == 1 else f"{name}_{index}")
+            if len(handles) == 1:
+                self.builder.bind(name, handles[0])
 
     def get_Attribute(self, lhs, attr):
         """Return the attribute; a name that the author gave in a value comes before an attribute of ours with the same name."""

@@ -39,19 +39,19 @@ class Names:
         self._scopes = scopes
         self._constants = {self.fn.arg_names[path[0]]: value for path, value in launch.specialisation.constants.items()
                            if len(path) == 1}
-        self._shared = {param.value for param in launch.program.params}
-        self._parts = {param.name for param in launch.program.params} - {*self.fn.arg_names}    # of descriptors
+        self._params = {param.value: param.path for param in launch.program.params}
 
     def of(self, place: Place) -> list[str]:
         """The names that a task has a value for at an op, and the kernel's arguments and constants."""
         task, op = place
-        known = [name for name, value in self._scopes.at(op).items() if value in task.env] if task is not None else []
-        return [name for name in dict.fromkeys([*known, *self.fn.arg_names]) if name not in self._parts]
+        known = [name for name, value in self._scopes.at(op).items()
+                 if value in task.env and value not in self._params] if task is not None else []
+        return list(dict.fromkeys([*known, *self.fn.arg_names]))
 
     def held(self, task: Any, op: Op) -> list[tuple[str, Any]]:
         """(name, what the task's environment holds) of its own names at an op: not those of the launch, no buffers, no barriers."""
         return [(name, task.env[value]) for name, value in self._scopes.at(op).items() if value in task.env
-                and value not in self._shared and not isinstance(value.type, (Buffer, Barrier))]
+                and value not in self._params and not isinstance(value.type, (Buffer, Barrier))]
 
     def evaluated(self, text: str, places: Sequence[Place]) -> tuple[Any, list[str]]:
         """The value of an expression, and which names in it are another task's: "total of task 'add'". `places` are tasks with the
@@ -81,21 +81,28 @@ class Names:
 
     def value(self, name: str, places: Sequence[Place]) -> tuple[Any, Any]:
         """The value of a name, also of "rows.total", a field of a struct; and the task whose it is, if it is a task's."""
-        if name in self.fn.arg_names and (array := self._array(name, places[0][0] if places else None)) is not None:
-            return array, None
         for task, op in places:
             value = self._scopes.at(op).get(name)
+            if value in self._params:
+                break
             if value is not None and value in task.env:
-                return seen(task.env[value]), None if value in self._shared else task
+                return seen(task.env[value]), task
+        else:
+            value = None
+        given = self._params.get(value) or ((self.fn.arg_names.index(name), ) if name in self.fn.arg_names else None)
+        if given is not None and (array := self._array(given, places[0][0] if places else None)) is not None:
+            return array, None
+        if value is not None:
+            return seen(places[0][0].env[value]), None
         if any(value.startswith(f"{name}.") for place in places for value in self.of(place)):
             return Fields(name, self, places), None
         if name in self._constants:
             return self._constants[name], None
         return self.fn.get_capture_scope().get(name, _MISSING), None
 
-    def _array(self, name: str, task: Any) -> np.ndarray | None:
+    def _array(self, path: tuple[int, ...], task: Any) -> np.ndarray | None:
         """The array of an argument, as it is in global memory now; None for what is no array."""
-        host = self._values.get((self.fn.arg_names.index(name), ))
+        host = self._values.get(path[:1]) if path[:1] in self._values else self._values.get(path)
         rank = task.cta.gpu.rank if task is not None and task.cta.gpu is not None else 0
         return array_of(at_rank(host, rank or 0))
 

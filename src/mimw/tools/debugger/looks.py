@@ -276,7 +276,8 @@ def flights(session: Standing) -> Text:
 def flight(one: Any) -> str:
     """An operation in flight in a line."""
     parts = [f"{one.kind} of '{one.task.name}' of CTA {one.task.cta.key} at {shown(one.op.site)}"]
-    parts += [f"into {one.destination.name}"] * isinstance(one.destination, View)
+    if isinstance(one.destination, View):
+        parts.append(f"into {one.destination.name}")
     parts += [f"lands by {one.lands_by()}"] if one.lands_by is not None else []
     return ", ".join(parts)
 

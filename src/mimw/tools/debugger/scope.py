@@ -5,10 +5,13 @@ Input: a program and an op. Output: values by name. For example, in the loop of 
     Scopes(program).at(op)          {"total": %total.19, "row": %row, "slot": %slot, "ring": %ring, "rows": %rows}
 
 The program has one value for each assignment, and what was assigned last before the op, in its block or one around it, is what the
-name means. Names that nothing uses have no value: the compiler drops them.
+name means: in the function that the op is in first, then in those that called it. Names that nothing uses have no value: the
+compiler drops them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from ...ir import Block, Op, Program, Value
 
@@ -19,7 +22,7 @@ class Scopes:
     def __init__(self, program: Program):
         self.program = program
         self._places: dict[Op, tuple[Block, int, Op | None]] = {}       # by op: its block, its place there, the op around
-        self._known: dict[Op, dict[str, Value]] = {}
+        self._known: dict[Op | None, dict[str, Value]] = {}
         self._note(program.body, None)
 
     def _note(self, block: Block, around: Op | None) -> None:
@@ -30,21 +33,32 @@ class Scopes:
 
     def at(self, op: Op | None) -> dict[str, Value]:
         """The named values that an op could take; of no op, the kernel's parameters."""
-        if op in self._known:
-            return self._known[op]
+        if op not in self._known:
+            self._known[op] = self._at(op)
+        return self._known[op]
+
+    def _at(self, op: Op | None) -> dict[str, Value]:
+        nearest = {value: place for place, value in enumerate(self._visible(op))}
         found: dict[str, Value] = {}
-        inner = op
-        while inner is not None:
-            block, index, around = self._places[inner]
-            for earlier in reversed(block.ops[:index]):
-                for value in earlier.results:
-                    found.setdefault(value.name, value)
-            for value in block.args:
+        site = op.site if op is not None else None
+        while site is not None:         # the function that the op is in, then those that called it
+            for name, values in self.program.names.get((site.function, site.caller), {}).items():
+                there = [value for value in values if value in nearest]
+                if there:
+                    found.setdefault(name, min(there, key=nearest.__getitem__))
+            site = site.caller
+        for value in nearest:           # of values that a pass has made there is the first name only
+            if value.name:
                 found.setdefault(value.name, value)
-            inner = around
-        for param in self.program.params:
-            found.setdefault(param.name, param.value)
-        found.pop("", None)
-        if op is not None:
-            self._known[op] = found
         return found
+
+    def _visible(self, op: Op | None) -> Iterator[Value]:
+        """The values that an op could take, the nearest first."""
+        while op is not None:
+            block, index, around = self._places[op]
+            for earlier in reversed(block.ops[:index]):
+                yield from earlier.results
+            yield from block.args
+            op = around
+        for param in self.program.params:
+            yield param.value
