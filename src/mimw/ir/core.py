@@ -143,7 +143,7 @@ class Op:
                 yield from op.walk()
 
 
-Names = Mapping[tuple[str, Site | None], Mapping[str, tuple[Value, ...]]]
+Names = Mapping[tuple[str, Site | None], Mapping[str, tuple[Value | bool | int | float | str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,8 @@ class Program:
     """One kernel: its run-time parameters, its body, the warps of its default task, and its requests to the launch.
 
     `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task). `names` has,
-    by function and the call that led there, the values that each name of the author's meant; passes may have replaced some.
+    by function and the call that led there, the values and constants that each name of the author's meant; passes may have
+    replaced some.
     """
 
     name: str

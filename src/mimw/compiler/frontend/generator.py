@@ -108,6 +108,8 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
                 handle.name = handle.name or (name if len(handles) == 1 else f"{name}_{index}")
             if len(handles) == 1:
                 self.builder.bind(name, handles[0])
+        elif isinstance(value, constexpr):
+            self.builder.bind(name, value.value)
 
     def get_Attribute(self, lhs, attr):
         """Return the attribute; a name that the author gave in a value comes before an attribute of ours with the same name."""

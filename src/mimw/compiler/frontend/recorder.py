@@ -14,6 +14,7 @@ call (pinned by a test of `triton_port`).
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...errors import KernelError
 from ...ir import OPS, UNKNOWN, Descriptor, LaunchFacts, Pointer, Program, Scalar, Site, Task, Tensor, Type
@@ -48,7 +49,7 @@ class Recorder(Recording):
         self._callers: list[Site | None] = []
         self._caller: Site | None = None  # where the helper that is being recorded is called
         self._function = ""
-        self.bound: list[tuple[tuple[str, Site | None], str, Handle]] = []      # what names mean, each in its function's call
+        self.bound: list[tuple[tuple[str, Site | None], str, Any]] = []     # what names mean, each in its function's call
         self.uses_words = False
         self.launch_facts = LaunchFacts()
         self.task: Task | None = None  # the task whose body is being recorded
@@ -88,9 +89,9 @@ class Recorder(Recording):
         self._function, self._location = saved
         self._caller = self._callers.pop()
 
-    def bind(self, name: str, handle: Handle) -> None:
-        """An assignment, or the call of a helper, gives a name to a value: the first one, or another one."""
-        self.bound.append(((self._function, self._caller), name, handle))
+    def bind(self, name: str, value: Any) -> None:
+        """An assignment, or the call of a helper, gives a name to a value or to a constant: the first one, or another one."""
+        self.bound.append(((self._function, self._caller), name, value))
 
     # ---- where ops go -----------------------------------------------------------------------------------------------
 

@@ -96,6 +96,9 @@ class Names:
             return seen(places[0][0].env[value]), None
         if any(value.startswith(f"{name}.") for place in places for value in self.of(place)):
             return Fields(name, self, places), None
+        for _, op in places:
+            if constant := self._scopes.constant(op, name):
+                return constant[0], None
         if name in self._constants:
             return self._constants[name], None
         return self.fn.get_capture_scope().get(name, _MISSING), None
@@ -122,7 +125,7 @@ class Fields:
     def __dir__(self) -> list[str]:
         known = (name.removeprefix(f"{self._name}.") for place in self._places for name in self._names.of(place)
                  if name.startswith(f"{self._name}."))
-        return list(dict.fromkeys(name.partition(".")[0] for name in known))
+        return sorted({name.partition(".")[0] for name in known})
 
     def __repr__(self) -> str:
         return f"{self._name} with the fields {', '.join(dir(self))}"

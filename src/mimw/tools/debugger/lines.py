@@ -30,16 +30,16 @@ def users(site: Site) -> tuple[tuple[str, int], ...]:
     return tuple(frame for frame in frames if not frame[0].startswith(_LIBRARY)) or tuple(frames)
 
 
-def moved(before: Site, site: Site) -> bool:
+def moved(before: Site, site: Site, depth: int | None = None) -> bool:
     """True if a task has left the line where it stood, for another one there or for its caller; not while it is in a function that
-    this line calls."""
-    old, new = users(before), users(site)
-    return new[:len(old)] != old
+    this line calls. With `depth` it stands in the function at that depth of calls, the kernel being 1."""
+    old = users(before)[:depth]
+    return users(site)[:len(old)] != old
 
 
-def here(site: Site) -> tuple[str, int]:
-    """The author's innermost line."""
-    return users(site)[-1]
+def here(site: Site, depth: int | None = None) -> tuple[str, int]:
+    """The author's innermost line, or that of the function at a depth of calls."""
+    return users(site)[:depth][-1]
 
 
 def shown(site: Site) -> str:

@@ -25,7 +25,7 @@ from .events import OP, WAIT, barrier_label
 from .lines import here as line_of
 from .lines import shown, source
 from .standing import Standing
-from .values import LINES, seen, statistics
+from .values import seen, statistics
 
 AROUND = 4          # lines of source before and behind the one of a task
 CTAS = 8            # of which a table says everything
@@ -61,7 +61,7 @@ def here(session: Standing) -> Text:
             return Text(f"the run has ended after {session.number} events, at cycle {machine.end:,.0f}; nothing was wrong{note}")
         return Text(f"the run has ended after {session.number} events, in an error\n"
                     f"{session.error}{note}")
-    file, line = line_of(event.op.site)
+    file, line = line_of(event.op.site, session.depth)
     text = source(file, line)
     return Text(f"event {session.number}, cycle {event.clock:,.0f}: {event}"
                 + (f"\n-> {line:>4} {text}" if text else "") + note)
@@ -69,17 +69,16 @@ def here(session: Standing) -> Text:
 
 def where(session: Standing) -> Text:
     """Each task of each CTA that runs."""
-    rows, lines = session.player.running(), []
-    for key in _first(session, rows):
-        lines.append(f"CTA {key}")
+    running, rows = session.player.running(), []
+    for key in _first(session, running):
+        rows.append((f"CTA {key}", "", ""))
         for task in session.player.tasks_of(key):
             mark = ">" if (key, task.name) == session.actor else " "
             op = session.player.at.get(task)
-            place = shown(op.site) if op is not None else "has not begun"
-            lines.append(f"{mark} {task.name:<12} {place:<20} {_doing(session, task)}")
-    if len(rows) > CTAS:
-        lines.append(f"and {len(rows) - CTAS} more CTAs")
-    return Text("\n".join(lines) or "no task runs")
+            rows.append((f"{mark} {task.name}", shown(op.site) if op is not None else "has not begun", _doing(session, task)))
+    if len(running) > CTAS:
+        rows.append((f"and {len(running) - CTAS} more CTAs", "", ""))
+    return _table(rows, "no task runs")
 
 
 def _first(session: Standing, rows: list) -> list:
@@ -169,7 +168,10 @@ def around(session: Standing, barrier: Any) -> str:
     blocked = session.player.machine.blocked
     waiting = dict.fromkeys(task.name for task in barrier.waiters if task in blocked)
     parts = [f"{', '.join(waiting)} wait{'s' * (len(waiting) == 1)}"] if waiting else []
-    parts += [f"{copy.kind} of {shown(copy.op.site)} on its way" for copy in barrier.coming]
+    coming: dict[str, list[str]] = defaultdict(list)
+    for copy in barrier.coming:
+        coming[copy.kind].append(shown(copy.op.site))
+    parts += [f"{kind} of {', '.join(dict.fromkeys(places))} on its way" for kind, places in coming.items()]
     return "; ".join(parts)
 
 
@@ -288,11 +290,16 @@ def variables(session: Standing) -> Text:
     places = session.places()[:1]
     for name in session.names.of(places[0] if places else (None, None)):
         value, _ = session.names.value(name, places)
-        if isinstance(value, list):
-            value = f"barriers in phase {', '.join(str(one.phase) for one in value)}"
-        with np.printoptions(**LINES):
-            rows.append((name, statistics(value) if isinstance(value, np.ndarray) and value.ndim else str(value)))
+        rows.append((name, _in_a_line(value)))
     return _table(rows, "no name has a value here")
+
+
+def _in_a_line(value: Any) -> str:
+    if isinstance(value, list):
+        return f"barriers in phase {', '.join(str(one.phase) for one in value)}"
+    if isinstance(value, np.ndarray) and value.ndim:
+        return statistics(value)
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def _table(rows: list[tuple[str, ...]], empty: str) -> Text:

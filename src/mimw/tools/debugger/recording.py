@@ -73,7 +73,7 @@ class _Recorder:
         self.several = session.launch.program.cluster_size > 1
         key = session.actor[0]
         cta = looks.cta_of(session, key)
-        self.keys = {one.key for one in cta.cluster.ctas} if cta is not None else {key}
+        self.keys = [one.key for one in cta.cluster.ctas] if cta is not None else [key]
         self._values: dict[tuple[str, str], Any] = {}       # the object that a name held last
         self._stale = False     # buffers may have changed
 
@@ -125,7 +125,7 @@ class _Recorder:
         self._stale = event is not None and (event.kind != OP or bool(event.op.row.writes))
 
     def _label(self, key: tuple[int, ...], name: str) -> str:
-        label = f"{name} @ {','.join(map(str, key))}" if self.several else name
+        label = self._at(key, name)
         if label not in self.recording.actors:
             self.recording.actors.append(label)
         return label
@@ -142,7 +142,7 @@ class _Recorder:
         for barrier in (barrier for array in cta.barriers.values() for barrier in array):
             told = (f"{barrier.phase} (parity {barrier.phase & 1})", f"{barrier.arrived} of {barrier.count}",
                     str(barrier.pending_bytes), looks.around(self.session, barrier))
-            self.recording.put("barriers", self._named(cta, barrier_label(barrier)), "\t".join(told))
+            self.recording.put("barriers", self._at(cta.key, barrier_label(barrier)), "\t".join(told))
 
     def _buffers(self, cta: Any) -> None:
         if not self._stale:
@@ -150,10 +150,11 @@ class _Recorder:
         for name, view in looks.slots_of(cta):
             who = looks.writer_of(self.session, view)
             told = "\t".join((looks.state(view), looks.written(who), _shown(seen(view)) if who is not None else ""))
-            self.recording.put("buffers", self._named(cta, name), told)
+            self.recording.put("buffers", self._at(cta.key, name), told)
 
-    def _named(self, cta: Any, name: str) -> str:
-        return f"{name} @ {','.join(map(str, cta.key))}" if self.several else name
+    def _at(self, key: tuple[int, ...], name: str) -> str:
+        """A name with the rank of its CTA in the cluster, where there are several."""
+        return f"{name} @{self.keys.index(key)}" if self.several else name
 
     def _names(self, event: Event) -> None:
         """Note the tiles and numbers that the names of a task have come to hold."""

@@ -12,6 +12,7 @@ compiler drops them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ...ir import Block, Op, Program, Value
 
@@ -43,7 +44,7 @@ class Scopes:
         site = op.site if op is not None else None
         while site is not None:         # the function that the op is in, then those that called it
             for name, values in self.program.names.get((site.function, site.caller), {}).items():
-                there = [value for value in values if value in nearest]
+                there = [value for value in values if isinstance(value, Value) and value in nearest]
                 if there:
                     found.setdefault(name, min(there, key=nearest.__getitem__))
             site = site.caller
@@ -51,6 +52,18 @@ class Scopes:
             if value.name:
                 found.setdefault(value.name, value)
         return found
+
+    def constant(self, op: Op | None, name: str) -> tuple[Any, ...]:
+        """(the constant that a name means at an op, ); () if it means none, or several in turn, as the counter of a loop that is
+        unrolled."""
+        site = op.site if op is not None else None
+        while site is not None:
+            meant = self.program.names.get((site.function, site.caller), {}).get(name)
+            if meant is not None:
+                alike = all(type(one) is type(meant[0]) and one == meant[0] for one in meant)
+                return meant[:1] if alike and not isinstance(meant[0], Value) else ()
+            site = site.caller
+        return ()
 
     def _visible(self, op: Op | None) -> Iterator[Value]:
         """The values that an op could take, the nearest first."""

@@ -28,7 +28,7 @@ from ..search.arrays import Arrays
 from . import looks
 from .events import OP, Event
 from .expressions import Names
-from .lines import moved
+from .lines import moved, users
 from .looks import Text
 from .places import Place, place
 from .player import Player
@@ -49,6 +49,7 @@ class Session(Shown):
         self.log: list[Event] = []
         self.stops: dict[int, Place] = {}       # by number
         self.note = ""
+        self.depth: int | None = None       # of the function in which `next` goes from line to line; None for the innermost
         self.last_error: SimulationError | None = None      # in which the run ended when it last came to its end
         self.names = Names(launch, Scopes(launch.program))
         regions = launch.program.named("warp_specialize")
@@ -134,23 +135,23 @@ class Session(Shown):
 
     def next(self, *, back: bool = False) -> Text:
         """To the next line of this task, past what the line calls; the other tasks run on as they would."""
-        actor, op = self.actor, self.op
+        actor, op, task = self.actor, self.op, self.task
         if op is None:
             return self.step(back=back)
+        depth = self.depth or len(users(op.site))
         if back:
-            return self._line_before(actor, op)
-        task = self.task
+            self.goto(self._line_before(actor, op, depth))
+        else:
+            def left(number: int, event: Event) -> bool:
+                if task.finished:
+                    self.note = f"task '{actor[1]}' has finished"
+                    return event.kind == OP
+                return event.kind == OP and event.actor == actor and (event.again or moved(op.site, event.op.site, depth))
 
-        def left(number: int, event: Event) -> bool:
-            if task.finished:
-                self.note = f"task '{actor[1]}' has finished"
-                return event.kind == OP
-            return event.kind == OP and event.actor == actor and (event.again or moved(op.site, event.op.site))
-
-        found = self._move(left)
-        if not task.finished:
-            self._chosen = None
-        return found
+            self._move(left)
+        if self.event is not None and self.event.actor == actor and len(users(self.event.op.site)) > depth:
+            self.depth = depth      # the line begins inside of what it calls
+        return self.here()
 
     def switch(self, *, back: bool = False) -> Text:
         """Until another task goes on."""
@@ -173,29 +174,29 @@ class Session(Shown):
 
     def goto(self, number: int) -> Text:
         """To the event of that number; a number beyond the last one is the end."""
-        self._chosen, self.note = None, ""
+        self._chosen, self.note, self.depth = None, "", None
         self._play(max(0, number))
         return self.here()
 
     def again(self, look: Meant) -> None:
         """Run from the start to where `look(number, event)` is true, or to the end."""
-        self._chosen, self.note = None, ""
+        self._chosen, self.note, self.depth = None, "", None
         self._restart()
         self.player.go(look)
 
-    def _line_before(self, actor, op: Op) -> Text:
-        """To where the line began that this task did before the line at which it stands."""
+    def _line_before(self, actor, op: Op, depth: int) -> int:
+        """The event with which the line began that this task did before the line at which it stands."""
         mine = [number for number in range(self.number) if self.log[number].kind == OP and self.log[number].actor == actor]
-        while mine and not moved(op.site, self.log[mine[-1]].op.site) and not self.log[mine[-1]].again:
+        while mine and not moved(op.site, self.log[mine[-1]].op.site, depth) and not self.log[mine[-1]].again:
             mine.pop()
-        if mine:
-            last = self.log[mine[-1]]
-            if not moved(op.site, last.op.site):        # the first op of this trip: the line began there
-                mine.pop()
-                last = self.log[mine[-1]] if mine else last
-            while len(mine) > 1 and not self.log[mine[-1]].again and not moved(last.op.site, self.log[mine[-2]].op.site):
-                mine.pop()
-        return self.goto(mine[-1] if mine else 0)
+        if not mine:
+            return 0
+        if not moved(op.site, self.log[mine[-1]].op.site, depth):       # the first op of this trip: the line began there
+            mine.pop()
+        last = self.log[mine[-1]] if mine else None
+        while len(mine) > 1 and not self.log[mine[-1]].again and not moved(last.op.site, self.log[mine[-2]].op.site, depth):
+            mine.pop()
+        return mine[-1] if mine else 0
 
     def _to_places(self, places: list[Place], back: bool, breakpoints: bool = False) -> Text:
         def met(number: int, event: Event) -> bool:
@@ -216,7 +217,7 @@ class Session(Shown):
             return True
 
     def _move(self, meant: Meant, back: bool = False, conditions: bool = False) -> Text:
-        self._chosen, self.note = None, ""
+        self._chosen, self.note, self.depth = None, "", None
         if not back:
             self.player.go(meant)
             return self.here()

@@ -26,6 +26,7 @@ class Standing(Protocol):
     seed: Any
     target: Target | None
     note: str
+    depth: int | None
     names: Names
     player: Player
     last_error: SimulationError | None
