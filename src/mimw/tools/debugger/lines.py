@@ -43,9 +43,14 @@ def here(site: Site, depth: int | None = None) -> tuple[str, int]:
 
 
 def shown(site: Site) -> str:
-    """That line as "row_sums.py:15"."""
+    """The author's innermost line as "row_sums.py:15"."""
     file, line = here(site)
     return f"{Path(file).name}:{line}"
+
+
+def length(file: str) -> int:
+    """The number of lines of a file; 0 where it cannot be read."""
+    return len(linecache.getlines(file))
 
 
 def source(file: str, line: int) -> str:

@@ -23,7 +23,7 @@ from ...simulator.memory.views import WRITTEN, View
 from ...simulator.memory_model.shadow import owner_of
 from .events import OP, WAIT, barrier_label
 from .lines import here as line_of
-from .lines import shown, source
+from .lines import length, shown, source
 from .standing import Standing
 from .values import seen, statistics
 
@@ -138,13 +138,12 @@ def source_lines(session: Standing) -> Text:
         lines.append(file)
         before = None
         for line in wanted:
-            text = source(file, line)
-            if line < 1 or not text and not source(file, line + 1):
+            if not 0 < line <= length(file):
                 continue
             if before is not None and line > before + 1:
                 lines.append(f"{'':>{width}}   ...")
             names = ", ".join(marked.get((file, line), ()))
-            lines.append(f"{names:>{width}} {'>' if names else ' '} {line:>4} {text}".rstrip())
+            lines.append(f"{names:>{width}} {'>' if names else ' '} {line:>4} {source(file, line)}".rstrip())
             before = line
     return Text("\n".join(lines))
 
@@ -164,7 +163,7 @@ def barriers_of(session: Standing) -> list[Any]:
 
 
 def around(session: Standing, barrier: Any) -> str:
-    """Who waits for a barrier, and what is on its way to it."""
+    """The tasks that wait for a barrier, and what is on its way to it."""
     blocked = session.player.machine.blocked
     waiting = dict.fromkeys(task.name for task in barrier.waiters if task in blocked)
     parts = [f"{', '.join(waiting)} wait{'s' * (len(waiting) == 1)}"] if waiting else []
@@ -206,7 +205,7 @@ def buffers(session: Standing) -> Text:
 
 
 def state(view: View) -> str:
-    """How many elements of a slot are written, on their way, poison."""
+    """The numbers of elements of a slot that are written, on their way, poison."""
     marks, all_ = view.marks, view.marks.size
     counts = {"written": np.count_nonzero(marks == WRITTEN), "on its way": np.count_nonzero(marks == view.byte(0x01)),
               "poison": np.count_nonzero(marks == view.byte(0x02)), "not written": np.count_nonzero(marks == 0)}

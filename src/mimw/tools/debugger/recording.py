@@ -37,7 +37,7 @@ class Cell:
 
 @dataclass
 class Recording:
-    """What a page shows of a run. `lines` gives its lines their keys; `start` is the event at which the session stands."""
+    """The content of a page about a run. `lines` gives its lines their keys; `start` is the event at which the session stands."""
 
     lines: Lines = field(default_factory=Lines)
     start: int = 0

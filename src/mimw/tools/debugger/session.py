@@ -130,11 +130,11 @@ class Session(Shown):
     # ---- moves ------------------------------------------------------------------------------------------------------
 
     def step(self, count: int = 1, *, back: bool = False) -> Text:
-        """To the next event, or the one after `count` of them: an op of any task, a wait, a landing, a phase."""
+        """Go to the next event, or the one after `count` of them: an op of any task, a wait, a landing, a phase."""
         return self.goto(self.number - count if back else self.number + count)
 
     def next(self, *, back: bool = False) -> Text:
-        """To the next line of this task, past what the line calls; the other tasks run on as they would."""
+        """Go to the next line of this task, past what the line calls; the other tasks run on as they would."""
         actor, op, task = self.actor, self.op, self.task
         if op is None:
             return self.step(back=back)
@@ -154,26 +154,26 @@ class Session(Shown):
         return self.here()
 
     def switch(self, *, back: bool = False) -> Text:
-        """Until another task goes on."""
+        """Go on until another task does."""
         actor = (self.event or self.log[-1]).actor
         return self._move(lambda number, event: event.kind == OP and event.actor != actor, back)
 
     def phase(self, barrier: str = "", *, back: bool = False) -> Text:
-        """Until a phase of a barrier has completed, such as `full[0]` or any of `full`; of any barrier by default."""
+        """Go on until a phase of a barrier has completed, such as `full[0]` or any of `full`; of any barrier by default."""
         return self.until(barrier or "phase", back=back)
 
     def until(self, text: str, *, back: bool = False) -> Text:
-        """To the next time that the run comes to a place (`places.py`): a line, a barrier, a task, `wait TASK`; any of them with
+        """Go to the next time that the run comes to a place (`places.py`): a line, a barrier, a task, `wait TASK`; any of them with
         `if EXPRESSION` behind it."""
         wanted = self.place(text)
         return self._to_places([wanted], back)
 
     def go(self, *, back: bool = False) -> Text:
-        """To the next `breakpoint()` or place of `stop_at`, or to the end: the last event, or the error."""
+        """Go to the next `breakpoint()` or place of `stop_at`, or to the end: the last event, or the error."""
         return self._to_places(list(self.stops.values()), back, breakpoints=True)
 
     def goto(self, number: int) -> Text:
-        """To the event of that number; a number beyond the last one is the end."""
+        """Go to the event of that number; a number beyond the last one is the end."""
         self._chosen, self.note, self.depth = None, "", None
         self._play(max(0, number))
         return self.here()
@@ -318,7 +318,7 @@ class Session(Shown):
         return looks.pipes(self)
 
     def waits(self) -> Text:
-        """Who waits for what, since when, and which ops could bring it."""
+        """The waits: whose, for what, since when, and which ops could bring it."""
         return looks.waits(self)
 
     def flights(self) -> Text:
