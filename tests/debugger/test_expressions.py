@@ -35,7 +35,8 @@ def test_values(session, expression, expected):
 def test_names_of_a_helper_are_its_own():
     with debugged.session(-1) as session:
         session.until(f"{SCALED} if factor == 2.0")
-        assert session.note == "" and session["tile"].shape == (1, 64) and "scaled" not in session.names.of(session.places()[0])
+        assert session.note == "" and "called from: debugged.py" in session.here()
+        assert session["tile"].shape == (1, 64) and "scaled" not in session.names.of(session.places()[0])
         assert session.actor[1] == "add" and session["tile.max() * factor"] == 126
 
 

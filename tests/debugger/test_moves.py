@@ -2,6 +2,9 @@
 
 import random
 import re
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -184,8 +187,20 @@ def test_a_task_is_chosen(session):
         session.choose("load", (4, 0, 0))
 
 
+def test_the_keyboard_stops_a_run_at_its_next_event(session):
+    def interrupted(number, event):
+        if number == 40:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            end = time.monotonic() + 10
+            while session.player._stop is interrupted and time.monotonic() < end:
+                pass        # until the main thread has seen it
+        return False
+
+    session.player.go(interrupted)
+    assert session.number == 41 and session.event is session.log[41]
+
+
 def test_a_session_ends_with_its_last_reader():
-    import threading
     before = threading.active_count()
     session = debugged.session()
     assert threading.active_count() == before + 1

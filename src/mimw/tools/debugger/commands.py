@@ -96,8 +96,8 @@ class Prompt(cmd.Cmd):
         return False
 
     def completenames(self, start: str, *_: Any) -> list[str]:
-        names = [name.removeprefix("do_") for name in self.get_names() if name.startswith("do_")]
-        return sorted(name for name in names if name.startswith(start))
+        commands = [name.removeprefix("do_") for name in self.get_names() if name.startswith("do_")]
+        return sorted(name for name in commands if name.startswith(start)) + self.completedefault(start)
 
     def completedefault(self, start: str, *_: Any) -> list[str]:
         session = self.session

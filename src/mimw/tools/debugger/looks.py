@@ -10,6 +10,7 @@ Input: a `Session`. Output: `Text`s, which a prompt, a notebook and `print` show
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ...simulator.memory.views import WRITTEN, View
 from ...simulator.memory_model.shadow import owner_of
 from .events import OP, WAIT, barrier_label
 from .lines import here as line_of
-from .lines import length, shown, source
+from .lines import length, shown, source, users
 from .standing import Standing
 from .values import seen, statistics
 
@@ -61,10 +62,12 @@ def here(session: Standing) -> Text:
             return Text(f"the run has ended after {session.number} events, at cycle {machine.end:,.0f}; nothing was wrong{note}")
         return Text(f"the run has ended after {session.number} events, in an error\n"
                     f"{session.error}{note}")
-    file, line = line_of(event.op.site, session.depth)
-    text = source(file, line)
-    return Text(f"event {session.number}, cycle {event.clock:,.0f}: {event}"
-                + (f"\n-> {line:>4} {text}" if text else "") + note)
+    calls = users(event.op.site)[:session.depth]
+    lines = [f"event {session.number}, cycle {event.clock:,.0f}: {event}"]
+    for mark, (file, line) in zip(("->", *["called from:"] * len(calls)), reversed(calls)):
+        if text := source(file, line):
+            lines.append(f"-> {line:>4} {text}" if mark == "->" else f"{mark} {Path(file).name}:{line} {text.strip()}")
+    return Text("\n".join(lines) + note)
 
 
 def where(session: Standing) -> Text:

@@ -117,8 +117,8 @@ def page(session: Standing) -> RunPage:
         verdict = type(error).__name__
         marked = len(error.sites) if isinstance(error, Deadlock) else 2
         notes = (Note(verdict, error.message, error.sites, error.hint, "", marked), )
-    shown = f"CTA {session.actor[0]}" if launch.program.cluster_size == 1 else f"the cluster of CTA {session.actor[0]}"
-    facts = [f"grid {launch.grid}", f"seed {session.seed}", shown, f"{len(recording.events)} events"]
+    shown = f"{'the cluster of ' * (launch.program.cluster_size > 1)}CTA {session.actor[0][:3]}"
+    facts = [f"grid {launch.grid}", *[f"{launch.gpus} GPUs"] * (launch.gpus > 1), f"seed {session.seed}", shown, f"{len(recording.events)} events"]
     if session.target is not None:
         facts.insert(0, f"simulated for {session.target.name}")
     if recording.left_out:

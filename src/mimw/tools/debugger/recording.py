@@ -5,7 +5,7 @@ Input: a session. Output: a `Recording`, whose `data` is JSON's. For example:
     recorded(session).data["cells"]["barriers"]["full[0]"]      [[0, 41, 60], [3, 7, 9]]: texts 3, 7, 9 from events 0, 41, 60 on
 
 A cell is one thing that the page shows, kept as the events at which it changed and the texts from there on; equal texts are kept
-once. Recorded are the CTAs of one cluster: that of the task which the session looks at. The session runs anew for it, and then
+once. Recorded are the CTAs of one cluster, that of the task which the session looks at, on every GPU. The session runs anew for it, and then
 stands where it stood.
 """
 
@@ -70,10 +70,7 @@ class _Recorder:
 
     def __init__(self, session: Standing):
         self.session, self.recording = session, Recording()
-        self.several = session.launch.program.cluster_size > 1
-        key = session.actor[0]
-        cta = looks.cta_of(session, key)
-        self.keys = [one.key for one in cta.cluster.ctas] if cta is not None else [key]
+        self.keys = _keys(session)
         self._values: dict[tuple[str, str], Any] = {}       # the object that a name held last
         self._stale = False     # buffers may have changed
 
@@ -153,8 +150,8 @@ class _Recorder:
             self.recording.put("buffers", self._at(cta.key, name), told)
 
     def _at(self, key: tuple[int, ...], name: str) -> str:
-        """A name with the rank of its CTA in the cluster, where there are several."""
-        return f"{name} @{self.keys.index(key)}" if self.several else name
+        """A name with the rank of its CTA in the cluster, or of its GPU, where there are several."""
+        return f"{name} @{self.keys.index(key)}" if len(self.keys) > 1 else name
 
     def _names(self, event: Event) -> None:
         """Note the tiles and numbers that the names of a task have come to hold."""
@@ -166,6 +163,15 @@ class _Recorder:
             if self._values.get((actor, name)) is not value:
                 self._values[actor, name] = value
                 self.recording.put("values", f"{actor}\t{name}", _shown(seen(value)))
+
+
+def _keys(session: Standing) -> list[tuple[int, ...]]:
+    """The CTAs of a page: the cluster of the one that is looked at, on every GPU of the launch."""
+    key = session.actor[0]
+    cta = looks.cta_of(session, key)
+    keys = [one.key for one in cta.cluster.ctas] if cta is not None else [key]
+    gpus = session.player.machine.gpus
+    return keys if len(gpus) == 1 else [(*one[:3], gpu.rank) for gpu in gpus for one in keys]
 
 
 def _shown(value: Any) -> str:
