@@ -118,7 +118,8 @@ def page(session: Standing) -> RunPage:
         marked = len(error.sites) if isinstance(error, Deadlock) else 2
         notes = (Note(verdict, error.message, error.sites, error.hint, "", marked), )
     shown = f"{'the cluster of ' * (launch.program.cluster_size > 1)}CTA {session.actor[0][:3]}"
-    facts = [f"grid {launch.grid}", *[f"{launch.gpus} GPUs"] * (launch.gpus > 1), f"seed {session.seed}", shown, f"{len(recording.events)} events"]
+    gpus = [f"{launch.gpus} GPUs"] if launch.gpus > 1 else []
+    facts = [f"grid {launch.grid}", *gpus, f"seed {session.seed}", shown, f"{len(recording.events)} events"]
     if session.target is not None:
         facts.insert(0, f"simulated for {session.target.name}")
     if recording.left_out:

@@ -5,8 +5,8 @@ Input: a session. Output: a `Recording`, whose `data` is JSON's. For example:
     recorded(session).data["cells"]["barriers"]["full[0]"]      [[0, 41, 60], [3, 7, 9]]: texts 3, 7, 9 from events 0, 41, 60 on
 
 A cell is one thing that the page shows, kept as the events at which it changed and the texts from there on; equal texts are kept
-once. Recorded are the CTAs of one cluster, that of the task which the session looks at, on every GPU. The session runs anew for it, and then
-stands where it stood.
+once. Recorded are the CTAs of one cluster, that of the task which the session looks at, on every GPU. The session runs anew for
+it, and then stands where it stood.
 """
 
 from __future__ import annotations
