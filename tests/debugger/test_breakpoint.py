@@ -3,13 +3,16 @@
 import io
 import re
 import sys
+import time
 
 import numpy as np
 import pytest
 import triton.language as tl
 
 import mimw
+from mimw.cli import progress
 from mimw.errors import SlotReusedEarly
+from mimw.runtime import breakpoints
 from tests.compiling import to_ttgir
 from tests.kernels import debugged
 
@@ -106,3 +109,18 @@ def test_a_condition_is_the_kernels_own():
         assert session["row"] == 4
         session.go()
         assert session.event is None
+
+
+@pytest.mark.parametrize("prompting", [False, True])
+def test_nobody_else_writes_to_the_terminal_of_a_prompt(prompting, monkeypatch):
+    monkeypatch.delenv("MIMW_PROGRESS", raising=False)
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    stream = io.StringIO()
+    if prompting:
+        breakpoints.prompting.set()
+    with progress.working("simulating", stream):
+        end = time.monotonic() + 0.1
+        while not stream.getvalue() and time.monotonic() < end:
+            time.sleep(0.01)
+    breakpoints.prompting.clear()
+    assert bool(stream.getvalue()) is not prompting

@@ -118,8 +118,14 @@ def test_conditions_forward_and_back(session):
     before = session.number
     session.until(f"{LOAD} if row in (1, 2)", back=True)
     assert session["row"] == 2 and session.number < before
+    assert session.note == ""
     session.until(f"{LOAD} if nothing > 1")
     assert "'nothing' has no value here" in session.note and session["row"] == 3
+
+
+def test_a_place_to_which_the_run_does_not_come(session):
+    told = session.until(f"{LOAD} if row == 99")
+    assert session.event is None and told.endswith(f"it did not come to line {LOAD} if row == 99 any more")
 
 
 def test_stops_and_the_way_back_to_them(session):

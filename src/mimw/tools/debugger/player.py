@@ -127,7 +127,8 @@ class Player:
         if not self._over:
             self._over = True
             self._goes.release()
-            self._thread.join()
+            if threading.current_thread() is not self._thread:      # which may collect a session as garbage
+                self._thread.join()
             self.machine.close()
 
     # ---- the thread -------------------------------------------------------------------------------------------------

@@ -166,7 +166,11 @@ class Session(Shown):
         """Go to the next time that the run comes to a place (`places.py`): a line, a barrier, a task, `wait TASK`; any of them with
         `if EXPRESSION` behind it."""
         wanted = self.place(text)
-        return self._to_places([wanted], back)
+        found = self._to_places([wanted], back)
+        if self.event is not None or self.error is not None:
+            return found
+        self.note = f"it did not come to {wanted} any more"
+        return self.here()
 
     def go(self, *, back: bool = False) -> Text:
         """Go to the next `breakpoint()` or place of `stop_at`, or to the end: the last event, or the error."""
@@ -210,6 +214,7 @@ class Session(Shown):
         """The condition of a place, over the names of the task of an event; one that cannot be evaluated stops, and says why."""
         if not wanted.condition:
             return True
+        self.note = ""
         try:
             return bool(self.names.evaluated(wanted.condition, self._places(event.actor, event.op))[0])
         except Exception as error:
