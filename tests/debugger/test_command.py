@@ -31,7 +31,8 @@ def test_a_walk(capsys):
     ("w", "> add"), ("tasks", "> add"), ("l", "add > "), ("barriers", "full[0]  phase"), ("buffers", "by tma_load of 'load'"),
     ("waits", "could have come from"), ("flights", "TMA load of 'load'"), ("pipes", "this kernel has no pipes"), ("v", "rows"),
     ("p ring[1]", "float32[1, 64]: min 192"), ("row + 1", "4"), ("task load", "load > "), ("h", "back     rs rn rt"),
-    ("help", "move     s [N]"), ("b nowhere", "is no line, barrier or task"), ("g x", "'x' is no number"),
+    ("help", "move     s [N]"), ("b nowhere", "is no line, barrier, buffer or task"), ("b ring[1]", "stop 1: a write of ring[1]"),
+    ("g x", "'x' is no number"),
     ("p", "p needs an expression"), ("u", "u needs a line"), ("1 / 0", "ZeroDivisionError"), ("cl 9", "there is no stop 9")])
 def test_looks_and_refusals(capsys, command, expected):
     assert expected in said(capsys, CASE, "--do", f"c; {command}")

@@ -112,6 +112,17 @@ def test_until_a_line_a_barrier_a_task_a_wait(session):
     assert session.event.what == "full[0]"
 
 
+def test_until_a_slot_is_written_and_back_to_who_wrote_it(session):
+    session.go()
+    session.until("ring[1]", back=True)
+    assert session.event.kind == LAND and session.event.into == "ring[1]" and np.ma.is_masked(session["ring[1]"])
+    session.step()
+    assert session["ring[1].max()"] == 3 * 64 + 63
+    session.until("ring")
+    assert session.event.into == "ring[0]"
+    assert str(session.place("ring[0] if row")) == "a write of ring[0] if row"
+
+
 def test_conditions_forward_and_back(session):
     session.until(f"{LOAD} if row == 5")
     assert session["row"] == 5
@@ -145,10 +156,9 @@ def test_stops_and_the_way_back_to_them(session):
         session.clear(4)
 
 
-@pytest.mark.parametrize("text, message", [("nobody", "is no line, barrier or task"), ("full]", "is no line, barrier or task"),
-                                           ("wait nobody", "is no line, barrier or task"), ("", "is no line, barrier or task")])
-def test_what_is_no_place(session, text, message):
-    with pytest.raises(SimulatorMisuse, match=message):
+@pytest.mark.parametrize("text", ["nobody", "full]", "wait nobody", ""])
+def test_what_is_no_place(session, text):
+    with pytest.raises(SimulatorMisuse, match="is no line, barrier, buffer or task"):
         session.until(text)
 
 

@@ -29,8 +29,8 @@ move     s [N]        the next event (or N of them): an op of any task, a wait, 
          n            the next line of this task
          t            until another task goes on
          ph [BARRIER] until a phase of a barrier completes: ph full[0], ph full, ph
-         u PLACE      until a line (u 21, u gemm.py:21), a barrier (u full[0]), a task (u load), a wait (u wait, u wait load);
-                      with a condition: u 21 if row == 3
+         u PLACE      until a line (u 21, u gemm.py:21), a barrier (u full[0]), a buffer is written (u ring[1]), a task (u load),
+                      a wait (u wait, u wait load); with a condition: u 21 if row == 3
          c            until breakpoint(), a stop, an error or the end
          g NUMBER     to the event of that number
 back     rs rn rt rph ru rc      the same moves backwards
@@ -137,10 +137,10 @@ class Prompt(cmd.Cmd):
         return self.moved(self.session.phase(line, back=True))
 
     def do_u(self, line: str) -> bool:
-        return self.moved(self.session.until(_needed(line, "u", "a line, a barrier, a task or `wait`")))
+        return self.moved(self.session.until(_needed(line, "u", "a line, a barrier, a buffer, a task or `wait`")))
 
     def do_ru(self, line: str) -> bool:
-        return self.moved(self.session.until(_needed(line, "ru", "a line, a barrier, a task or `wait`"), back=True))
+        return self.moved(self.session.until(_needed(line, "ru", "a line, a barrier, a buffer, a task or `wait`"), back=True))
 
     def do_c(self, line: str) -> bool:
         if self._in_launch and self.session.event is None:

@@ -31,6 +31,7 @@ class Event(NamedTuple):
     phase     the number of the phase that has completed
     before    the line of the op that the task did before this one
     again     whether a loop begins its next trip with this op
+    into      the buffer, or part of one, that is written: "ring[1]". Of a copy that is when it lands, not when it is started
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Event(NamedTuple):
     phase: int = -1
     before: Site | None = None
     again: bool = False
+    into: str = ""
 
     @property
     def actor(self) -> tuple[tuple[int, ...], str]:

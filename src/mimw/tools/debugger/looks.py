@@ -53,6 +53,12 @@ def barrier_names(program: Program) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def buffer_names(program: Program) -> tuple[str, ...]:
+    """The names of the arrays of buffers, as `places` takes them."""
+    arrays = program.where(lambda row: row.allocates == "buffer")
+    return tuple(dict.fromkeys(op.result.name or f"buffer of line {op.site.line}" for op in arrays))
+
+
 def here(session: Standing) -> Text:
     """Event, task and line; at the end the error, or how long the run was."""
     event, note = session.event, f"\n{session.note}" if session.note else ""

@@ -164,8 +164,9 @@ class Player:
             return
         before = self.at.get(task)
         self.at[task] = op
+        into = next((_label(task.env.get(getattr(op, name))) for name, how in op.row.touches if how == "write"), "")
         self._happens(Event(OP, task.cta.key, task.name, op, task.clock, before=before.site if before is not None else None,
-                            again=op in self._firsts))
+                            again=op in self._firsts, into=into))
         for name in op.row.writes:
             self._wrote(task, op, task.env.get(getattr(op, name)))
 
@@ -175,7 +176,8 @@ class Player:
 
     def lands(self, operation: Any) -> None:
         task = operation.task
-        self._happens(Event(LAND, task.cta.key, task.name, operation.op, operation.end, operation.kind))
+        self._happens(Event(LAND, task.cta.key, task.name, operation.op, operation.end, operation.kind,
+                            into=_label(operation.destination)))
         self._wrote(task, operation.op, operation.destination)
 
     def completes(self, barrier: Any, task: Any, op: Op) -> None:
@@ -185,6 +187,11 @@ class Player:
         if isinstance(view, View) and view.data.size:
             low, high = np.lib.array_utils.byte_bounds(view.data)
             self.writers[id(owner_of(view.data)), low, high] = Written(self.number, task, op, view)
+
+
+def _label(view: Any) -> str:
+    """A buffer as `places` names it: "ring[1]"; "" for what is none."""
+    return f"{view.allocation.name}{view.path}" if isinstance(view, View) else ""
 
 
 def _shown_ops(program: Program) -> frozenset[Op]:

@@ -163,8 +163,8 @@ class Session(Shown):
         return self.until(barrier or "phase", back=back)
 
     def until(self, text: str, *, back: bool = False) -> Text:
-        """Go to the next time that the run comes to a place (`places.py`): a line, a barrier, a task, `wait TASK`; any of them with
-        `if EXPRESSION` behind it."""
+        """Go to the next time that the run comes to a place (`places.py`): a line, a barrier, a write of a buffer, a task,
+        `wait TASK`; any of them with `if EXPRESSION` behind it."""
         wanted = self.place(text)
         found = self._to_places([wanted], back)
         if self.event is not None or self.error is not None:
@@ -264,7 +264,8 @@ class Session(Shown):
 
     def place(self, text: str) -> Place:
         """The place that a text names (`places.py`)."""
-        return place(text, self.tasks, looks.barrier_names(self.launch.program))
+        program = self.launch.program
+        return place(text, self.tasks, looks.barrier_names(program), looks.buffer_names(program))
 
     def stop_at(self, text: str) -> int:
         """Let `go` stop at a place; the number by which `clear` takes it back."""
