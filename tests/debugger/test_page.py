@@ -73,6 +73,14 @@ def test_what_is_too_long_is_cut(monkeypatch):
         assert len(made.recording.events) == 40 and any("later ones are left out" in fact for fact in made.facts)
 
 
+def test_the_page_of_the_site_says_what_the_debugger_says():
+    """Else: python docs/support/debugger_page.py"""
+    from docs.support import debugger_page
+    assert debugger_page.main(["--check"]) == 0
+    kept = debugger_page.PAGE.read_text()
+    assert str(debugger_page.ROOT) not in kept and "is about to do breakpoint at debugged.py" in kept
+
+
 def test_a_notebook_has_it_in_a_frame():
     with debugged.session() as session:
         frame = session._repr_html_()
