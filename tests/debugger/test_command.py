@@ -30,12 +30,20 @@ def test_a_walk(capsys):
 @pytest.mark.parametrize("command, expected", [
     ("w", "> add"), ("tasks", "> add"), ("l", "add > "), ("barriers", "full[0]  phase"), ("buffers", "by tma_load of 'load'"),
     ("waits", "could have come from"), ("flights", "TMA load of 'load'"), ("pipes", "this kernel has no pipes"), ("v", "rows"),
-    ("p ring[1]", "float32[1, 64]: min 192"), ("row + 1", "4"), ("task load", "load > "), ("h", "back     rs rn rt"),
+    ("p ring[1]", "float32[1, 64]: min 192"), ("row + 1", "4"), ("task load", "load > "), ("task load 0,0,0", "load > "),
+    ("task 4", "these CTAs run: (0, 0, 0)"), ("task no such", "has no task 'no such' now"), ("h", "back     rs rn rt"),
     ("help", "move     s [N]"), ("b nowhere", "is no line, barrier, buffer or task"), ("b ring[1]", "stop 1: a write of ring[1]"),
     ("g x", "'x' is no number"),
     ("p", "p needs an expression"), ("u", "u needs a line"), ("1 / 0", "ZeroDivisionError"), ("cl 9", "there is no stop 9")])
 def test_looks_and_refusals(capsys, command, expected):
     assert expected in said(capsys, CASE, "--do", f"c; {command}")
+
+
+def test_a_task_whose_name_ends_in_a_number(capsys):
+    told = said(capsys, f"{two_tasks.__file__}:copy", "--args", "fp32[128]", "fp32[128]", "SIZE=128", "--do",
+                "u task 1; u wait default; task default; task task 1; b wait task 1")
+    assert "task 'task 1' of CTA (0, 0, 0) is about to do" in told and "default >" in told and "task 1 >" in told
+    assert "stop 1: a wait of 'task 1'" in told
 
 
 def test_commands_of_a_file_and_of_the_standard_input(capsys, tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ A line that is no command is an expression, and its value is printed. An empty l
 
 from __future__ import annotations
 
-import ast
 import cmd
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,6 +24,7 @@ from .session import Session
 from .values import text
 
 PROMPT = "(mimw) "
+_CHOSEN = re.compile(r"(.*?)\s*(\(?\d+(?:, *\d+)*\)?)?")       # a task, whose name may have spaces, and a program id
 HELP = """\
 move     s [N]        the next event (or N of them): an op of any task, a wait, a landing, a completed phase
          n            the next line of this task
@@ -199,9 +200,8 @@ class Prompt(cmd.Cmd):
         self._say(self.session.flights())
 
     def do_task(self, line: str) -> None:
-        name, _, cta = line.partition(" ")
-        found = ast.literal_eval(f"({cta.strip('() ')},)") if cta.strip() else None
-        self._say(self.session.choose(name, found))
+        name, cta = (line, None) if line in self.session.tasks else _CHOSEN.fullmatch(line).groups()
+        self._say(self.session.choose(name, tuple(int(number) for number in re.findall(r"\d+", cta)) if cta else None))
 
     def do_page(self, line: str) -> None:
         self.session.save_html(_needed(line, "page", "the name of a file"))
