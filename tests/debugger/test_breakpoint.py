@@ -94,7 +94,9 @@ def test_checks_predictions_and_compilations_do_not_stop(monkeypatch):
     x, y = arrays()
     assert mimw.check(plain, (2, ), x, y, 128, seeds=2, jobs=1).ok
     assert mimw.predict(plain, (2, ), x, y, 128).microseconds > 0
-    text = to_ttgir(plain, {"x": "*fp32", "y": "*fp32", "N": "constexpr"}, {"N": 128}).ttgir
+    with pytest.warns(mimw.errors.RemarkWarning, match="the compiled kernel runs past it") as noted:
+        text = to_ttgir(plain, {"x": "*fp32", "y": "*fp32", "N": "constexpr"}, {"N": 128}).ttgir
+    assert len(noted) == 1 and noted[0].filename == __file__
     assert "breakpoint" not in re.sub(r'loc\(".*?"', "", text) and "scf.if" not in text
 
 

@@ -40,6 +40,7 @@ from ..passes import check_copies, check_padding, cut_copies, pad_tiles, run_pas
 from ..triton_port.any_shapes import MOST, any_shapes
 from ..triton_port.descriptor_slots import place_descriptors
 from ..triton_port.passes import amd_passes, nvidia_passes, optimise
+from .breakpoints import note_breakpoints
 from .feedback import LESSONS, Feedback, accesses_of
 from .refusals import check_descriptor_types, check_plain, refusing
 
@@ -102,6 +103,7 @@ class Kernel:
         """All stages: an optimised TTGIR module, lowered once more for each lesson that an optimised one holds."""
         setting, module, feedback = Setting(chip, options, backend, context, observer), None, Feedback()
         self.program = pad(self, setting, self.program)
+        note_breakpoints(self.program)
         for lesson in LESSONS:
             if not lesson.asked_by(self.program, chip):
                 continue
