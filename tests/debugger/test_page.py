@@ -4,11 +4,13 @@ import json
 import re
 from bisect import bisect_right
 
+import numpy as np
 import pytest
 
+import mimw
 from mimw.tools.debugger import recording
 from mimw.tools.debugger.page import page
-from tests.kernels import debugged
+from tests.kernels import clusters, debugged
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,17 @@ def test_an_error_stands_at_its_lines():
         html = page(session).html()
         assert session.number == 0 and "SlotReusedEarly" in html and 'class="note"' in html and "verdict bad" in html
         assert "in an error: SlotReusedEarly" in html
+
+
+def test_tasks_of_a_cluster_stand_together():
+    x, y = np.arange(256, dtype=np.int32), np.zeros(256, np.int32)
+    with mimw.debug(clusters.in_tasks, (2, ), x, y, N=128, ctas_per_cga=(2, 1, 1)) as session:
+        data = page(session).recording.data
+    ranks = [int(actor.partition(" @")[2]) for actor in data["actors"]]
+    assert ranks == sorted(ranks) and len(set(ranks)) > 1
+    for number, _, says, _, actor, kind in data["events"][:-1]:
+        name, _, rank = data["actors"][actor].partition(" @")
+        assert kind == "end" or f"task {name!r} of CTA ({rank}," in data["texts"][says]
 
 
 def test_what_is_too_long_is_cut(monkeypatch):

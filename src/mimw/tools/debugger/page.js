@@ -34,7 +34,7 @@ const chips = () => {
     const [key, state] = found ? found[0].split("\t") : ["", ""];
     const line = key && document.getElementById(`L${key}`);
     if (!line) return;
-    const chip = make("span", actor, state.startsWith("waits") ? "chip waits" : "chip");
+    const chip = make("span", actor, `chip${state.startsWith("waits") ? " waits" : ""}${actor.length > 11 ? " long" : ""}`);
     chip.style.setProperty("--c", colour(number));
     chip.title = `${actor}: ${state}`;
     chip.onclick = (event) => { event.stopPropagation(); choose(actor); };

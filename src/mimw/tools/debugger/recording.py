@@ -24,6 +24,7 @@ from .standing import Standing
 from .values import seen, statistics
 
 MOST = 20_000       # events of a page
+_ACTOR = 4          # the place of the task in an event of a page
 _PRINTED = dict(threshold=40, edgeitems=4, linewidth=96, precision=5, suppress=True)
 
 
@@ -100,6 +101,15 @@ class _Recorder:
         recording.events.append([session.number, round(session.player.machine.end), recording.text(told), "", -1, "end"])
         self._stale = True
         self._note(None)
+
+    def in_order(self) -> Recording:
+        """The recording with the tasks of a CTA together, as they began there: the seed decides which CTA begins."""
+        found = self.recording
+        order = sorted(range(len(found.actors)), key=lambda place: found.actors[place].partition(" @")[2])
+        for event in found.events:
+            event[_ACTOR] = order.index(event[_ACTOR]) if event[_ACTOR] >= 0 else -1
+        found.actors = [found.actors[place] for place in order]
+        return found
 
     def _note(self, event: Event | None) -> None:
         present = set()
@@ -188,6 +198,6 @@ def recorded(session: Standing) -> Recording:
     session.again(recorder.look)
     recorder.end()
     session.goto(number)
-    found = recorder.recording
+    found = recorder.in_order()
     found.start = next((place for place, event in enumerate(found.events) if event[0] >= number), len(found.events) - 1)
     return found
