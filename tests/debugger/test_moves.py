@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.errors import SimulatorMisuse, SlotReusedEarly, WaitCycle
+from mimw.errors import SimulatorMisuse, SlotReusedEarly, WaitCycle, WrongResult
 from mimw.tools.debugger.events import LAND, OP, PHASE, WAIT
 from tests.kernels import debugged
 from tests.kernels.lines import line_of
@@ -187,6 +187,18 @@ def test_a_finding_of_a_check_is_a_run(monkeypatch):
     with mimw.debug(kernel, grid, *args, **meta, finding=report.findings[0]) as session:
         session.go()
         assert type(session.error).__name__ == report.findings[0].kind and session.launch.grid == tuple(report.findings[0].grid)
+
+
+def test_a_wrong_result_ends_the_run_where_it_can_be_looked_at():
+    kernel, grid, args, meta = debugged.launch(-1)
+    right = 2 * args[0].base.array.sum(0)
+    with mimw.debug(kernel, grid, *args, **meta, expected={"y": right}) as session:
+        session.go()
+        assert session.error is None and session.event is None
+    with mimw.debug(kernel, grid, *args, **meta, expected={"y": right + 1}) as session:
+        assert "WrongResult" in session.go() and isinstance(session.error, WrongResult)
+        session.step(back=True)
+        assert session.error is None and session.event is not None
 
 
 def test_a_task_is_chosen(session):

@@ -48,16 +48,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> int:
     from ..runtime.call import Given
+    from ..runtime.case import case_of
     from ..tools.debugger import debug
     from ..tools.debugger.commands import Prompt, read
 
     check_page(options)
     lines = _commands(options.commands) if options.do is None else options.do.split(";")
-    kernel, grid, args, meta = launch_of(options)
+    kernel, grid, args, meta = case = case_of(launch_of(options))
+    results = {} if case.expected is None else {"expected": case.expected, "tolerance": case.tolerance}
     with working(f"recording {options.kernel}"):
-        finding = _found(options, Given(kernel, meta), grid, args) if options.find else None
+        finding = _found(options, Given(kernel, meta), grid, args, results) if options.find else None
         session = debug(Given(kernel, meta), grid, *args, seed=options.seed, races=not options.no_races, target=options.target,
-                        finding=finding)
+                        finding=finding, **results)
     with session:
         prompt = Prompt(session, lambda text: print(nearer(text), flush=True))
         print(nearer(session.here() if finding is None else session.go()))
@@ -84,11 +86,11 @@ def _commands(path: str | None) -> list[str] | None:
         raise CommandError(f"--commands {path}: {error.strerror}.") from None
 
 
-def _found(options: Namespace, kernel, grid, args):
+def _found(options: Namespace, kernel, grid, args, results: dict):
     """The first finding of a check that some run shows; CommandError if there is none."""
     from ..tools.check import check
 
-    report = check(kernel, grid, *args, target=options.target)
+    report = check(kernel, grid, *args, target=options.target, **results)
     found = next((one for one in report.findings if one.seed is not None), None)
     if found is None:
         raise CommandError(f"--find: {nearer(report)}")

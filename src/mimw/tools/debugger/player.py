@@ -31,9 +31,11 @@ from ...simulator.machine.constants import constants
 from ...simulator.machine.machine import Machine
 from ...simulator.machine.one_thread import one_thread
 from ...simulator.memory.views import View
+from ...simulator.memory.writers import Writers
 from ...simulator.memory_model.shadow import owner_of
 from .events import LAND, OP, PHASE, WAIT, Event, barrier_label
 
+LOOK = 0.1      # seconds between looks for an interrupt: one that comes right before a wait does not end the wait
 Stop = Callable[[int, Event], bool]
 
 
@@ -69,9 +71,9 @@ class Player:
     """A run of a launch. `number` is the event at which it stands: that one is about to happen, or has just happened if it is a
     wait or a phase. Once it has `ended` it stands behind the last one, with the `error` that ended it or None."""
 
-    def __init__(self, launch: Launch, *, seed: Any, races: bool, trace: bool, log: list[Event]):
+    def __init__(self, launch: Launch, *, seed: Any, races: bool, trace: bool, log: list[Event], book: Writers | None = None):
         self.number, self.ended, self.error = -1, False, None
-        self.log = log
+        self.log, self.book = log, book         # of who wrote what in global memory, where results are compared
         self.at: dict[Any, Op] = {}             # by task: the op that it did last, or is about to do
         self.since: dict[Any, int] = {}         # by task: the event at which it began to wait
         self.writers: dict[tuple[int, int, int], Written] = {}     # by memory and bytes
@@ -82,7 +84,7 @@ class Player:
         bound = bind_launch(launch.program, launch.values, launch.gpus, launch.memory)
         self.machine = Machine(launch.program, (*launch.grid, 1, 1)[:3], bound.arguments, bound.memory,
                                seed=Guide(seed) if isinstance(seed, tuple) else seed, trace=trace, check_unwritten=True,
-                               races=races, hooks=Hooks(observer=self), gpus=bound.gpus)
+                               races=races, hooks=Hooks(observer=self, writers=book), gpus=bound.gpus)
         self._thread = threading.Thread(target=copy_context().run, args=(self._run, ), daemon=True, name="mimw debugger")
         self._thread.start()
         _STANDING.add(self)
@@ -111,10 +113,10 @@ class Player:
         self._stop = stop
         with one_thread():
             self._goes.release()
-            while True:
+            stands = False
+            while not stands:
                 try:
-                    self._stands.acquire()
-                    break
+                    stands = self._stands.acquire(timeout=LOOK)
                 except KeyboardInterrupt:
                     self._stop = _stand
         self._stop = _stand     # what was meant knows the session, which is to end with its last reader

@@ -15,14 +15,16 @@ back with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...compiler.analysis.barrier_ops import task_names
 from ...errors import SimulationError, SimulatorMisuse
 from ...ir import Op
 from ...ir.shown import Shown
+from ...runtime.results import Expected, first_wrong, wrong_result
 from ...runtime.simulate import Launch
+from ...simulator.memory.writers import Writers
 from ...target import Target
 from ..search.arrays import Arrays
 from . import looks
@@ -44,7 +46,9 @@ class Session(Shown):
     it does, if that is not what was asked for.
     """
 
-    def __init__(self, launch: Launch, *, seed: Any = 0, races: bool = True, trace: bool = False, target: Target | None = None):
+    def __init__(self, launch: Launch, *, seed: Any = 0, races: bool = True, trace: bool = False, target: Target | None = None,
+                 expected: Sequence[Expected] = ()):
+        """`expected`: what arrays are to hold at the end; the run ends in a WrongResult where they do not."""
         self.launch, self.seed, self.races, self.trace, self.target = launch, seed, races, trace, target
         self.log: list[Event] = []
         self.stops: dict[int, Place] = {}       # by number
@@ -54,13 +58,22 @@ class Session(Shown):
         self.names = Names(launch, Scopes(launch.program))
         regions = launch.program.named("warp_specialize")
         self.tasks = tuple(dict.fromkeys(["default", *(name for op in regions for name in task_names(op))]))
+        self._expected = tuple(expected)
         self._arrays = Arrays(launch.arrays())
         self._chosen: tuple[tuple[int, ...], str] | None = None
         self.player = self._begun()
-        self.player.go(lambda number, event: True)
+        self._run(lambda number, event: True)
 
     def _begun(self) -> Player:
-        return Player(self.launch, seed=self.seed, races=self.races, trace=self.trace, log=self.log)
+        return Player(self.launch, seed=self.seed, races=self.races, trace=self.trace, log=self.log,
+                      book=Writers() if self._expected else None)
+
+    def _run(self, stop: Meant) -> None:
+        """Let the run go on until it is to stop, or to its end, where its results are compared."""
+        player = self.player
+        player.go(stop)
+        if self._expected and player.ended and player.error is None and (wrong := first_wrong(self._expected)) is not None:
+            player.error = wrong_result(wrong, self.launch.program, player.book)
 
     def close(self) -> None:
         """End the run where it stands: its arrays keep what has been written until then."""
@@ -186,7 +199,7 @@ class Session(Shown):
         """Run from the start to where `look(number, event)` is true, or to the end."""
         self._chosen, self.note, self.depth = None, "", None
         self._restart()
-        self.player.go(look)
+        self._run(look)
 
     def _line_before(self, actor, op: Op, depth: int) -> int:
         """The event with which the line began that this task did before the line at which it stands."""
@@ -224,7 +237,7 @@ class Session(Shown):
     def _move(self, meant: Meant, back: bool = False, conditions: bool = False) -> Text:
         self._chosen, self.note, self.depth = None, "", None
         if not back:
-            self.player.go(meant)
+            self._run(meant)
             return self.here()
         before = self.number
         if conditions:      # which are about the state of the run: all of it runs again, once more than without
@@ -252,7 +265,7 @@ class Session(Shown):
         if number < self.number:
             self._restart()
         if number > self.number:
-            self.player.go(lambda at, event: at >= number)
+            self._run(lambda at, event: at >= number)
 
     def _restart(self) -> None:
         self.last_error = self.player.error or self.last_error
