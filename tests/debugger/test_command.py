@@ -60,6 +60,8 @@ def test_commands_of_a_file_and_of_the_standard_input(capsys, tmp_path, monkeypa
 def test_the_run_of_a_finding(capsys):
     told = said(capsys, f"{debugged.__file__}:early", "--find", "--do", "p row")
     assert "in an error\nSlotReusedEarly" in told and "p row\n2" in told
+    told = said(capsys, f"{debugged.__file__}:wrong", "--find", "--do", "rs 2; p sums.count")
+    assert "in an error\nWrongResult" in told and told.endswith("p sums.count\n7\n")      # past its breakpoint
     assert main(["debug", CASE, "--find", "--do", "w"]) == 1
     assert "nothing found" in capsys.readouterr().err
 

@@ -67,6 +67,12 @@ def early():
     return launch(-1, "early")
 
 
+def wrong():
+    """One of whose results something else is expected."""
+    kernel, grid, args, meta = launch()
+    return mimw.Case(kernel, grid, args, meta, expected={"y": np.zeros(64, np.float32)})
+
+
 def session(stop=3, mistake="", **how):
     """A session that debugs it."""
     kernel, grid, args, meta = launch(stop, mistake)

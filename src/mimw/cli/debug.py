@@ -62,7 +62,7 @@ def execute(options: Namespace) -> int:
                         finding=finding, **results)
     with session:
         prompt = Prompt(session, lambda text: print(nearer(text), flush=True))
-        print(nearer(session.here() if finding is None else session.go()))
+        print(nearer(session.here() if finding is None else session.goto(sys.maxsize)))
         if lines is not None:
             prompt.script(lines)
         elif not options.html:
