@@ -63,13 +63,14 @@ _INSIDE = {
         "decorated": (),
         "host": (),
         "before_launch": (),
+        "breakpoints": (),
         "places": (),
         "compiled": ("places", ),
         "compile_kernel": ("compiled", ),
         "fits": (),
         "case": (),
         "results": ("host", ),
-        "simulate": ("call", "fits", "host", "results"),
+        "simulate": ("breakpoints", "call", "fits", "host", "results"),
         "ahead": ("call", "compile_kernel", "compiled", "simulate"),
         "watchdog": ("host", "simulate"),
         "autotune": ("simulating", "watchdog"),
@@ -87,6 +88,7 @@ _INSIDE = {
         "search": ("findings", "lifeline", "trials"),
         "check": ("findings", "search"),
         "checking": ("check", ),
+        "debugger": ("findings", "search"),
         "timing": (),
         "explain": (),
         "compile_ahead": ("processes", "search"),
@@ -372,6 +374,7 @@ def test_wings_are_those_of_the_page_and_of_the_folder(room):
 
 # Rooms that go into wings of another room, past its face (the names of its `__init__.py`); the page says why.
 _GUESTS = {"simulator": {"tools.search": ("memory_model", "machine", "memory", "words"), "tools.timing": ("costs", "clock"),
+                         "tools.debugger": ("memory_model", "machine", "memory"),
                          "runtime.watchdog": ("machine", "memory")}}
 
 

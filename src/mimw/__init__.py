@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .runtime.simulate import simulate
     from .tools.check import check
     from .tools.compile_ahead import compile_ahead
+    from .tools.debugger.launch import debug
     from .tools.explain import explain
     from .tools.timing.predict import predict
     from .tools.timing.profile import profile
@@ -41,6 +42,7 @@ __all__ = [
     "check",
     "compile",
     "compile_ahead",
+    "debug",
     "explain",
     "install_aliases",
     "jit",
@@ -61,6 +63,7 @@ _HOMES = {
     "check": "tools.check",
     "compile": "runtime.ahead",
     "compile_ahead": "tools.compile_ahead",
+    "debug": "tools.debugger.launch",
     "explain": "tools.explain",
     "jit": "runtime.jit",
     "predict": "tools.timing.predict",

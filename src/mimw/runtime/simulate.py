@@ -42,6 +42,7 @@ from ..ir.world import PerRank, at_rank, gpus_of
 from ..report import chrome_trace, timeline_svg
 from ..simulator import Hooks, Run, Writers, cut_short, live_tensors, run, watching
 from ..target import Target, asked, asking, wanted
+from .breakpoints import run_to_breakpoints, stops
 from .call import MEMORY, bound, resolve, tool, unknown_keyword
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
@@ -135,6 +136,8 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     returns:   SimulatedRun, with cycles, op counts and the trace; `save_html` writes its page
     errors:    SimulationError and its kinds, each naming tasks and lines: a WrongResult where an array is not as expected;
                triton.CompilationError
+
+    A kernel that says `breakpoint()` stops there, at the prompt of the debugger (docs/DEBUGGER.md).
     """
     launch = prepare(kernel, grid, args, meta, target, gpus, memory)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
@@ -148,10 +151,13 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     writers = Writers() if wanted_results else None
     try:
         with _seen(machines) if picture else nullcontext(), reporting(_kernel(launch), chip, launch.specialisation.options):
-            found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
-                        gpus=launch.gpus, memory=launch.memory, hooks=Hooks(writers=writers))
-        if wanted_results and (wrong := first_wrong(wanted_results)) is not None:
-            raise wrong_result(wrong, launch.program, writers)
+            if stops(launch.program):
+                found = run_to_breakpoints(launch, seed=seed, trace=trace or bool(picture), races=races, expected=wanted_results)
+            else:
+                found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
+                            gpus=launch.gpus, memory=launch.memory, hooks=Hooks(writers=writers))
+                if wanted_results and (wrong := first_wrong(wanted_results)) is not None:
+                    raise wrong_result(wrong, launch.program, writers)
     except SimulationError as error:
         if machines:
             until, at = cut_short(machines[0])

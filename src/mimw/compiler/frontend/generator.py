@@ -17,6 +17,7 @@ from types import MethodType
 
 from ...errors import MimwError
 from ...language.binding import binder
+from ...language.breakpoints import breakpoint_
 from ...language.descriptor_methods import descriptor_store
 from ...language.names import no_such_name
 from ...language.odd_tiles import instead
@@ -83,13 +84,15 @@ class KernelGenerator(Constructs, TaskNames, TaskRegions, PartitionRegions, Comp
         self.callers = callers
 
     def _define_name_lookup(self):
-        """Globals of this package may be named in kernels, as Triton's own may."""
+        """Globals of this package may be named in kernels, as Triton's own may, and Python's `breakpoint`."""
         stock = super()._define_name_lookup()
 
         def lookup(name: str):
             try:
                 return stock(name)
             except NameError:
+                if name == "breakpoint":
+                    return breakpoint_
                 value = self.gscope.get(name)
                 if (getattr(value, "__module__", None) or type(value).__module__ or "").startswith("mimw."):
                     self.builder.uses_words = True  # Triton's own path would refuse the name
@@ -107,6 +110,10 @@ class KernelGenerator(Constructs, TaskNames, TaskRegions, PartitionRegions, Comp
             handles = flatten_values_to_ir([value])
             for index, handle in enumerate(handles):
                 handle.name = handle.name or (name if len(handles) == 1 else f"{name}_{index}")
+            if len(handles) == 1:
+                self.builder.bind(name, handles[0])
+        elif isinstance(value, constexpr):
+            self.builder.bind(name, value.value)
 
     def get_Attribute(self, lhs, attr):
         """Return the attribute; a name that the author gave in a value comes before an attribute of ours with the same name."""

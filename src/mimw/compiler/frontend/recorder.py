@@ -14,6 +14,7 @@ call (pinned by a test of `triton_port`).
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...errors import KernelError
 from ...ir import OPS, UNKNOWN, Descriptor, LaunchFacts, Pointer, Program, Scalar, Site, Task, Tensor, Type
@@ -48,6 +49,7 @@ class Recorder(Recording):
         self._callers: list[Site | None] = []
         self._caller: Site | None = None  # where the helper that is being recorded is called
         self._function = ""
+        self.bound: list[tuple[tuple[str, Site | None], str, Any]] = []     # what names mean, each in its function's call
         self.uses_words = False
         self.launch_facts = LaunchFacts()
         self.task: Task | None = None  # the task whose body is being recorded
@@ -61,7 +63,7 @@ class Recorder(Recording):
         return Location(None, None, (file or "<unknown>", line, column - 1 if column > 0 else 0, self._function, self._caller))
 
     def create_name_loc(self, name: str, location: Location | None = None) -> Location:
-        return Location(location.site if location else UNKNOWN, name)
+        return Location(location.site if location else UNKNOWN, name, bind=self.bind)
 
     def set_loc(self, location, line: int | None = None, column: int = 0) -> None:
         self._location = location if location.__class__ is Location else self.create_loc(location, line or 0, column)
@@ -86,6 +88,10 @@ class Recorder(Recording):
     def leave_function(self, saved: tuple) -> None:
         self._function, self._location = saved
         self._caller = self._callers.pop()
+
+    def bind(self, name: str, value: Any) -> None:
+        """An assignment, or the call of a helper, gives a name to a value or to a constant: the first one, or another one."""
+        self.bound.append(((self._function, self._caller), name, value))
 
     # ---- where ops go -----------------------------------------------------------------------------------------------
 
@@ -288,7 +294,7 @@ class Recorder(Recording):
     def finish(self, name: str, params: list[tuple[Handle, str, tuple[int, ...], tuple]], num_warps: int,
                site: Site) -> Program:
         """Freeze what was recorded into a program. `params` are (handle, name, path, attributes) of the arguments."""
-        return Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, self.launch_facts)
+        return Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, self.launch_facts, self.bound)
 
 
 def _element(type_: Type) -> Type:

@@ -40,6 +40,7 @@ from ..passes import check_copies, check_padding, cut_copies, pad_tiles, run_pas
 from ..triton_port.any_shapes import MOST, any_shapes
 from ..triton_port.descriptor_slots import place_descriptors
 from ..triton_port.passes import amd_passes, nvidia_passes, optimise
+from .breakpoints import note_breakpoints
 from .bug_report import reporting
 from .feedback import LESSONS, Feedback, accesses_of
 from .refusals import check_descriptor_types, check_plain, refusing
@@ -108,6 +109,7 @@ class Kernel:
     def _to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None):
         setting, module, feedback = Setting(chip, options, backend, context, observer), None, Feedback()
         self.program = pad(self, setting, self.program)
+        note_breakpoints(self.program)
         for lesson in LESSONS:
             if not lesson.asked_by(self.program, chip):
                 continue
