@@ -38,9 +38,8 @@ def answer_published(package: ModuleType) -> None:
     import triton
     import triton.language.extra as extra
 
-    from ..compiler.triton_port.no_gpu import stand_in
     from ..compiler.triton_port.published import answer_scripts
-    from .jit import triton_compile, wanted_numbers, wanted_target
+    from .jit import triton_compile, without_a_gpu
     from .simulating import simulating
 
     tlx = package.tlx
@@ -55,7 +54,7 @@ def answer_published(package: ModuleType) -> None:
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = package.Config
     triton.autotune = triton.runtime.autotune = package.autotune
     answer_scripts(triton_compile)
-    stand_in(wanted_target, wanted_numbers, beside_a_gpu=switched_on("MIMW_SIMULATE"))
+    without_a_gpu(switched_on("MIMW_SIMULATE"))
     answer(lambda: _device(wanted()) if simulating() else None)
 
 
