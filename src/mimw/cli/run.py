@@ -15,7 +15,7 @@ import os
 from argparse import ArgumentParser, Namespace
 
 from .named import is_name, launched
-from .script import add_script_arguments, aim, reach, run_script, watch
+from .script import add_script_arguments, aim, limit_benchmarks, reach, run_script, watch, without_a_gpu
 
 HELP = "run a TLX script unchanged"
 EXAMPLES = """\
@@ -43,9 +43,11 @@ def execute(options: Namespace) -> int:
     aim(options)
     reach()
     watch(options)
+    limit_benchmarks(options)
     if options.check:
         os.environ["MIMW_CHECK"] = "1"      # for processes that the script starts, too
     install_aliases()
+    without_a_gpu()
     if is_name(options.script):
         launched(options)
         print(f"{options.script}: {'simulated, nothing wrong in this run' if simulating() else 'launched'}")

@@ -38,7 +38,8 @@ def answer_published(package: ModuleType) -> None:
     import triton
     import triton.language.extra as extra
 
-    from ..compiler.triton_port.published import answer_scripts
+    from ..compiler.triton_port.published import answer_benchmarks, answer_scripts
+    from .benchmarks import reporting, timed
     from .jit import triton_compile, without_a_gpu
     from .simulating import simulating
 
@@ -54,6 +55,7 @@ def answer_published(package: ModuleType) -> None:
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = package.Config
     triton.autotune = triton.runtime.autotune = package.autotune
     answer_scripts(triton_compile)
+    answer_benchmarks(timed, reporting)
     without_a_gpu(switched_on("MIMW_SIMULATE"))
     answer(lambda: _device(wanted()) if simulating() else None)
 

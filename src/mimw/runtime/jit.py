@@ -231,9 +231,11 @@ class MimwFunction(Shown, JITFunction):
         return Page(self.__name__, (known, ), sites=(site_of(self.fn), ), **last)
 
     def simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
-        """The launch on the simulator; every simulated launch of the kernel comes here."""
-        from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
+        """The launch on the simulator; what takes launches in place of that returns what it likes."""
+        from .simulate import SimulatedLaunch, SimulatedRun, simulate  # and so the simulator: when it is wanted
         done = simulate(Given(self, {**kwargs, **memory}), grid, *args)
+        if not isinstance(done, SimulatedRun):
+            return done
         return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):

@@ -17,12 +17,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
-from unittest import mock
 
-from ...errors import MimwError, SimulatorMisuse, TargetError
-from ...runtime.call import Given
-from ...runtime.jit import MimwFunction
-from ...runtime.simulating import simulating
+from ...errors import SimulatorMisuse, TargetError
+from ...runtime.simulate import Launch, instead
+from ...target import Target
 
 LAUNCHES = 64           # of one call that are predicted: a function with more is one that nobody waits for
 
@@ -52,56 +50,52 @@ _said: set[tuple[str, str]] = set()
 
 def timed(function: Callable[[], Any]) -> Timed:
     """Call the function with its launches predicted in place of simulated."""
-    from .predict import predict
+    from .predict import predicted
 
     found = Timed()
 
-    def instead(kernel: MimwFunction, grid, args, kwargs, memory):
+    def predict(launch: Launch, chip: Target):
         if len(found.microseconds) >= LAUNCHES:
             found.unknown = found.unknown or f"it launches more than {LAUNCHES} times"
         if found.unknown:
             return None
         try:
-            one = predict(Given(kernel, {**kwargs, **memory}), grid, *args)
+            one = predicted(launch, chip)
         except (SimulatorMisuse, TargetError) as error:
-            found.unknown = f"{kernel.__name__} cannot be predicted: {error.message}"
+            found.unknown = f"{launch.name} cannot be predicted: {getattr(error, 'message', error)}"
             return None
         found.microseconds.append((one.name, one.microseconds))
         found.chip = one.chip
         return one
 
-    with mock.patch.object(MimwFunction, "simulated", instead):
+    token = instead.set(predict)
+    try:
         function()
+    finally:
+        instead.reset(token)
     return found
 
 
-def predicted_in_place_of(stock: Callable) -> Callable:
-    """A function with the arguments of Triton's `do_bench` and its kin, which is `stock` where launches are not simulated."""
-
-    def bench(fn: Callable[[], Any], warmup: float = 25, rep: float = 100, grad_to_none=None, quantiles=None, return_mode="mean",
-              **others: Any) -> Any:
-        if not simulating():
-            given = {"warmup": warmup, **others} if "warmup" in stock.__code__.co_varnames else others
-            return stock(fn, rep=rep, grad_to_none=grad_to_none, quantiles=quantiles, return_mode=return_mode, **given)
-        for one in grad_to_none or ():
-            one.grad = None
-        found = timed(fn)
-        hear = heard.get()
-        if hear is not None:
-            hear(found)
-        else:
-            _say(stock.__name__, found)
-        if quantiles is not None:
-            return found.milliseconds if len(quantiles) == 1 else [found.milliseconds] * len(quantiles)
-        return [found.milliseconds] if return_mode == "all" else found.milliseconds
-
-    bench.__name__, bench.__doc__, bench.__wrapped__ = stock.__name__, stock.__doc__, stock
-    return bench
+def predicted_time(stock: Callable, fn: Callable[[], Any], warmup: float = 25, rep: float = 100, grad_to_none=None, quantiles=None,
+                   return_mode: str = "mean", **others: Any) -> Any:
+    """The time of `fn()` in the form in which `stock`, `do_bench` or one of its kin, gives it; of the other arguments none matters
+    here."""
+    for one in grad_to_none or ():
+        one.grad = None
+    found = timed(fn)
+    hear = heard.get()
+    if hear is not None:
+        hear(found)
+    else:
+        _say(stock.__name__, found)
+    if quantiles is not None:
+        return found.milliseconds if len(quantiles) == 1 else [found.milliseconds] * len(quantiles)
+    return [found.milliseconds] if return_mode == "all" else found.milliseconds
 
 
 def _say(name: str, found: Timed) -> None:
     """One line on stderr for each place that asks, and each thing to say."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(3)        # past the function that stands in place of Triton's
     place = f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
     text = str(found)
     if (place, text) not in _said:

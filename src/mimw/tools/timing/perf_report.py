@@ -19,13 +19,12 @@ import csv
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ...errors import SimulatorMisuse
 from ...report.table import table
-from ...runtime.simulating import simulating
 from .bench import Timed, heard
 
 SECONDS = 20.0
@@ -43,28 +42,21 @@ def seconds() -> float:
     return found
 
 
-def predicted_marks(stock: type) -> type:
-    """A class in place of Triton's `Mark`, whose `run` is `stock`'s where launches are not simulated."""
-
-    class Mark(stock):
-        def run(self, show_plots=False, print_data=False, save_path="", return_df=False, **kwargs):
-            if not simulating():
-                return super().run(show_plots, print_data, save_path, return_df, **kwargs)
-            alone = not isinstance(self.benchmarks, (list, tuple))
-            swept = [Sweep(self.fn, bench, kwargs) for bench in ([self.benchmarks] if alone else self.benchmarks)]
-            for sweep in swept:
-                sweep.run(seconds())
-                if print_data:
-                    print(sweep, flush=True)
-                if save_path and sweep.rows:
-                    sweep.save(Path(save_path))
-            if not return_df:
-                return None
-            frames = [sweep.frame() for sweep in swept]
-            return frames[0] if alone else frames
-
-    Mark.__name__ = Mark.__qualname__ = stock.__name__
-    return Mark
+def predicted_report(fn: Callable, benchmarks: Any, show_plots: bool = False, print_data: bool = False, save_path: str = "",
+                     return_df: bool = False, **kwargs: Any) -> Any:
+    """`Mark.run` of Triton's, with predicted times and without plots."""
+    alone = not isinstance(benchmarks, (list, tuple))
+    swept = [Sweep(fn, bench, kwargs) for bench in ([benchmarks] if alone else benchmarks)]
+    for sweep in swept:
+        sweep.run(seconds())
+        if print_data:
+            print(sweep, flush=True)
+        if save_path and sweep.rows:
+            sweep.save(Path(save_path))
+    if not return_df:
+        return None
+    frames = [sweep.frame() for sweep in swept]
+    return frames[0] if alone else frames
 
 
 class Sweep:

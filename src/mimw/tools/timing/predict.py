@@ -34,7 +34,7 @@ from ...simulator.clock.machine import Enough, TimedMachine, footprint
 from ...simulator.clock.pipelined import Pipelined, find_pipelined
 from ...simulator.clock.sectors import SECTOR
 from ...simulator.costs import Model, model
-from ...target import wanted
+from ...target import Target, wanted
 from .banks import bank_turns
 from .binary import taken_by_binary
 from .prediction import Prediction, bound_of
@@ -65,9 +65,13 @@ def predict(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
                and its kinds where the kernel gets stuck
     """
     chip = wanted(target)
-    costs = model(chip)
-    launch = prepare(kernel, grid, args, dict(meta), chip.name, gpus, memory)
-    return Predictor(launch, costs, chip, ctas).prediction(megahertz)
+    model(chip)     # refuses a chip without one before the kernel is recorded
+    return predicted(prepare(kernel, grid, args, dict(meta), chip.name, gpus, memory), chip, ctas, megahertz)
+
+
+def predicted(launch: Launch, chip: Target, ctas: int = MOST_CTAS, megahertz: float | None = None) -> Prediction:
+    """The prediction of a launch that is ready; arguments and errors as of `predict`."""
+    return Predictor(launch, model(chip), chip, ctas).prediction(megahertz)
 
 
 class Predictor:

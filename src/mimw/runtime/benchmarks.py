@@ -1,0 +1,41 @@
+"""Benchmarks of `triton.testing` in published scripts: Triton's own on a GPU, predictions where launches are simulated.
+
+Input: a function or class of `triton.testing`. Output: one to stand in its place, with the same arguments:
+
+    triton.testing.do_bench = timed(triton.testing.do_bench)
+    triton.testing.do_bench(step)           where launches are simulated, milliseconds that `mimw.predict` says
+
+The tools that predict are loaded by their names, when a script first asks for a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from .simulating import simulating
+
+
+def timed(stock: Callable) -> Callable:
+    """`do_bench`, or one of its kin."""
+
+    def bench(*args: Any, **keywords: Any) -> Any:
+        if not simulating():
+            return stock(*args, **keywords)
+        return import_module("mimw.tools.timing.bench").predicted_time(stock, *args, **keywords)
+
+    bench.__name__, bench.__doc__, bench.__wrapped__ = stock.__name__, stock.__doc__, stock
+    return bench
+
+
+def reporting(stock: type) -> type:
+    """`Mark`, the class of what `perf_report` makes."""
+
+    class Mark(stock):
+        def run(self, *args: Any, **keywords: Any) -> Any:
+            if not simulating():
+                return super().run(*args, **keywords)
+            return import_module("mimw.tools.timing.perf_report").predicted_report(self.fn, self.benchmarks, *args, **keywords)
+
+    return Mark
