@@ -10,7 +10,7 @@ Input: Triton's `Benchmark`s and the function that they sweep. Output: a table o
 
 A sweep takes minutes of a simulator. So rows are taken from the first on in halves of what lies between, each line is left out from
 its first row without a time on, and no row begins once the seconds that a report has are over (MIMW_BENCH, 20; 0 leaves reports
-out).
+out). Launches of the function outside of `do_bench` are not run.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 
 from ...errors import SimulatorMisuse
 from ...report.table import table
+from ...runtime.simulate import instead
 from .bench import Timed, heard
 
 SECONDS = 20.0
@@ -89,11 +90,12 @@ class Sweep:
         if name in self.dropped:
             return math.nan
         seen: list[Timed] = []
-        token = heard.set(seen.append)
+        left_out, listening = instead.set(lambda launch, chip: None), heard.set(seen.append)
         try:
             found = self.fn(**dict(zip(self.bench.x_names, self.at(number))), **{self.bench.line_arg: line}, **self.fixed)
         finally:
-            heard.reset(token)
+            heard.reset(listening)
+            instead.reset(left_out)
         without = [one for one in seen if math.isnan(one.milliseconds)]
         if without:
             self.dropped[name] = without[0].unknown or "launches no kernel of ours"
@@ -118,7 +120,7 @@ class Sweep:
         if not self.timed():
             return f"{self.bench.plot_name}: left out. {self._left_out()}"
         headers = self.headers()
-        rows = [tuple(f"{value:,.1f}" if isinstance(value, float) else value for value in row) for row in self.values()]
+        rows = [tuple(map(_shown, row)) for row in self.values()]
         return (f"{self.bench.plot_name}: predicted for {', '.join(self.chips)}, not measured\n{table(headers, rows, headers)}\n"
                 f"{len(rows)} of {len(self.bench.x_vals)} rows"
                 + (f", within {self.limit:g} s (--bench SECONDS)" if len(rows) < len(self.bench.x_vals) else "")
@@ -140,6 +142,13 @@ class Sweep:
         """The rows as Triton returns them, which needs pandas."""
         import pandas
         return pandas.DataFrame(self.values(), columns=list(self.headers()))
+
+
+def _shown(value: Any) -> Any:
+    """A number with three digits, or one behind the point."""
+    if not isinstance(value, float):
+        return value
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
 def in_halves(count: int) -> Iterator[int]:
