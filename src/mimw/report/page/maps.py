@@ -68,7 +68,7 @@ def storage_maps(program: Program, target: Target, compiled: Sequence[Row] = ())
                                _tile(entry.element, entry.shape), entry.site) for entry, offset in places]
             bases = {entry.value: offset for entry, offset in places}
             found.append(StorageMap(space.title, "bytes", space.bytes, (*regions, *_placed(program, name, bases)),
-                                    "places as planned; a compiled kernel may have others" if name == SHARED else ""))
+                                    "places as planned; the compiled kernel, whose scratch is not known here, may have others" if name == SHARED else ""))
     return found
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ...errors import Deadlock, Livelock, SimulatorMisuse
 from ...ir.trace import LINKS, Trace
 from ...ir.types import element_of
 from ...runtime.call import tool
+from ...runtime.fits import as_compiled
 from ...runtime.simulate import Launch, prepare
 from ...simulator import bind_launch, clusters
 from ...simulator.clock.conditions import Conditions
@@ -171,7 +173,8 @@ class Predictor:
         found = Prediction(self.launch.name, self.launch.grid, launch + cycles / clock, clock, trace, cycles, units, "",
                            self.residency, waves, from_dram, tuple(op.site for op in self.needed.unknown),
                            (len(self.sample.chosen), mine), self.costs.chip, self.costs.core, self.costs.programs, launch,
-                           self.costs.note, self.costs.names, program=self.launch.program, target=self.chip)
+                           self.costs.note, self.costs.names, program=self.launch.program, target=self.chip,
+                           memory=partial(as_compiled, self.launch.specialisation, self.launch.program))
         return replace(found, bound=bound_of(found))
 
     def of_all(self, machine: TimedMachine, clock: float, from_dram: float) -> float:
