@@ -115,13 +115,11 @@ def _shared(program: Program, sizes: int, compiled: int | None, target: Target) 
     """The line on shared memory; `sizes` is what buffers and barriers have, without the space between them."""
     counters = counter_bytes(program, target)
     if compiled is None:
-        taken, why = use_of(program, target.spaces[SHARED]).end, ["as planned: scratch of the compiled kernel is not known here"]
+        taken, why = use_of(program, target.spaces[SHARED]).end, ", as planned: scratch of the compiled kernel is not known here"
     else:
-        taken, why = compiled, [f"{compiled - sizes} of them padding and scratch"] if compiled > sizes else []
-    why += [f"{counters} of them counters, for which no launch asks"] if counters else []
-    taken += counters
-    return (f"shared memory: {taken} of {target.shared_bytes} bytes ({100 * taken / target.shared_bytes:.1f} %)"
-            + "".join(f", {one}" for one in why))
+        taken, why = compiled, f", {compiled - sizes} of them padding and scratch" if compiled > sizes else ""
+    why += f"; besides {counters} of counters, for which no launch asks" if counters else ""
+    return f"shared memory: {taken} of {target.shared_bytes} bytes ({100 * taken / target.shared_bytes:.1f} %){why}"
 
 
 def _names(names: tuple[str, ...]) -> str:
