@@ -21,7 +21,7 @@ from types import ModuleType
 
 from ..ir.switches import switched_on
 from ..target import Target, wanted
-from .torch_cuda import SimulatedDevice, answer
+from .torch_cuda import SimulatedDevice, answer, once_imported
 
 _PUBLISHED = "triton.language.extra.tlx"
 _BESIDE_TLX = {"triton.language.extra.subtile_ops": "subtile_ops", "triton.language.extra.cuda.inline_ptx_lib": "inline_ptx_lib"}
@@ -39,7 +39,7 @@ def answer_published(package: ModuleType) -> None:
     import triton.language.extra as extra
 
     from ..compiler.triton_port.published import answer_benchmarks, answer_scripts
-    from .benchmarks import reporting, timed
+    from .benchmarks import profiling, reporting, timed
     from .jit import triton_compile, without_a_gpu
     from .simulating import simulating
 
@@ -56,6 +56,7 @@ def answer_published(package: ModuleType) -> None:
     triton.autotune = triton.runtime.autotune = package.autotune
     answer_scripts(triton_compile)
     answer_benchmarks(timed, reporting)
+    once_imported("triton.profiler", profiling)
     without_a_gpu(switched_on("MIMW_SIMULATE"))
     answer(lambda: _device(wanted()) if simulating() else None)
 

@@ -1,6 +1,6 @@
-"""Benchmarks of `triton.testing` in published scripts: Triton's own on a GPU, predictions where launches are simulated.
+"""Benchmarks of `triton.testing` and of proton in published scripts: Triton's own on a GPU, predictions where launches are simulated.
 
-Input: a function or class of `triton.testing`. Output: one to stand in its place, with the same arguments:
+Input: a function or class of `triton.testing`, or proton. Output: one to stand in its place, with the same arguments:
 
     triton.testing.do_bench = timed(triton.testing.do_bench)
     triton.testing.do_bench(step)           where launches are simulated, milliseconds that `mimw.predict` says
@@ -10,8 +10,10 @@ The tools that predict are loaded by their names, when a script first asks for a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from .simulating import simulating
@@ -39,3 +41,17 @@ def reporting(stock: type) -> type:
             return import_module("mimw.tools.timing.perf_report").predicted_report(self.fn, self.benchmarks, *args, **keywords)
 
     return Mark
+
+
+def profiling(proton: ModuleType) -> None:
+    """Let `triton.profiler`, once it has been imported, profile predicted launches where launches are simulated."""
+    if not simulating():
+        return
+    def of(name: str) -> Callable:
+        return lambda *args, **keywords: getattr(import_module("mimw.tools.timing.proton"), name)(*args, **keywords)
+
+    for name in ("start", "activate", "deactivate", "finalize"):
+        setattr(proton, name, of(name))
+    viewer = ModuleType("triton.profiler.viewer", "The viewer of a profile of predicted times.")
+    viewer.parse, viewer.print_tree = of("parse"), of("print_tree")
+    proton.viewer = sys.modules[viewer.__name__] = viewer
