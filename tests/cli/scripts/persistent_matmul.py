@@ -297,6 +297,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("-K", type=int, default=512)
     parser.add_argument("--size", type=int, default=8192)
+    parser.add_argument("--reps", type=int, default=10000)
     parser.add_argument("--prec", type=str, choices=["fp8", "fp16"], default="fp16")
     args = parser.parse_args()
     dtype = torch.float8_e4m3fn if args.prec == "fp8" else torch.float16
@@ -305,6 +306,6 @@ if __name__ == "__main__":
     validate(args.size, args.size, args.K, dtype)
     proton.start("matmul", hook="triton")
     proton.deactivate()
-    bench(args.size, args.size, args.K, dtype)
+    bench(args.size, args.size, args.K, dtype, args.reps, args.reps)
     proton.finalize()
     show_profile(args.prec, "matmul")
