@@ -217,7 +217,8 @@ def test_numbers_of_the_device():
     assert "multiprocessor_count" not in device_numbers(TARGETS["gfx1250"])
     assert device_numbers(TARGETS["ascend_910b"]) == {"max_shared_mem": 0, "max_num_regs": 0, "warpSize": 1, "num_aicore": 24,
                                                       "num_vectorcore": 48, "multiprocessor_count": 24}
-    driver = NoGpuDriver(lambda: gpu_target(TARGETS["gfx1250"]), lambda: device_numbers(TARGETS["gfx1250"]), SimulatedLauncher, loaded)
+    driver = NoGpuDriver(lambda: gpu_target(TARGETS["gfx1250"]), lambda: device_numbers(TARGETS["gfx1250"]),
+                         SimulatedLauncher, loaded)
     with pytest.raises(KeyError, match="mem_clock_rate: launches are simulated here, and of the device only these are known"):
         driver.utils.get_device_properties(0)["mem_clock_rate"]
     with pytest.raises(RuntimeError, match="Triton's driver was asked for 'utils.fill_tma_descriptor'"):

@@ -71,6 +71,6 @@ def test_everybody_says_the_same_bytes(case, target):
 
 
 def test_what_is_not_compiled_is_said_to_be_planned():
-    program = mimw.explain(*_case("transposed")[:2], *_case("transposed")[2]).compiled.program
-    assert "shared memory: 0 of 232448 bytes (0.0 %), as planned: scratch of the compiled kernel is not known here" in resource_table(
-        program, TARGETS["sm_90a"])
+    kernel, grid, args, _ = _case("transposed")
+    table = resource_table(mimw.explain(kernel, grid, *args).compiled.program, TARGETS["sm_90a"])
+    assert "shared memory: 0 of 232448 bytes (0.0 %), as planned: scratch of the compiled kernel is not known here" in table

@@ -1,4 +1,4 @@
-"""Benchmarks of `triton.testing` and of proton in published scripts: Triton's own on a GPU, predictions where launches are simulated.
+"""Benchmarks of `triton.testing` and of proton in published scripts: on a GPU Triton's own, elsewhere predictions.
 
 Input: a function or class of `triton.testing`, or proton. Output: one to stand in its place, with the same arguments:
 

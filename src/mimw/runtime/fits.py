@@ -1,7 +1,7 @@
 """The shared memory of a CTA with the scratch of Triton's ops, and whether it suffices, found out without making a binary.
 
-Input: how a launch specialises a kernel. Output: the bytes that the compiled kernel takes, or the `OutOfSharedMemory` that compiling
-it would end in:
+Input: how a launch specialises a kernel. Output: the bytes that the compiled kernel takes, or the `OutOfSharedMemory` that
+compiling it would end in:
 
     launch = Specialisation(fn, {"x": "*fp16"}, {}, {(0, ): [["tt.divisibility", 16]]}, {"num_warps": 4}, "sm_90a")
     check_fits(launch, program)
@@ -55,15 +55,15 @@ class Specialisation:
 
 @dataclass(frozen=True)
 class AsCompiled:
-    """The shared memory of a kernel as Triton's allocator gives it: the `total` that a launch asks for, and which bytes hold what."""
+    """The shared memory of a kernel as Triton's allocator gives it: the `total` that a launch asks for, and what the bytes hold."""
 
     total: int
     rows: tuple[Row, ...]
 
 
 def as_compiled(launch: Specialisation, program: Program) -> AsCompiled | None:
-    """The shared memory of the launch's binary, with rows whose entries are those of `program`. None for kernels without words of
-    ours, chips without a compiler here, and what does not compile."""
+    """The shared memory of the launch's binary, with rows whose entries are those of `program`. None for kernels without words
+    of ours, chips without a compiler here, and what does not compile."""
     chip = find_target(launch.target)
     if not chip.binary or not program.orchestrates():
         return None

@@ -21,7 +21,7 @@ _OPTIONS = ("num_warps", "num_stages", "maxnreg")       # of a compilation, that
 
 
 def loaded(binary: bytes, target: Target | None = None) -> tuple[None, None, int, int, int]:
-    """(module, function, registers, spilled words, most threads) of a binary, as Triton's `load_binary` has them; nothing is loaded."""
+    """(module, function, registers, spilled words, most threads) of a binary, as of Triton's `load_binary`; nothing is loaded."""
     return _loaded(binary, (target or wanted()).backend)
 
 
@@ -41,7 +41,8 @@ class SimulatedLauncher:
         if src.cluster is not None:
             self._options["ctas_per_cga"] = src.cluster
 
-    def __call__(self, x: int, y: int, z: int, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook, *args: Any):
+    def __call__(self, x: int, y: int, z: int, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook,
+                 *args: Any) -> None:
         """As the driver's: compile-time values are those of the binary, whatever the caller gives in their places."""
         if enter_hook is not None:
             enter_hook(launch_metadata)

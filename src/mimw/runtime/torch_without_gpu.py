@@ -87,7 +87,7 @@ def take_cuda_for_the_cpu(torch: ModuleType) -> None:
         return
     _answer_streams(torch.cuda)
     if not hasattr(torch.cpu, "set_stream"):
-        torch.cpu.set_stream = lambda stream: None
+        setattr(torch.cpu, "set_stream", lambda stream: None)
     mode = _mode(torch)
     mode.__enter__()
     setattr(torch, _DONE, mode)
@@ -104,14 +104,13 @@ def _answer_streams(cuda: ModuleType) -> None:
 
 
 def _mode(torch: ModuleType):
-    from torch.overrides import TorchFunctionMode
-
     copied, moved, asked = {torch.Tensor.cuda, torch.Tensor.cpu}, torch.Tensor.to, torch.Tensor.is_cuda.__get__
 
     def is_cuda(value: Any) -> bool:
-        return isinstance(value, str) and value.partition(":")[0] == "cuda" or isinstance(value, torch.device) and value.type == "cuda"
+        text = value if isinstance(value, str) else value.type if isinstance(value, torch.device) else ""
+        return text.partition(":")[0] == "cuda"
 
-    class CudaIsTheCpu(TorchFunctionMode):
+    class CudaIsTheCpu(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
             if func == asked and sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in ("mimw", "torch"):

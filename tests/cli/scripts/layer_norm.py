@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 try:
-    import apex         # NVIDIA's library of kernels for torch, where it is installed
+    import apex  # NVIDIA's library of kernels for torch, where it is installed
     HAS_APEX = True
 except ModuleNotFoundError:
     HAS_APEX = False

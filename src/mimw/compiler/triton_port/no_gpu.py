@@ -93,8 +93,9 @@ class NoGpuDriver:
 
     def get_device_interface(self):
         """`torch.cpu`, for its streams and `synchronize`."""
-        import torch
-        return torch.cpu
+        if "torch" not in sys.modules:
+            raise _no_gpu("get_device_interface", "get_device_interface")
+        return sys.modules["torch"].cpu
 
     def get_current_device(self) -> int:
         return 0

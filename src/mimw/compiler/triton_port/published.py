@@ -1,8 +1,8 @@
 """The parts of Triton's host side, beside `triton.jit`, that published scripts use: `triton.compile` of a kernel of ours,
 the backend of a `GPUTarget` by name, and the benchmarks of `triton.testing`.
 
-Input: the function that compiles; what makes benchmarks ours. Output: attributes of imported modules and of one class, changed in this process, so
-that these work:
+Input: the function that compiles; what makes benchmarks ours. Output: attributes of imported modules and of one class, changed in
+this process, so that these work:
 
     triton.compile(triton.compiler.ASTSource(kernel, {"x": "*fp32", "N": "constexpr"}, {"N": 64}), GPUTarget("cuda", 90, 32))
     triton.runtime.driver.active.get_current_target().is_cuda_backend()

@@ -44,7 +44,8 @@ class Timed:
         return f"predicted for {self.chip}, not measured: {', '.join(f'{name} {time:.1f} us' for name, time in self.microseconds)}"
 
 
-heard: ContextVar[Callable[[Timed], None] | None] = ContextVar("heard", default=None)     # who says of times what they are, if not stderr
+# Who is told of times, in place of stderr.
+heard: ContextVar[Callable[[Timed], None] | None] = ContextVar("heard", default=None)
 _said: set[tuple[str, str]] = set()
 
 

@@ -4,12 +4,12 @@ Input: the calls that a script makes of `triton.profiler`. Output: a table in pl
 
     proton.start("matmul"); step(); proton.finalize()
     proton_viewer.print_tree(*proton_viewer.parse(["time/ms"], "matmul.hatchet"))
-    matmul: predicted for NVIDIA H200, not measured; work of torch is not predicted
+    matmul: predicted for NVIDIA H200, not measured; nothing is predicted of torch's work
       kernel                            launches   us each        ms   TFLOPS
       matmul [M=8192, N=8192, K=512]          10     104.1     1.041    660.1
 
-From `start` to `finalize` no launch runs: the first of a kind is predicted, and one that repeats it is counted. So are products of
-torch, whose result is kept while its operands stay as they are. TRITON_PROTON_DISABLE=1 makes sessions nothing, as it does on a GPU.
+From `start` to `finalize` no launch runs: the first of a kind is predicted, and one that repeats it is counted. A product of torch
+that repeats the one before gives its result again. TRITON_PROTON_DISABLE=1 turns sessions off, as it does on a GPU.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Session:
         shown = [(row.name, row.launches, *_figures(row)) for row in rows]
         headers = ("kernel", "launches", "us each", "ms", "TFLOPS")
         unknown = [f"\n{row.name}: {row.timed}" for row in rows if math.isnan(row.timed.milliseconds)]
-        return f"{self.name}: predicted for {chips}, not measured; work of torch is not predicted\n{table(headers, shown, headers[1:])}{''.join(unknown)}"
+        return (f"{self.name}: predicted for {chips}, not measured; nothing is predicted of torch's work\n"
+                f"{table(headers, shown, headers[1:])}{''.join(unknown)}")
 
 
 def _figures(row: Row) -> tuple[str, str, str]:
@@ -80,8 +81,8 @@ def start(name: str | None = None, **_: Any) -> int | None:
     if not _open:
         _standing.enter_context(_no_launches())
         sys.stdout.flush()
-        print("mimw: proton: until the session is finalized, launches are predicted for its profile and not run, so what they write "
-              "stays as it was; TRITON_PROTON_DISABLE=1 runs them, without a profile", file=sys.stderr, flush=True)
+        print("mimw: proton: until the session is finalized, launches are predicted for its profile and not run, so their outputs "
+              "stay as they were; TRITON_PROTON_DISABLE=1 runs them, without a profile", file=sys.stderr, flush=True)
     _open[number] = Session(name or "proton")
     return number
 
@@ -113,8 +114,8 @@ def parse(metrics: Any, filename: str, *_: Any, **__: Any) -> tuple[Session, Any
     """The session that proton would have written to the file, in place of the viewer's tree."""
     name = str(filename).removesuffix(".hatchet")
     if name not in _done:
-        raise FileNotFoundError(f"no session of proton {name!r} has been finalized in this process, where launches are simulated and "
-                                "no file is written")
+        raise FileNotFoundError(f"no session {name!r} of proton was finalized in this process; where launches are simulated, none "
+                                "writes a file")
     return _done[name], metrics
 
 
@@ -124,7 +125,7 @@ def print_tree(tree: Session, metrics: Any = None, *_: Any, **__: Any) -> None:
 
 @contextmanager
 def _no_launches() -> Iterator[None]:
-    """Meanwhile a launch of a kernel of ours is noted in the open sessions, and a product of torch that repeats one is not computed."""
+    """Meanwhile launches of our kernels are noted in the open sessions, and products of torch are not computed again."""
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(MimwFunction, "run", _counted))
         token = instead.set(lambda launch, chip: None)      # of launches by other ways
@@ -170,8 +171,6 @@ def _kind(value: Any) -> Any:
 
 def _kept_products(torch: Any):
     """A mode of torch in which a product of the same operands, in which nothing was written meanwhile, is the one before."""
-    from torch.overrides import TorchFunctionMode
-
     functions = {getattr(owner, name) for name in _PRODUCTS for owner in (torch, torch.Tensor)} | {torch.Tensor.__matmul__}
 
     def seen(value: Any) -> Any:
@@ -179,7 +178,7 @@ def _kept_products(torch: Any):
             return repr(value)
         return value.data_ptr(), value._version, value.dtype, value.shape, value.stride()
 
-    class Kept(TorchFunctionMode):
+    class Kept(torch.overrides.TorchFunctionMode):
         last: tuple[Any, Any, Any] = (None, None, None)     # the key of a product, its operands, which keep their memory, and it
 
         def __torch_function__(self, func, types, args=(), kwargs=None):

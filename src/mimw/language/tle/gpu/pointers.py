@@ -88,8 +88,9 @@ def _spread_shape(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     rank = max(map(len, shapes), default=0)
     axes = list(zip(*((1, ) * (rank - len(shape)) + shape for shape in shapes)))
     if any(len(set(axis) - {1}) > 1 for axis in axes):
-        refuse(ValueError, f"{name}: indices of the shapes {', '.join(str(list(shape)) for shape in shapes)} do not broadcast to one "
-                           "shape: extents that meet, counted from the last, are equal or 1")
+        given = ", ".join(str(list(shape)) for shape in shapes)
+        refuse(ValueError, f"{name}: indices of the shapes {given} do not broadcast to one shape: extents that meet, counted from "
+                           "the last, are equal or 1")
     return tuple(map(max, axes))
 
 
