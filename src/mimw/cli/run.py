@@ -47,10 +47,10 @@ def execute(options: Namespace) -> int:
     if options.check:
         os.environ["MIMW_CHECK"] = "1"      # for processes that the script starts, too
     install_aliases()
-    without_a_gpu()
-    if is_name(options.script):
+    with without_a_gpu():
+        if not is_name(options.script):
+            run_script(options)
+            return 0
         launched(options)
-        print(f"{options.script}: {'simulated, nothing wrong in this run' if simulating() else 'launched'}")
-        return 0
-    run_script(options)
+    print(f"{options.script}: {'simulated, nothing wrong in this run' if simulating() else 'launched'}")
     return 0

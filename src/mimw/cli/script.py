@@ -13,6 +13,7 @@ import os
 import runpy
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 
 from .errors import CommandError
@@ -76,13 +77,11 @@ def reach() -> None:
     os.environ.setdefault("MIMW_MEMORY", "tensors")
 
 
-def without_a_gpu() -> None:
-    """Let tensors that the script asks for on "cuda" be the CPU's, if launches are simulated."""
+def without_a_gpu() -> AbstractContextManager[None]:
+    """Meanwhile tensors that the script asks for on "cuda" are the CPU's, if launches are simulated."""
     from ..runtime.simulating import simulating
-    from ..runtime.torch_cuda import once_imported
-    from ..runtime.torch_without_gpu import take_cuda_for_the_cpu
-    if simulating():
-        once_imported("torch", take_cuda_for_the_cpu)
+    from ..runtime.torch_without_gpu import cuda_is_the_cpu
+    return cuda_is_the_cpu() if simulating() else nullcontext()
 
 
 def watch(options: Namespace) -> None:

@@ -64,9 +64,9 @@ def execute(options: Namespace) -> int:
         os.environ["MIMW_TIMELINE"] = str(picture)
         picture.unlink(missing_ok=True)
     install_aliases()
-    without_a_gpu()
     try:
-        _simulate(options)
+        with without_a_gpu():
+            _simulate(options)
     except Exception:
         if options.timeline and picture.exists():
             print(f"timeline, up to the error: {picture}", file=sys.stderr)

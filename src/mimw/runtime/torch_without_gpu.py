@@ -1,6 +1,6 @@
 """Tensors, streams and events of scripts that ask torch for a GPU where launches are simulated: on the CPU.
 
-Input: torch, on a machine without a GPU. Output: it takes "cuda" for the CPU, in this process:
+Input: a machine without a GPU. Output: torch takes "cuda" for the CPU while a script runs. For example, in the script:
 
     x = torch.rand(1024, device="cuda")         a tensor of the CPU, which simulated launches take
     x.cuda(), x.to("cuda"), x.cpu()             copies, as between a GPU and its host
@@ -16,10 +16,12 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
-_DONE = "_mimw_takes_cuda_for_the_cpu"
+from .torch_cuda import once_imported
 
 
 class Stream:
@@ -81,26 +83,30 @@ class Event:
         return math.nan
 
 
-def take_cuda_for_the_cpu(torch: ModuleType) -> None:
-    """Let torch do so in this thread until the process ends. Idempotent."""
-    if hasattr(torch, _DONE) or torch.cuda.is_available():
-        return
-    _answer_streams(torch.cuda)
-    if not hasattr(torch.cpu, "set_stream"):
-        setattr(torch.cpu, "set_stream", lambda stream: None)
-    mode = _mode(torch)
-    mode.__enter__()
-    setattr(torch, _DONE, mode)
+@contextlib.contextmanager
+def cuda_is_the_cpu() -> Iterator[None]:
+    """Meanwhile torch, once it has been imported, takes "cuda" for the CPU in this thread, if there is no GPU."""
+    with contextlib.ExitStack() as stack:
+        lasting = True
+
+        def begin(torch: ModuleType) -> None:
+            if lasting and not torch.cuda.is_available():
+                stack.enter_context(mock.patch.multiple(torch.cuda, **_streams()))
+                stack.enter_context(mock.patch.object(torch.cpu, "set_stream", lambda stream: None, create=True))
+                stack.enter_context(_mode(torch))
+
+        once_imported("torch", begin)
+        yield
+        lasting = False
 
 
-def _answer_streams(cuda: ModuleType) -> None:
+def _streams() -> dict[str, Any]:
+    """What stands in `torch.cuda`, by name."""
     one = Stream()
-    for name, value in (
-            ("Stream", Stream), ("Event", Event), ("synchronize", lambda device=None: None), ("current_device", lambda: 0),
-            ("current_stream", lambda device=None: one), ("default_stream", lambda device=None: one),
-            ("stream", lambda stream: contextlib.nullcontext(stream)), ("set_stream", lambda stream: None),
-            ("set_device", lambda device: None), ("device", lambda device: contextlib.nullcontext(device))):
-        setattr(cuda, name, value)
+    return {"Stream": Stream, "Event": Event, "synchronize": lambda device=None: None, "current_device": lambda: 0,
+            "current_stream": lambda device=None: one, "default_stream": lambda device=None: one,
+            "stream": lambda stream: contextlib.nullcontext(stream), "set_stream": lambda stream: None,
+            "set_device": lambda device: None, "device": lambda device: contextlib.nullcontext(device)}
 
 
 def _mode(torch: ModuleType):
