@@ -43,7 +43,7 @@ class SimulatedLauncher:
 
     def __call__(self, x: int, y: int, z: int, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook,
                  *args: Any) -> None:
-        """As the driver's: compile-time values are those of the binary, whatever the caller gives in their places."""
+        """Launch; compile-time values are those of the binary, whatever the caller gives in their places."""
         if enter_hook is not None:
             enter_hook(launch_metadata)
         params, constants = self._src.fn.params, self._src.constants

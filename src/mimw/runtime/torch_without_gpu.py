@@ -101,7 +101,7 @@ def cuda_is_the_cpu() -> Iterator[None]:
 
 
 def _streams() -> dict[str, Any]:
-    """What stands in `torch.cuda`, by name."""
+    """The stand-ins for names of `torch.cuda`."""
     one = Stream()
     return {"Stream": Stream, "Event": Event, "synchronize": lambda device=None: None, "current_device": lambda: 0,
             "current_stream": lambda device=None: one, "default_stream": lambda device=None: one,
