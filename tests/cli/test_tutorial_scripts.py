@@ -141,6 +141,9 @@ start.record()
 plus_one[(1, )](y, B=128)
 end.record()
 torch.cuda.synchronize()
+assert x.device == torch.device("cuda") and x.device == torch.device("cuda", 0) and torch.device("cuda:0").type == "cpu"
+with torch.cuda.device(0):
+    assert not torch.cuda.is_current_stream_capturing()
 print(host.sum().item(), before.sum().item(), x.sum().item(), y.sum().item(), torch.ones(2, device=torch.device("cuda")).device)
 print(start.elapsed_time(end))
 """

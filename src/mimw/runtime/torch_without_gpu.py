@@ -3,6 +3,7 @@
 Input: a machine without a GPU. Output: torch takes "cuda" for the CPU while a script runs. For example, in the script:
 
     x = torch.rand(1024, device="cuda")         a tensor of the CPU, which simulated launches take
+    x.device == torch.device("cuda")            True: that is the CPU, too
     x.cuda(), x.to("cuda"), x.cpu()             copies, as between a GPU and its host
     torch.cuda.synchronize()                    returns at once, as all is done
     start.elapsed_time(end)                     nan, and a line on stderr: no time is measured
@@ -52,6 +53,10 @@ class Stream:
 
     def __exit__(self, *_: Any) -> None:
         """Nothing is in flight."""
+
+
+class Device(contextlib.nullcontext):
+    """`with torch.cuda.device(0)`: there is one device."""
 
 
 class Event:
@@ -106,7 +111,7 @@ def _streams() -> dict[str, Any]:
     return {"Stream": Stream, "Event": Event, "synchronize": lambda device=None: None, "current_device": lambda: 0,
             "current_stream": lambda device=None: one, "default_stream": lambda device=None: one,
             "stream": lambda stream: contextlib.nullcontext(stream), "set_stream": lambda stream: None,
-            "set_device": lambda device: None, "device": lambda device: contextlib.nullcontext(device)}
+            "set_device": lambda device: None, "device": Device, "is_current_stream_capturing": lambda: False}
 
 
 def _mode(torch: ModuleType):
@@ -123,6 +128,8 @@ def _mode(torch: ModuleType):
                 return True
             if func in copied:
                 return args[0].clone()
+            if func is torch.device and (is_cuda(kwargs.get("type")) or any(map(is_cuda, args))):
+                return func("cpu")
             named = [value for value in (*args[1:2], kwargs.get("device")) if isinstance(value, str)] if func is moved else []
             args = tuple("cpu" if is_cuda(value) else value for value in args)
             kwargs = {name: "cpu" if is_cuda(value) or name == "device" and type(value) is int else value
