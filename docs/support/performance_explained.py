@@ -53,7 +53,8 @@ EXPLAINED = {
         is busy 83 % as long as the last one: 32 x 16.5 tiles of 128 x 128 are 4.0 to 4.1 rounds of 132 SMs, so a fifth
         begins.""",
     "Attention, forward": """
-        FlashAttention-4, which leads where sequences are long, was not profiled. 4096 full: tensor cores 79 % of the cycles,
+        Heads of 64 and 96 are where FlashAttention-4 leads most, by 18 % at 16384 causal; its counters have not been read
+        there, and those of heads of 128 only backward. Heads of 128, 4096 full: tensor cores 79 % of the cycles,
         cuDNN's 75 %, at 1634 and 1653 MHz, so ours is ahead under ncu, where the chip is cool. Neither L2 (45 %), shared
         memory (53 %) nor the memory (7 %) bounds it. Issue slots are 39 % busy: the fifth of the time in which the tensor
         cores rest is where both consumers are in their softmax; warps wait for barriers of keys and values (long scoreboard
@@ -94,13 +95,13 @@ EXPLAINED = {
         conflicts, those of the histograms. Passes over a row follow each other, each begins with an empty pipeline; 128 of
         132 SMs have a CTA.""",
     "Sparse MLA": """
-        8192 rows: the pipe form takes 4258 us with tensor cores 56 % and shared memory 59 %; warps wait for gathered rows
-        (long scoreboard 44 %) although 96 % of them come out of L2, which is 44 % busy: latency, not bandwidth. 131072 rows:
-        5025 us, L2 hits 45 %, the same waits 58 %, and neither L2 (51 %) nor the memory (36 %) is a limit; the demand counts
-        0.70 of the published time there, as if the memory were. Steps that follow each other are what takes the time: the
-        producer's list, rows and hand-over are 3800 of the 3860 clocks of a block, in which the products need 2176
-        (benchmarks/notes/sparse-mla.md, "What a block takes, and why the seesaw form is gone"). The form without roles, 7193
-        us, has no second worker that computes while rows come: 33 %. The library calls the pipe form.""",
+        The counters below are those of the pipe form with one producer, until 28 November: 4258 us at 8192 rows with tensor
+        cores 56 %, since the producer's list, rows and hand-over follow each other, 3800 of the 3860 clocks of a block, in
+        which the products need 2176 (benchmarks/notes/sparse-mla.md, "What a block takes, and why the seesaw form is gone").
+        Two producers take 4096 us there, and 4215 at 131072 rows, where one took 5043: FlashMLA's published time is 0.94 and
+        1.08 of ours, the published pipe form 1.18 and 1.45. The demand counts 0.70 of the published time from 65536 rows on,
+        as if the memory bounded it, which it does not. The form without roles has no second worker that computes while rows
+        come. The library calls the pipe form.""",
     "Mixture of experts": """
         mixtral-512, longest launch: tensor cores 82 % and memory 70 % at once, at 1364 MHz: bound by both, and by power
         (stock Triton's: 58 and 59 %, 709 us where ours takes 597). The second product has a tail: an SM is busy 73 % as long

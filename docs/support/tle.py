@@ -22,10 +22,11 @@ import mimw.tle as tle  # noqa: E402
 TARGETS = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950", "ascend_910b")
 PREFACE = """# TLE: what works where
 
+`yes`: compiles, or runs on the simulator (as an sm_90a; what is said of ascend_910b is of the simulator, too: docs/SPACES.md).
+`-`: the chip cannot do it, or this release not there, and the call is refused with its line.
+
 Made by `python docs/support/tle.py`, which compiles a probe of each word (docs/support/tle_probes.py) to a binary for each
-chip, and runs it on the simulator. Do not edit by hand; a test compares. `yes`: compiles, or runs on the simulator (as an
-sm_90a; what is said of ascend_910b is of the simulator, too: docs/SPACES.md). `-`: the chip cannot do it, or this release not
-there, and the call is refused with its line.
+chip, and runs it on the simulator. Do not edit by hand; a test compares.
 
 TLE words and TLX words may stand in one kernel. One pipeline written three ways: docs/THREE_WAYS.md. Where copies by a tensor
 descriptor can begin (`tle.gpu.copy`) is one rule for all words: docs/tlx.md, "Said once".

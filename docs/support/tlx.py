@@ -57,12 +57,12 @@ FAMILIES = {
 
 PREFACE = """# TLX: what works where
 
-Made by `python docs/support/tlx.py`, which compiles a probe of each name (docs/support/probes.py) to a binary for each chip, and
-runs it on the simulator, as an sm_90a or, if that lacks the word, as an sm_100a or a gfx1250. Do not edit by hand; a test compares.
-
 `yes`: compiles, or runs on the simulator (as an sm_90a, or as another chip where only that has the word).
 `-`: the chip cannot do it, and the call is refused with its line.
 `NotYet`: can be imported and is checked, and the call is refused with `mimw.errors.NotYet`.
+
+Made by `python docs/support/tlx.py`, which compiles a probe of each name (docs/support/probes.py) to a binary for each chip, and
+runs it on the simulator, as an sm_90a or, if that lacks the word, as an sm_100a or a gfx1250. Do not edit by hand; a test compares.
 """
 
 NOTES = """## Said once
