@@ -111,8 +111,8 @@ class Predictor:
         if not program.orchestrates() and len(self.order) > self.groups and (taken := taken_by_binary(launch.specialisation, chip)):
             registers, shared = taken
         self.residency = costs.residency(shared, total_warps(program), registers, chip.warp_size, columns_taken(program))
-        if self.residency[1] == "shared memory" and len(self.order) > self.groups and (
-                memory := as_compiled(launch.specialisation, program)) is not None:
+        if self.residency[0] > 1 and len(self.order) > self.groups and (
+                memory := as_compiled(launch.specialisation, program)) is not None:     # scratch is no part of the plan
             self.residency = costs.residency(memory.total, total_warps(program), registers, chip.warp_size, columns_taken(program))
         self.slots = min(self.residency[0], -(-len(self.order) // self.groups))
         self.sms = min(cores, len(self.order) * size)
