@@ -22,7 +22,7 @@ def text(chips: Chips) -> str:
     kinds = next(iter(chips.values()))
     first = next(iter(kinds))
     said = [f"Chips: {', '.join(kinds)}; *others* are those without {first}. The name behind a chip is the kernel that computes "
-            "the example of the page there, found by simulating it; only an H200 and an H100 were at hand. Speed: how many times "
+            "the example of the page there, found by simulating it; it ran on an H200 and an H100 only. Speed: how many times "
             f"as fast as the peer, means over all shapes ({peers.measured_on()}, {peers.days()}).", ""]
     for several, found in groupby(shown(), lambda one: one.several):
         head = ["| operator | chips | types | derivative | speed |", "|---|---|---|---|---|"]

@@ -54,15 +54,12 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     """
     of = CONTRACT.check(q=q, kv=kv, indices=indices, lengths=lengths, out=out, lse=lse, of_program=heads)
     b, s, h, width, skv, hkv, topk, dv = of.B, of.S, of.H, of.W, of.SKV, of.HKV, of.TOPK, of.DV
-    form = form or pipelined
-    rows, tasks = b * s * h, b * s * h // heads
+    form, rows, tasks = form or pipelined, b * s * h, b * s * h // heads
     q_rows, out_rows = q.reshape(rows, width), out.reshape(rows, dv)
     describe = mimw.TensorDescriptor.from_tensor
     part = dv if form is shared else dv // 2
     descriptors = describe(q_rows, [heads, part]), describe(q_rows, [heads, width - dv]), describe(out_rows, [heads, part])
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
-    chosen = Form(dv, width - dv, heads, block, causal, base_2)
-    meta = dict(FORM=chosen, num_warps=8 if form is shared else 4)
-    problem = Problem(s, skv, h, hkv, topk, tasks, scale)
+    meta = dict(FORM=Form(dv, width - dv, heads, block, causal, base_2), num_warps=8 if form is shared else 4)
     grid = min(tasks, programs or tasks) if form is pipelined else tasks
-    return form, (grid, ), (*descriptors, kv, indices, lengths, lse, problem), meta
+    return form, (grid, ), (*descriptors, kv, indices, lengths, lse, Problem(s, skv, h, hkv, topk, tasks, scale)), meta

@@ -30,7 +30,7 @@ def diagnosed(finding: Finding, launch: Launch, attempt: Callable, over: Callabl
                        f"nobody gets stuck.\n{finding.message}")
             sites = (site, *(other for other in finding.sites if other is not site))
             mend = ("number the chunks 0, 1, 2, ... in the writer and in every reader, each once" if pipe else
-                    "wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so who fills "
-                    "empty slots starts with 1, and who reads full ones with 0")
+                    "wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so a task "
+                    "that fills empty slots starts with 1, and one that reads full slots with 0")
             return replace(finding, kind="PhaseOffByOne", kinds=kinds_of(PhaseOffByOne), message=message, sites=sites, hint=mend)
     return finding

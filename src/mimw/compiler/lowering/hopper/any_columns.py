@@ -75,7 +75,7 @@ def operand_of(type_: Buffer, around: Buffer, layout: NvmmaShared, index: int, o
         return Operand(descriptor, _DEPTH_BYTES // 16, swizzle // _DEPTH_BYTES, width * swizzle // 16, _ROWS * swizzle // 16)
     if size != 2:
         raise KernelError(f"{type_} lies along its columns; wgmma reads such operands of 16 bits only.", op.site,
-                          hint="store it the other way round, and pass tlx.local_trans of it.")
+                          hint="store its transpose, and pass tlx.local_trans of it.")
     step = _DEPTH_BYTES // size * swizzle // 16
     descriptor = mode | (8 * swizzle // 16) << 32 | (depth * swizzle // 16) << 16
     return Operand(descriptor, step, depth * size // _DEPTH_BYTES, 0, 0, True)
