@@ -95,6 +95,33 @@ def test_a_session_that_is_disabled_is_none(tmp_path):
     assert mimw("run", str(script), TRITON_PROTON_DISABLE="0").stdout == "0.0\n"
 
 
+def test_the_decorator_of_proton_and_its_scopes(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(_PLUS_ONE + """
+import triton.profiler as proton
+import triton.profiler.viewer as viewer
+@proton.profile(name="steps", hook="triton")
+def steps():
+    with proton.scope("a", {"flops": 1.0}):
+        for _ in range(3):
+            plus_one[(1, )](x, B=128)
+    products = [x @ x, x @ x]
+    products[0] += 1
+    return products[0], products[1], x @ x
+print([one.item() for one in steps()])
+viewer.print_tree(*viewer.parse(["time/ms"], "steps.hatchet"))
+try:
+    viewer.parse(["time/ms"], "other.hatchet")
+except FileNotFoundError as error:
+    print(error)
+""")
+    run = mimw("run", str(script))
+    assert run.returncode == 0, run.stderr
+    first, heading, _, _, row, last = run.stdout.splitlines()
+    assert heading.startswith("steps: predicted for NVIDIA H200, not measured") and row.split()[:2] == ["plus_one", "3"]
+    assert first == "[1.0, 1.0, 0.0]" and last.startswith("no session 'other' of proton was finalized")
+
+
 _PLUS_ONE = """
 import torch, triton, triton.language as tl
 @triton.jit

@@ -1,5 +1,6 @@
 """One kernel has one size of shared memory: explain, compile, the table and the pages of a timeline, a run and a check say it."""
 
+import json
 import re
 
 import numpy as np
@@ -8,6 +9,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.cli import main
 from mimw.cli.starts import gemm, layer_norm, two_tasks
 from mimw.compiler.pipeline.binary import kept_by_amdgcn
 from mimw.report import resource_table
@@ -74,3 +76,17 @@ def test_what_is_not_compiled_is_said_to_be_planned():
     kernel, grid, args, _ = _case("transposed")
     table = resource_table(mimw.explain(kernel, grid, *args).compiled.program, TARGETS["sm_90a"])
     assert "shared memory: 0 of 232448 bytes (0.0 %), as planned: scratch of the compiled kernel is not known here" in table
+
+
+def test_so_do_the_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "gemm"]) == 0
+    capsys.readouterr()
+    sizes = []
+    for command in ("compile", "explain"):
+        assert main([command, "gemm.py:case", "--json", *(["--emit", "ttgir"] if command == "compile" else [])]) == 0
+        sizes.append(json.loads(capsys.readouterr().out)["shared_bytes"])
+    for command in (["timeline", "gemm.py:case", "-o", "page.html"], ["simulate", "--timeline", "page.html", "gemm.py:case"]):
+        assert main(command) == 0
+        sizes.append(int(re.search(r"shared memory: (\d+) of 232448", (tmp_path / "page.html").read_text())[1]))
+    assert len(set(sizes)) == 1 and sizes[0] > 70_000

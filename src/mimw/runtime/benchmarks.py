@@ -50,7 +50,7 @@ def profiling(proton: ModuleType) -> None:
     def of(name: str) -> Callable:
         return lambda *args, **keywords: getattr(import_module("mimw.tools.timing.proton"), name)(*args, **keywords)
 
-    for name in ("start", "activate", "deactivate", "finalize"):
+    for name in ("start", "activate", "deactivate", "finalize", "profile"):
         setattr(proton, name, of(name))
     viewer = ModuleType("triton.profiler.viewer", "The viewer of a profile of predicted times.")
     viewer.parse, viewer.print_tree = of("parse"), of("print_tree")

@@ -14,6 +14,7 @@ that repeats the one before gives its result again. TRITON_PROTON_DISABLE=1 turn
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -106,6 +107,23 @@ def finalize(session: int | None = None, output_format: str = "") -> None:
         _standing.close()
 
 
+def profile(func: Callable | None = None, *, name: str | None = None, **options: Any) -> Callable:
+    """A decorator: each call of the function is a session, which ends with it."""
+    if func is None:
+        return lambda function: profile(function, name=name, **options)
+
+    @functools.wraps(func)
+    def profiled(*args: Any, **kwargs: Any) -> Any:
+        session = start(name, **options)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            if session is not None:
+                finalize(session)
+
+    return profiled
+
+
 def _asked(number: int | None) -> list[Session]:
     return list(_open.values()) if number is None else [_open[number]] if number in _open else []
 
@@ -179,14 +197,16 @@ def _kept_products(torch: Any):
         return value.data_ptr(), value._version, value.dtype, value.shape, value.stride()
 
     class Kept(torch.overrides.TorchFunctionMode):
-        last: tuple[Any, Any, Any] = (None, None, None)     # the key of a product, its operands, which keep their memory, and it
+        # The key of a product, its operands, which so keep their memory, the product, and which state of it that is.
+        last: tuple[Any, Any, Any, int] = (None, None, None, 0)
 
         def __torch_function__(self, func, types, args=(), kwargs=None):
             if func not in functions or kwargs:
                 return func(*args, **(kwargs or {}))
             key = (func, *map(seen, args))
-            if self.last[0] != key:
-                self.last = (key, args, func(*args))
+            if self.last[0] != key or self.last[2]._version != self.last[3]:
+                product = func(*args)
+                self.last = (key, args, product, product._version)
             return self.last[2]
 
     return Kept()
