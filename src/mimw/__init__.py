@@ -85,8 +85,9 @@ def install_aliases() -> None:
     they are not installed, become what raw bodies need of them;
     `triton.jit`, `triton.Config`, `triton.autotune` and `triton.compile` become mimw's (Config also where scripts import it from
     `triton.runtime`). Where launches are simulated, `triton.runtime.driver.active` answers for the target that is simulated
-    (MIMW_TARGET), and so do `torch.cuda.get_device_capability`, `get_device_properties` and `get_device_name`. Idempotent; call it
-    before importing the sources: a module that took `triton.jit` by name earlier keeps the stock one.
+    (MIMW_TARGET), and so do `torch.cuda.get_device_capability`, `get_device_properties` and `get_device_name`; `do_bench` and
+    `perf_report` of `triton.testing` predict there, and say so. Idempotent; call it before importing the sources: a module that
+    took `triton.jit` by name earlier keeps the stock one.
     """
     from .runtime.aliases import answer_published
     answer_published(sys.modules[__name__])

@@ -68,6 +68,7 @@ from ..target import asking, wanted
 from .before_launch import check_launch, checking
 from .call import MEMORY, Given, bound, check_arguments
 from .decorated import kernel_source, without_source
+from .handles import SimulatedLauncher, loaded
 from .host import as_bytes, as_launched, check_descriptors, check_on_gpu, check_structs, meant_bytes
 from .simulating import simulating
 from .standing_still import meanwhile
@@ -100,7 +101,7 @@ class MimwFunction(Shown, JITFunction):
 
     def __init__(self, fn: Callable[..., Any], **options: Any):
         super().__init__(fn, **options)
-        stand_in(wanted_target, wanted_numbers)
+        without_a_gpu()
 
     @property
     def cache_key(self) -> str:
@@ -197,9 +198,9 @@ class MimwFunction(Shown, JITFunction):
             for hook in self.pre_run_hooks:
                 hook(*args, **kwargs)
             if limit is None:
-                return self._simulated(grid, args, kwargs, memory)
+                return self.simulated(grid, args, kwargs, memory)
             from .watchdog import watched_simulation
-            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs, memory))
+            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self.simulated(grid, args, kwargs, memory))
         if warmup:
             check_structs(self.params, args, kwargs)
         if warmup and not gpu_is_active():
@@ -239,11 +240,14 @@ class MimwFunction(Shown, JITFunction):
         known = "as last simulated or checked" if programs else "not simulated or checked yet"
         return Page(self.__name__, (known, ), sites=(site_of(self.fn), ), **last)
 
-    def _simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
+    def simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
+        """The launch on the simulator; what takes launches in place of that returns what it likes."""
         from .case import taken
-        from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
+        from .simulate import SimulatedLaunch, SimulatedRun, simulate  # and so the simulator: when it is wanted
         expected, tolerance = taken()       # of a command that launches a case
         done = simulate(Given(self, {**kwargs, **memory}), grid, *args, expected=expected, tolerance=tolerance)
+        if not isinstance(done, SimulatedRun):
+            return done
         return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
@@ -303,6 +307,11 @@ def wanted_target():
 def wanted_numbers():
     """The known numbers of that target's device."""
     return device_numbers(wanted())
+
+
+def without_a_gpu(even_beside_one: bool = False) -> None:
+    """Let Triton's driver answer for that target where there is no GPU, or none is to be used."""
+    stand_in(wanted_target, wanted_numbers, SimulatedLauncher, loaded, even_beside_one)
 
 
 def triton_compile(src, target=None, options=None, _env_vars=None):

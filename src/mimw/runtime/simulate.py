@@ -14,6 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ from ..simulator import Hooks, Run, Writers, cut_short, live_tensors, run, watch
 from ..target import Target, asked, asking, wanted
 from .breakpoints import run_to_breakpoints, stops
 from .call import MEMORY, bound, resolve, tool, unknown_keyword
-from .fits import Specialisation
+from .fits import AsCompiled, Specialisation, as_compiled
 from .host import is_aligned, is_array, specialise
 from .results import expectations, first_wrong, wrong_result
 
@@ -53,13 +54,14 @@ from .results import expectations, first_wrong, wrong_result
 class SimulatedRun(Run, Shown):
     """The result of `mimw.simulate`: the run, and for its page the `program` that ran by the rules of `target`, and in
     `launched` its grid and seed. `error` is the error that ended the run, of which there is then nothing but the page that
-    MIMW_TIMELINE asks for."""
+    MIMW_TIMELINE asks for. `memory()` is the shared memory of the kernel as it would be compiled."""
 
     name: str = field(default="", compare=False)
     launched: tuple[str, ...] = field(default=(), compare=False)
     program: Program | None = field(default=None, repr=False, compare=False)
     target: Target | None = field(default=None, repr=False, compare=False)
     error: SimulationError | None = field(default=None, repr=False, compare=False)
+    memory: Callable[[], AsCompiled | None] = field(default=lambda: None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.name}, {', '.join(self.launched)}: {self.summary}"
@@ -73,15 +75,17 @@ class SimulatedRun(Run, Shown):
         from ..report.page import Note, Page
         from ..report.table import Table
 
+        memory = self.memory()
+        shared = {} if memory is None else {"rows": memory.rows, "shared": memory.total}
         if (error := self.error) is not None:
             note = Note(type(error).__name__, error.message, error.sites, error.hint, f"Shown by {', '.join(self.launched[1:])}.",
                         len(error.sites) if isinstance(error, Deadlock) else 2)
             return Page(self.name, self.launched, "ended in an error", False, (note, ), self.program, self.target, self.trace,
-                        self.cycles)
+                        self.cycles, **shared)
         ops = Table(("op", "ran"), tuple(sorted(self.counts.items(), key=lambda item: -item[1])), ("ran", ))
         return Page(self.name, (*self.launched, f"{self.cycles:,.0f} cycles"), program=self.program, target=self.target,
                     trace=self.trace, no_trace="This run kept no timeline: mimw.simulate(..., trace=True) does.",
-                    worked=dict(self.lines), tables=(("Operations", ops), ))
+                    worked=dict(self.lines), **shared, tables=(("Operations", ops), ))
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,10 @@ class SimulatedLaunch(SimulatedRun):
     @property
     def metadata(self):
         return self.kernel.metadata
+
+
+# What takes launches in place of the simulator: `triton.testing.do_bench` predicts them.
+instead: ContextVar[Callable[[Launch, Target], Any] | None] = ContextVar("instead", default=None)
 
 
 @tool
@@ -144,8 +152,11 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     races = switched_on("MIMW_RACES") if races is None else races
     picture = os.environ.get("MIMW_TIMELINE")
     chip = wanted(target)
+    if (takes := instead.get()) is not None:
+        return takes(launch, chip)
     about = dict(name=launch.name, launched=(f"simulated for {chip.name}", f"grid {launch.grid}", f"seed {seed}"),
-                 program=launch.program, target=chip)
+                 program=launch.program, target=chip,
+                 memory=functools.partial(as_compiled, launch.specialisation, launch.program))
     machines: list = []
     wanted_results = expectations(expected, tolerance, launch)
     writers = Writers() if wanted_results else None
