@@ -31,7 +31,7 @@ def _columns(text, heading):
 def test_vector_add():
     run = _run("vector_add", bench="0.01")
     assert run.stdout.startswith("largest difference: 0.0\nvector-add-performance: predicted for NVIDIA H200, not measured\n")
-    assert run.stdout.endswith("1 of 16 rows, within 0.01 s (--bench SECONDS). Not timed: Torch: launches no kernel of ours. "
+    assert run.stdout.endswith("1 of 16 rows, within 0.01 s (--bench SECONDS). Not timed: Torch: launches no kernel of mimw. "
                                "No plot is drawn.\n")
     (size, rate), = _columns(run.stdout, "vector-add")
     assert size == 4096 and 5 < rate < 30
@@ -41,7 +41,7 @@ def test_vector_add():
 def test_fused_softmax_launches_the_compiled_kernel():
     run = _run("fused_softmax", bench="0.01")
     assert run.stdout.startswith("softmax matches torch\nsoftmax-performance: predicted for NVIDIA H200, not measured\n")
-    assert "Not timed: Torch: launches no kernel of ours. Not timed: Naive Softmax: launches no kernel of ours." in run.stdout
+    assert "Not timed: Torch: launches no kernel of mimw. Not timed: Naive Softmax: launches no kernel of ours." in run.stdout
     assert run.stderr == ""
 
 
@@ -150,7 +150,7 @@ def test_do_bench_predicts_and_says_so(tmp_path):
     assert 0.004 < float(time) < 0.006 and rest == ["True", "True", "True", "0.0", "nan"]
     said = run.stderr.splitlines()
     assert said[0] == f"mimw: script.py:13: do_bench: predicted for NVIDIA H200, not measured: plus_one {1000 * float(time):.1f} us"
-    assert said[-1] == ("mimw: script.py:16: do_bench_cudagraph: no time, so nan: it launches no kernel of ours, and work of torch "
+    assert said[-1] == ("mimw: script.py:16: do_bench_cudagraph: no time, so nan: it launches no kernel of mimw, and work of torch "
                         "is not predicted")
     run = mimw("run", "--target", "sm_120a", str(tmp_path / "script.py"))
     assert "no time, so nan: plus_one cannot be predicted: there is no cost model of sm_120a" in run.stderr and run.returncode == 0

@@ -45,7 +45,7 @@ def test_a_report_says_what_it_is(capsys, tmp_path):
     first, _, _, *rows, last = capsys.readouterr().out.splitlines()
     assert first == "adding: predicted for NVIDIA H200, not measured"
     assert [float(row.split()[1]) for row in rows] == pytest.approx([4.4, 4.4], abs=0.4)
-    assert last == "2 of 2 rows. Not timed: Theirs: launches no kernel of ours. No plot is drawn."
+    assert last == "2 of 2 rows. Not timed: Theirs: launches no kernel of mimw. No plot is drawn."
     assert (tmp_path / "adding.csv").read_text().startswith('n,"Ours (us), predicted"\n256,4.')
 
 

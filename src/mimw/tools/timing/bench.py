@@ -40,7 +40,7 @@ class Timed:
 
     def __str__(self) -> str:
         if self.unknown or not self.microseconds:
-            return f"no time, so nan: {self.unknown or 'it launches no kernel of ours, and work of torch is not predicted'}"
+            return f"no time, so nan: {self.unknown or 'it launches no kernel of mimw, and work of torch is not predicted'}"
         return f"predicted for {self.chip}, not measured: {', '.join(f'{name} {time:.1f} us' for name, time in self.microseconds)}"
 
 

@@ -6,7 +6,7 @@ Input: Triton's `Benchmark`s and the function that they sweep. Output: a table o
         size   Triton (GB/s)
       ──────────────────────
         4096             9.6
-    3 of 16 rows, within 20 s; not timed: Torch, which launches no kernel of ours. No plot is drawn.
+    3 of 16 rows, within 20 s; not timed: Torch, which launches no kernel of mimw. No plot is drawn.
 
 A sweep takes minutes of a simulator. So rows are taken from the first on in halves of what lies between, each line is left out from
 its first row without a time on, and no row begins once the seconds that a report has are over (MIMW_BENCH, 20; 0 leaves reports
@@ -98,7 +98,7 @@ class Sweep:
             instead.reset(left_out)
         without = [one for one in seen if math.isnan(one.milliseconds)]
         if without:
-            self.dropped[name] = without[0].unknown or "launches no kernel of ours"
+            self.dropped[name] = without[0].unknown or "launches no kernel of mimw"
         self.chips += [one.chip for one in seen if one.chip and one.chip not in self.chips]
         return found[0] if isinstance(found, (list, tuple)) else found
 

@@ -53,7 +53,7 @@ class Session:
     def __str__(self) -> str:
         rows = [row for row in self.rows.values() if row.launches]
         if not rows:
-            return f"{self.name}: no kernel of ours was launched while the session was active"
+            return f"{self.name}: no kernel of mimw was launched while the session was active"
         chips = ", ".join(dict.fromkeys(row.timed.chip for row in rows if row.timed.chip))
         shown = [(row.name, row.launches, *_figures(row)) for row in rows]
         headers = ("kernel", "launches", "us each", "ms", "TFLOPS")
