@@ -36,6 +36,13 @@ def lines(session, count, **how):
     return found
 
 
+def events(session):
+    """The log of the whole run; the session stands at its beginning again."""
+    session.goto(10 ** 6)
+    session.goto(0)
+    return session.log
+
+
 @pytest.mark.parametrize("seed", [0, 3])
 def test_the_run_is_the_one_without_a_debugger(seed):
     kernel, grid, args, meta = debugged.launch(-1)
@@ -86,6 +93,15 @@ def test_the_next_line_behind_the_last_is_another_task(session):
     while session.event is not None and session.actor[1] == "load":
         session.next()
     assert session.note == "task 'load' has finished" and session.actor[1] == "add"
+
+
+def test_the_line_before_the_first_of_a_task_is_another_tasks(session):
+    """`rn` undoes an `n` that came to another task; it does not go to the beginning of the run."""
+    first = next(number for number, event in enumerate(events(session)) if event.actor != session.log[0].actor
+                 and event.kind == OP)
+    session.goto(first)
+    session.next(back=True)
+    assert session.number == first - 1
 
 
 def test_until_a_line_a_barrier_a_task_a_wait(session):

@@ -202,18 +202,20 @@ class Session(Shown):
         self._run(look)
 
     def _line_before(self, actor, op: Op, depth: int) -> int:
-        """The event with which the line began that this task did before the line at which it stands."""
+        """The event with which the line began that this task did before the line at which it stands; at its first line the event
+        with which it began, and at that one the event before, which is another task's."""
         mine = [number for number in range(self.number) if self.log[number].kind == OP and self.log[number].actor == actor]
+        first = mine[0] if mine else max(self.number - 1, 0)
         while mine and not moved(op.site, self.log[mine[-1]].op.site, depth) and not self.log[mine[-1]].again:
             mine.pop()
         if not mine:
-            return 0
+            return first
         if not moved(op.site, self.log[mine[-1]].op.site, depth):       # the first op of this trip: the line began there
             mine.pop()
         last = self.log[mine[-1]] if mine else None
         while len(mine) > 1 and not self.log[mine[-1]].again and not moved(last.op.site, self.log[mine[-2]].op.site, depth):
             mine.pop()
-        return mine[-1] if mine else 0
+        return mine[-1] if mine else first
 
     def _to_places(self, places: list[Place], back: bool, breakpoints: bool = False) -> Text:
         def met(number: int, event: Event) -> bool:
