@@ -1,0 +1,211 @@
+"""A kernel's source as candidates of mends see it: each statement with its block and the names that it may use.
+
+Input: a `KernelSource`. Output: a `Listing`. For example:
+
+    listing = Listing(source)
+    [spot.text for spot in listing.spots if spot.word == "barrier_wait"]        ["tlx.barrier_wait(full[slot], phase)", ...]
+    listing.instead(node, "phase ^ 1")                                          the Edit that writes it for an expression
+
+A statement's *word* is the word of TLX or TLE, or the method of a pipe, that it calls.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ...errors import Edit
+from .kernel_source import KernelSource
+
+WAITS = ("barrier_wait", "wait", "acquire")
+ARRIVES = ("barrier_arrive", "commit", "release")
+GROUPS = ("async_load_commit_group", "async_load_wait_group", "async_dot_wait", "async_descriptor_store_wait")
+FENCES = ("fence", "fence_async_shared")
+PIPES = ("acquire", "commit", "release", "wait")
+SYNC = {*WAITS, *ARRIVES, *GROUPS, *FENCES, "barrier_expect_bytes"}
+DATA = {"local_load", "local_store", "async_load", "async_descriptor_load", "async_descriptor_store", "async_dot", "load", "store",
+        "copy"}
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """A simple statement: `block[index]` of `function`, inside of `loops`; `names` are those assigned in front of it."""
+
+    function: str
+    block: list[ast.stmt]
+    index: int
+    loops: tuple[ast.For, ...]
+    names: frozenset[str]
+    text: str
+
+    @property
+    def stmt(self) -> ast.stmt:
+        return self.block[self.index]
+
+    @property
+    def call(self) -> ast.Call | None:
+        """The call of a word, if the statement is one or assigns one's result."""
+        value = self.stmt.value if isinstance(self.stmt, (ast.Expr, ast.Assign, ast.AugAssign)) else None
+        value = value.value if isinstance(value, ast.Attribute) else value        # `reader.wait(i).slot`
+        return value if isinstance(value, ast.Call) else None
+
+    @property
+    def word(self) -> str:
+        return word_of(self.call)
+
+    @property
+    def bare(self) -> bool:
+        """True if nothing uses a result of the statement."""
+        return isinstance(self.stmt, ast.Expr)
+
+
+def word_of(call: ast.AST | None) -> str:
+    """The last name of what is called; "" of anything else."""
+    function = getattr(call, "func", None)
+    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+
+
+class Listing:
+
+    def __init__(self, source: KernelSource):
+        self.source, self.lines = source, source.text.splitlines()
+        self.jitted = set(source.functions)
+        self.spots: list[Spot] = []
+        for name, node in source.functions.items():
+            names = {arg.arg for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+            self._walk(name, node.body, (), names)
+        self.prefix = self._prefix()
+
+    def _walk(self, function: str, block: list[ast.stmt], loops: tuple, names: set[str]) -> None:
+        for index, stmt in enumerate(block):
+            self.spots.append(Spot(function, block, index, loops, frozenset(names), self.text(stmt)))
+            inner = loops
+            if isinstance(stmt, ast.For):
+                names |= _bound(stmt.target)
+                inner = (*loops, stmt)
+            for body in (getattr(stmt, "body", None), getattr(stmt, "orelse", None)):
+                if body:
+                    own = set(names)
+                    self._walk(function, body, inner, own)
+                    names |= set() if isinstance(stmt, ast.With) else own
+            names |= {name for target in _targets(stmt) for name in _bound(target)}
+
+    def _prefix(self) -> str:
+        """The name under which the file has the words of TLX, with its dot: "tlx."."""
+        for name, value in self.source.scope.items():
+            if isinstance(value, ModuleType) and hasattr(value, "barrier_wait"):
+                return f"{name}."
+        return "" if "barrier_wait" in self.source.scope else "mimw.tlx."
+
+    # ---- what there is ----------------------------------------------------------------------------------------------
+
+    def text(self, node: ast.AST) -> str:
+        """The source of a node, of one line."""
+        if not isinstance(node, (ast.expr, ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            return ""
+        return " ".join((ast.get_source_segment(self.source.text, node) or "").split())
+
+    def words(self, *words: str) -> Iterator[Spot]:
+        return (spot for spot in self.spots if spot.word in words)
+
+    def interesting(self, stmt: ast.stmt) -> bool:
+        """True if a statement synchronises, moves data or calls a function that may: one in front of which a word may be missing."""
+        if isinstance(stmt, (ast.For, ast.While, ast.If, ast.With)):
+            return not isinstance(stmt, ast.With)
+        return any(word_of(node) in SYNC | DATA | self.jitted for node in ast.walk(stmt))
+
+    def arrays(self, function: str) -> list[str]:
+        """The arrays of barriers that a function makes or uses, in order."""
+        found = []
+        for spot in self.spots:
+            if spot.function != function:
+                continue
+            for call in (node for node in ast.walk(spot.stmt) if not spot.stmt.__dict__.get("body") and isinstance(node, ast.Call)):
+                if word_of(call) == "alloc_barriers":
+                    found += _assigned(spot.stmt, call)
+                elif word_of(call).startswith("barrier_") and call.args:
+                    found += [call.args[0].value.id] if _is_indexed(call.args[0]) else []
+        return list(dict.fromkeys(found))
+
+    def indices(self, spot: Spot) -> list[str]:
+        """Indices by which the statements around take buffers and barriers, those of the same block first."""
+        near, far = [], []
+        for other in self.spots:
+            if other.function == spot.function and not other.stmt.__dict__.get("body"):
+                found = [self.text(node.slice) for node in ast.walk(other.stmt) if _is_indexed(node)
+                         and isinstance(node.slice, (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp))]
+                (near if other.block is spot.block else far).extend(found)
+        return list(dict.fromkeys([*near, *far]))
+
+    def phases(self, spot: Spot) -> list[str]:
+        """What a wait at `spot` may name as its parity: what other waits do, and the second of a pair such as `slot, phase`."""
+        found = []
+        for other in self.spots:
+            if other.function != spot.function:
+                continue
+            if other.word == "barrier_wait" and len(other.call.args) > 1:
+                found.append(plain_parity(self.text(other.call.args[1])))
+            for target in _targets(other.stmt):
+                pair = target.elts if isinstance(target, ast.Tuple) else []
+                if len(pair) == 2 and isinstance(pair[1], ast.Name) and other.block is spot.block:
+                    found.insert(0, pair[1].id)
+        return [*dict.fromkeys(one for one in found if one not in ("0", "1")), "0"]
+
+    # ---- edits ------------------------------------------------------------------------------------------------------
+
+    def instead(self, node: ast.AST, text: str) -> Edit:
+        """The edit that writes `text` where an expression stands."""
+        first, last = self.lines[node.lineno - 1].encode(), self.lines[node.end_lineno - 1].encode()
+        line = first[:node.col_offset].decode() + text + last[node.end_col_offset:].decode()
+        return Edit(self.source.path, node.lineno, node.end_lineno, "replace", line)
+
+    def without(self, stmt: ast.stmt) -> Edit:
+        return Edit(self.source.path, stmt.lineno, stmt.end_lineno, "delete")
+
+    def before(self, stmt: ast.stmt, text: str) -> Edit:
+        return Edit(self.source.path, stmt.lineno, stmt.lineno, "insert", " " * stmt.col_offset + text)
+
+    def behind(self, stmt: ast.stmt, text: str) -> Edit:
+        line = stmt.end_lineno + 1
+        return Edit(self.source.path, line, line, "insert", " " * stmt.col_offset + text)
+
+    def whole(self, stmt: ast.stmt) -> str:
+        """The lines of a statement, less the indentation of the first and what is said behind the last."""
+        return (ast.get_source_segment(self.source.text, stmt) or "").strip()
+
+
+def toggled(parity: str) -> str:
+    """The other parity, as one writes it."""
+    if parity in ("0", "1"):
+        return "1" if parity == "0" else "0"
+    plain = plain_parity(parity)
+    return plain if plain != parity else f"{parity} ^ 1" if parity.isidentifier() else f"({parity}) ^ 1"
+
+
+def plain_parity(parity: str) -> str:
+    return parity.removesuffix("^ 1").removesuffix("^1").strip() if parity.endswith(("^ 1", "^1")) else parity
+
+
+def _is_indexed(node: Any) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+
+
+def _targets(stmt: ast.stmt) -> list[ast.expr]:
+    return stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target] if isinstance(stmt, (ast.AugAssign, ast.AnnAssign)) else []
+
+
+def _bound(target: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+
+
+def _assigned(stmt: ast.stmt, call: ast.Call) -> list[str]:
+    """The name to which a call is assigned, in `a = call` or `a, b = call, call`."""
+    if not isinstance(stmt, ast.Assign):
+        return []
+    target = stmt.targets[0]
+    if isinstance(target, ast.Tuple) and isinstance(stmt.value, ast.Tuple):
+        return [one.id for one, value in zip(target.elts, stmt.value.elts) if value is call and isinstance(one, ast.Name)]
+    return [target.id] if isinstance(target, ast.Name) and stmt.value is call else []

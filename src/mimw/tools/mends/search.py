@@ -1,0 +1,109 @@
+"""The search for a mend: small changes of the source, the likely ones first, until a check of the changed kernel finds nothing.
+
+Input: a kernel, what was found in it, and a function that checks a kernel. Output: a `Mend`, or None. For example:
+
+    mend_for(row_sums, report.findings, look, seconds=10).text
+        "in line 18 write `phase` for `phase ^ 1`: the wait for `full[slot]` names the wrong parity"
+
+Why a search, and not an edit that each kind of finding brings along: a finding is where two tasks meet, and the mistake stands mostly
+elsewhere. A wait that is gone shows as a race on one seed and as a missed phase on another, each with a mend of its own that would not
+help. A changed kernel is recorded and run in milliseconds, so every change is tried, and none is printed that does not help.
+
+A clean check does not say that the result is right. So changes only add, move or alter synchronisation, and what takes a word away is
+tried late; where the launch has expected results, these are part of the check; else two changes that check as clean and compute
+different results are both told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .candidate import Candidate, Clues
+from .changes import changes
+from .edits import Mend, diff, edited
+from .kernel_source import KernelSource, source_of
+from .listing import Listing
+from .missing import missing
+from .moves import moves
+
+NEAR = 0.7      # of cost: a clean change that costs no more than so much beyond the first is told besides, if its result differs
+OTHERS = 2      # of them that are told
+
+
+def mend_for(kernel: Any, findings: Sequence[Any], look: Callable[[Any, bool], Any], seconds: float,
+             result: Callable[[Any], bytes] | None = None) -> Mend | None:
+    """The likeliest change with which `look` finds nothing; else one with which less is found; None if there is none.
+
+    args:      look     look(kernel, whole) gives the findings of a kernel: a first look, or the whole check. Its errors are refusals
+               seconds  no change is tried after so long
+               result   what a kernel computes, to tell changes that check as clean apart
+    """
+    with source_of(kernel) as source:
+        if source is None:
+            return None
+        search = _Search(source, findings, look, time.monotonic() + seconds, result)
+        return search.best()
+
+
+class _Search:
+
+    def __init__(self, source: KernelSource, findings, look, deadline: float, result):
+        self.source, self.findings, self.look, self.deadline, self.result = source, findings, look, deadline, result
+        self.clues = Clues(findings, source.path)
+        self.better: tuple[tuple, Candidate] | None = None      # what finds least, and how much
+
+    def best(self) -> Mend | None:
+        chosen, cost, results, others = None, 0.0, set(), []
+        for candidate in self._ordered():
+            if time.monotonic() > self.deadline or chosen and self._cost(candidate) > cost + NEAR or len(others) >= OTHERS:
+                break
+            kernel = self._clean(candidate)
+            if kernel is None:
+                continue
+            computed = self.result(kernel) if self.result else b""
+            if chosen is None:
+                chosen, cost = candidate, self._cost(candidate)
+            elif computed not in results:
+                others.append(candidate.text)
+            results.add(computed)
+            if self.result is None:
+                break
+        if chosen is not None:
+            return self._mend(chosen, 0, tuple(others))
+        return self._mend(self.better[1], self.better[0][0]) if self.better else None
+
+    def _mend(self, candidate: Candidate, left: int, others: tuple[str, ...] = ()) -> Mend:
+        text = edited(self.source.text, candidate.edits)
+        return Mend(candidate.text, candidate.edits, left, others, diff(self.source.path, self.source.text, text))
+
+    def _cost(self, candidate: Candidate) -> float:
+        return self.clues.cost(candidate)
+
+    def _ordered(self) -> Iterator[Candidate]:
+        """Every change once, the likeliest first."""
+        listing, seen = Listing(self.source), {self.source.text}
+        every = [one for make in (changes, moves, missing) for one in make(listing, self.clues)]
+        for candidate in sorted(every, key=self._cost):
+            text = edited(self.source.text, candidate.edits)
+            if text not in seen:
+                seen.add(text)
+                yield candidate
+
+    def _clean(self, candidate: Candidate) -> Any:
+        """The kernel with a change, if the check finds nothing in it."""
+        try:
+            kernel = self.source.remade(edited(self.source.text, candidate.edits))
+            found = self.look(kernel, False)
+            if not found:
+                found = self.look(kernel, True)
+        except Exception:       # a kernel that cannot be: the change was none
+            return None
+        if not found:
+            return kernel
+        if len(found) < len(self.findings) and (self.better is None or len(found) < self.better[0][0]):
+            found = self.look(kernel, True)
+            if len(found) < len(self.findings):
+                self.better = (len(found), ), candidate
+        return None
