@@ -32,13 +32,13 @@ def changes(listing: Listing, clues: Clues) -> Iterator[Candidate]:
             yield from _index(listing, spot, node)
             yield from _arrivals(listing, node, clues)
             yield from _storage(listing, node, clues)
-            yield from _coordinates(listing, spot, node)
-        yield from _axes(listing, spot)
+            yield from _coordinates(listing, spot, node, clues)
+        yield from _axes(listing, spot, clues)
 
 
 def _change(listing: Listing, node: ast.AST, text: str, cost: float, why: str = "", names: tuple[str, ...] = ()) -> Candidate:
     before = listing.text(node)
-    return Candidate(f"in line {node.lineno} write `{text}` for `{before}`{why}", (listing.instead(node, text), ), cost, names)
+    return Candidate(f"{listing.at(node.lineno)}: write `{text}` for `{before}`{why}", (listing.instead(node, text), ), cost, names)
 
 
 def _array(call: ast.Call) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def _parity(listing: Listing, spot: Spot) -> Iterator[Candidate]:
         return
     node, names = spot.call.args[1], _array(spot.call)
     now = listing.text(node)
-    what = f": the wait for `{listing.text(spot.call.args[0])}` names the wrong parity"
+    what = f"; the wait for `{listing.text(spot.call.args[0])}` names the wrong parity"
     yield _change(listing, node, toggled(now), 1.0, what, names)
     for phase in listing.phases(spot):
         for other in (phase, toggled(phase)):
@@ -78,7 +78,7 @@ def _round(listing: Listing, spot: Spot) -> Iterator[Candidate]:
             for of, count in dict.fromkeys(slots):
                 new = f"({number} // {count}) & 1"
                 if of == number and new != listing.text(node):
-                    yield _change(listing, node, new, 1.0, f": with {count} slots that is the parity of the round of `{number}`")
+                    yield _change(listing, node, new, 1.0, f"; with {count} slots that is the parity of the round of `{number}`")
 
 
 def _bytes(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
@@ -87,16 +87,17 @@ def _bytes(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
         return
     node, names = spot.call.args[1], _array(spot.call)
     cost = 1.0 if clues.about("ExpectedBytesMismatch") else 4.0
-    why = ": so many bytes are copied there"
+    why = "; so many bytes are copied there"
     for part in ast.walk(node):
         if isinstance(part, ast.BinOp) and isinstance(part.op, (ast.Add, ast.Sub, ast.FloorDiv, ast.Mult)):
-            yield _change(listing, node, listing.text(node).replace(listing.text(part), listing.text(part.left), 1), cost + 0.1, why,
-                          names)
+            for kept in (part.left, part.right):
+                text = listing.text(kept) if part is not node else listing.text(kept).strip("()")
+                yield _change(listing, node, listing.text(node).replace(listing.text(part), text, 1), cost + 0.1, why, names)
         if isinstance(part, ast.Constant) and isinstance(part.value, int):
             for value in (part.value * 2, part.value // 2, part.value * 4):
                 if value not in (0, part.value):
                     new = listing.instead(part, str(value))
-                    yield Candidate(f"in line {node.lineno} expect `{_within(listing, node, part, str(value))}` bytes{why}", (new, ),
+                    yield Candidate(f"{listing.at(node.lineno)}: expect `{_within(listing, node, part, str(value))}` bytes{why}", (new, ),
                                     cost + 0.2, names)
     for factor in ("2 * ", "4 * "):
         text = listing.text(node)
@@ -106,6 +107,9 @@ def _bytes(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
     for other in constants:
         if other != listing.text(node):
             yield _change(listing, node, other, cost + 0.05, why, names)
+    copied = listing.copied(spot, listing.text(spot.call.args[0]))
+    if copied:
+        yield _change(listing, node, copied, cost + 0.25, why, names)
     if clues.about("ExpectedBytesMismatch"):
         for number in clues.numbers:
             yield _change(listing, node, str(number), cost + 0.6, why, names)
@@ -127,7 +131,7 @@ def _groups(listing: Listing, spot: Spot) -> Iterator[Candidate]:
     now = listing.text(node)
     for other, cost in ((_less(node, listing), 1.8), ("0", 2.2), (_more(node, listing), 2.4)):
         if other not in ("", now):
-            yield _change(listing, node, other, cost, ": so many may be under way behind it")
+            yield _change(listing, node, other, cost, "; so many may be under way behind it")
 
 
 def _less(node: ast.AST, listing: Listing) -> str:
@@ -155,7 +159,7 @@ def _predicate(listing: Listing, spot: Spot) -> Iterator[Candidate]:
     call, word = listing.text(spot.call), spot.word
     if given is None and spot.loops and isinstance(spot.loops[-1].target, ast.Name):
         yield _change(listing, spot.call, f"{call[:-1]}, pred={spot.loops[-1].target.id} > 0)", 2.4,
-                      ": there is none to be made in the first round", _array(spot.call))
+                      "; there is none to be made in the first round", _array(spot.call))
     elif given is not None:
         kept = [listing.text(one) for one in spot.call.args]
         yield _change(listing, spot.call, f"{call.partition(word)[0]}{word}({', '.join(kept)})", 2.4, "", _array(spot.call))
@@ -173,7 +177,7 @@ def _chunk(listing: Listing, spot: Spot) -> Iterator[Candidate]:
     others = [text for _, text in near] + loops + [f"{name} - 1" for name in loops]
     for other in dict.fromkeys(others):
         if other != now and _known(other, spot):
-            yield _change(listing, node, other, 1.5, f": that is the chunk of `{end}` here", (end, ))
+            yield _change(listing, node, other, 1.5, f"; that is the chunk of `{end}` here", (end, ))
 
 
 def _index(listing: Listing, spot: Spot, node: ast.AST) -> Iterator[Candidate]:
@@ -203,7 +207,7 @@ def _arrivals(listing: Listing, node: ast.AST, clues: Clues) -> Iterator[Candida
     first, head = listing.text(node.args[0]), listing.text(node.func)
     rest = [f"{one.arg}={listing.text(one.value)}" for one in node.keywords if one.arg != "arrive_count"]
     now = listing.text(given) if given is not None else "1"
-    what = ": so many arrivals come in a phase" if word == "alloc_barriers" else ": so many arrivals the barrier waits for"
+    what = "; so many arrivals come in a phase" if word == "alloc_barriers" else "; so many arrivals the barrier waits for"
     for count in ("1", "2", "3", "4"):
         if count != now:
             more = [] if count == "1" else [f"arrive_count={count}"]
@@ -219,10 +223,10 @@ def _storage(listing: Listing, node: ast.AST, clues: Clues) -> Iterator[Candidat
     if isinstance(count, ast.Constant) and isinstance(count.value, int):
         for number in clues.numbers:
             if 0 < number < count.value:
-                yield _change(listing, count, str(number), 1.0 + 1 / number, ": so many fit into shared memory")
+                yield _change(listing, count, str(number), 1.0 + 1 / number, "; so many fit into shared memory")
 
 
-def _coordinates(listing: Listing, spot: Spot, node: ast.AST) -> Iterator[Candidate]:
+def _coordinates(listing: Listing, spot: Spot, node: ast.AST, clues: Clues) -> Iterator[Candidate]:
     """The coordinates of a copy in the other order."""
     if not isinstance(node, ast.Call) or word_of(node) not in DATA:
         return
@@ -230,11 +234,17 @@ def _coordinates(listing: Listing, spot: Spot, node: ast.AST) -> Iterator[Candid
         if isinstance(arg, (ast.List, ast.Tuple)) and len(arg.elts) == 2:
             one, other = map(listing.text, arg.elts)
             if one != other:
-                yield _change(listing, arg, f"[{other}, {one}]" if isinstance(arg, ast.List) else f"({other}, {one})", 3.0,
-                              ": rows come before columns")
+                yield _change(listing, arg, f"[{other}, {one}]" if isinstance(arg, ast.List) else f"({other}, {one})",
+                              _misplaced(clues),
+                              "; rows come before columns")
 
 
-def _axes(listing: Listing, spot: Spot) -> Iterator[Candidate]:
+def _misplaced(clues: Clues) -> float:
+    """The cost of another place in global memory: little where a place, or only the result, is wrong."""
+    return 1.0 if clues.about("WrongResult", "OutOfBounds", "IllegalCopy") else 3.0
+
+
+def _axes(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
     """Two program numbers, or two axes of the grid, in each other's place."""
     numbers = [node for node in ast.walk(spot.stmt) if word_of(node) in ("program_id", "num_programs") and len(node.args) == 1
                and isinstance(node.args[0], ast.Constant)]
@@ -244,5 +254,5 @@ def _axes(listing: Listing, spot: Spot) -> Iterator[Candidate]:
         for node in sorted(numbers, key=lambda one: one.col_offset, reverse=True):
             at = node.args[0]
             text = text[:at.col_offset] + str(1 - at.value) + text[at.end_col_offset:]
-        yield Candidate(f"in line {stmt.lineno} exchange the axes of the grid: `{text.strip().partition('  #')[0]}`",
-                        (Edit(listing.source.path, stmt.lineno, stmt.end_lineno, "replace", text), ), 3.0)
+        yield Candidate(f"{listing.at(stmt.lineno)}: exchange the axes of the grid: `{text.strip().partition('  #')[0]}`",
+                        (Edit(listing.source.path, stmt.lineno, stmt.end_lineno, "replace", text), ), _misplaced(clues))

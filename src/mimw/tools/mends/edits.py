@@ -11,8 +11,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-from ...errors import Edit
+from ...errors import Edit, MimwError
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,15 @@ class Mend:
             lines.append("these check as clean, too, and compute something else; only you know which is meant:")
             lines += [f"  or {other}" for other in self.others]
         return "\n".join(lines)
+
+    def apply(self) -> None:
+        """Write the change into its file, which must be as it was when it was checked."""
+        path = Path(self.edits[0].file)
+        text = path.read_text(encoding="utf-8")
+        changed = edited(text, self.edits)
+        if diff(str(path), text, changed) != self.diff:
+            raise MimwError(f"{path} has changed since it was checked, so the mend is not applied")
+        path.write_text(changed, encoding="utf-8")
 
     def as_json(self) -> dict:
         """Plain data, for `mimw check --json`."""

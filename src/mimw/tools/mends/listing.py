@@ -12,8 +12,10 @@ A statement's *word* is the word of TLX or TLE, or the method of a pipe, that it
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -108,6 +110,10 @@ class Listing:
             return ""
         return " ".join((ast.get_source_segment(self.source.text, node) or "").split())
 
+    def at(self, line: int) -> str:
+        """A line as reports name it: "ring.py:18"."""
+        return f"{Path(self.source.path).name}:{line}"
+
     def words(self, *words: str) -> Iterator[Spot]:
         return (spot for spot in self.spots if spot.word in words)
 
@@ -153,6 +159,27 @@ class Listing:
                 if len(pair) == 2 and isinstance(pair[1], ast.Name) and other.block is spot.block:
                     found.insert(0, pair[1].id)
         return [*dict.fromkeys(one for one in found if one not in ("0", "1")), "0"]
+
+    def copied(self, spot: Spot, barrier: str) -> str:
+        """The bytes of the copies in a block that complete on a barrier, as a sum over their buffers; "" if it is not known."""
+        sizes = []
+        for stmt in spot.block:
+            call = stmt.value if isinstance(stmt, ast.Expr) else None
+            if word_of(call) == "async_descriptor_load" and len(call.args) > 3 and self.text(call.args[3]) == barrier:
+                sizes.append(self._size(spot.function, call.args[1]))
+        return " + ".join(sizes) if all(sizes) else ""
+
+    def _size(self, function: str, buffer: ast.expr) -> str:
+        """The bytes of one buffer of an array that the function allocates, in the terms of its allocation."""
+        name = buffer.value.id if _is_indexed(buffer) else ""
+        for spot in self.spots:
+            for call in ast.walk(spot.stmt) if spot.function == function and not spot.stmt.__dict__.get("body") else ():
+                if word_of(call) == "local_alloc" and name in _assigned(spot.stmt, call) and isinstance(call.args[0], ast.Tuple):
+                    extents = [text for text in map(self.text, call.args[0].elts) if text != "1"]
+                    bits = re.fullmatch(r"tl\.\D+(\d+)", self.text(call.args[1]))
+                    item = str(int(bits[1]) // 8) if bits else f"{self.prefix}size_of({self.text(call.args[1])})"
+                    return " * ".join([item, *extents])
+        return ""
 
     # ---- edits ------------------------------------------------------------------------------------------------------
 

@@ -23,14 +23,21 @@ def missing(listing: Listing, clues: Clues) -> Iterator[Candidate]:
         if not listing.interesting(spot.stmt):
             continue
         for text, cost, names in _words(listing, spot, clues):
-            yield _put_in(listing, spot, text, cost, names, False)
+            yield _put_in(listing, spot, text, cost + _place(listing, spot, text, spot.index), names, False)
             if spot.index == len(spot.block) - 1:
-                yield _put_in(listing, spot, text, cost, names, True)
+                yield _put_in(listing, spot, text, cost + _place(listing, spot, text, spot.index + 1), names, True)
+
+
+def _place(listing: Listing, spot: Spot, text: str, index: int) -> float:
+    """The cost of a place in a block: waits come first there, so that what follows may run ahead, arrivals last."""
+    doing = [listing.interesting(stmt) for stmt in spot.block]
+    early, late = sum(doing[:index]), sum(doing[index:])
+    return 0.15 * early if "barrier_wait(" in text else 0.15 * late if "barrier_arrive(" in text else 0.0
 
 
 def _put_in(listing: Listing, spot: Spot, text: str, cost: float, names: tuple[str, ...], last: bool) -> Candidate:
     edit = listing.behind(spot.stmt, text) if last else listing.before(spot.stmt, text)
-    place = f"behind line {spot.stmt.end_lineno}" if last else f"in front of line {spot.stmt.lineno}"
+    place = f"behind {listing.at(spot.stmt.end_lineno)}" if last else f"before {listing.at(spot.stmt.lineno)}"
     return Candidate(f"put `{text}` {place}", (edit, ), cost, names)
 
 
@@ -52,7 +59,7 @@ def _words(listing: Listing, spot: Spot, clues: Clues) -> Iterator[tuple[str, fl
             if loop:
                 yield f"{prefix}barrier_arrive({at}, pred={loop} > 0)", 2.9 + far, (array, )
             if unsent or clues.about("ExpectedBytesMismatch", "Deadlock", "TooManyArrivals", "BytesNotExpected"):
-                for size, dear in _sizes(listing, spot, clues):
+                for size, dear in _sizes(listing, spot, at, clues):
                     yield f"{prefix}barrier_expect_bytes({at}, {size})", 2.4 + far + dear - 0.8 * unsent, (array, )
     yield from _pipe_words(listing, spot)
     yield from _group_words(listing, spot, clues)
@@ -70,12 +77,15 @@ def _used(listing: Listing, array: str, *words: str) -> bool:
     return any(spot.text.partition("(")[2].startswith(array + "[") for spot in listing.words(*words))
 
 
-def _sizes(listing: Listing, spot: Spot, clues: Clues) -> Iterator[tuple[str, float]]:
-    """Numbers of bytes that an expect may name: what others name, a constant of the function, a number in the findings."""
+def _sizes(listing: Listing, spot: Spot, at: str, clues: Clues) -> Iterator[tuple[str, float]]:
+    """Numbers of bytes that an expect may name: what others name, a constant of the function, the sum of the copies that complete on
+    the barrier, a number in the findings."""
     others = [listing.text(other.call.args[1]) for other in listing.words("barrier_expect_bytes") if other.function == spot.function]
     constants = [other.stmt.target.id for other in listing.spots if isinstance(other.stmt, ast.AnnAssign)
                  and other.function == spot.function and isinstance(other.stmt.target, ast.Name)]
     yield from ((one, 0.0) for one in dict.fromkeys([*others, *constants]) if _known(one, spot))
+    copied = listing.copied(spot, at)
+    yield from [(copied, 0.1)] if copied else []
     yield from ((str(number), 0.4) for number in clues.numbers if number >= 16)
 
 

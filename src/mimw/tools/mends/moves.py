@@ -36,12 +36,12 @@ def _moved(listing: Listing, spot: Spot) -> Iterator[Candidate]:
             if not 0 <= at < len(spot.block):
                 continue
             other = spot.block[at]
-            if not all(listing.interesting(stmt) for stmt in (other, )):
+            if not listing.interesting(other):
                 continue
             new = listing.behind(other, listing.whole(spot.stmt)) if step > 0 else listing.before(other, listing.whole(spot.stmt))
-            place = f"{'behind' if step > 0 else 'in front of'} line {other.end_lineno if step > 0 else other.lineno}"
+            place = f"behind {listing.at(other.end_lineno)}" if step > 0 else f"before {listing.at(other.lineno)}"
             cost = 1.5 + 0.15 * distance + 0.3 * ((step > 0) != down_first)
-            yield Candidate(f"move `{spot.text}` from line {spot.stmt.lineno} to {place}", (listing.without(spot.stmt), new), cost,
+            yield Candidate(f"move `{spot.text}` from {listing.at(spot.stmt.lineno)} to {place}", (listing.without(spot.stmt), new), cost,
                             _array(spot.call))
 
 
@@ -51,8 +51,8 @@ def _gone(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
         return
     cost = 1.9 if clues.about("TooManyArrivals", "ArriveCountMismatch", "BytesNeverSent", "BytesNotExpected") else 3.2
     twice = any(other is not spot and other.text == spot.text and other.block is spot.block for other in listing.spots)
-    yield Candidate(f"delete `{spot.text}` of line {spot.stmt.lineno}" + (", which stands there twice" if twice else ""),
-                    (listing.without(spot.stmt), ), cost - 0.8 * twice, _array(spot.call))
+    yield Candidate(f"{listing.at(spot.stmt.lineno)}: delete `{spot.text}`" + (", which stands there twice" if twice else ""),
+                    (listing.without(spot.stmt), ), 1.0 if twice else cost, _array(spot.call))
 
 
 def _unconditional(listing: Listing, spot: Spot) -> Iterator[Candidate]:
@@ -63,5 +63,5 @@ def _unconditional(listing: Listing, spot: Spot) -> Iterator[Candidate]:
     inner = next(other for other in listing.spots if other.stmt is stmt.body[0])
     if inner.word in SYNC:
         text = " " * stmt.col_offset + listing.whole(inner.stmt)
-        yield Candidate(f"take `{inner.text}` of line {inner.stmt.lineno} out of `if {listing.text(stmt.test)}`",
+        yield Candidate(f"{listing.at(inner.stmt.lineno)}: take `{inner.text}` out of `if {listing.text(stmt.test)}`",
                         (Edit(listing.source.path, stmt.lineno, stmt.end_lineno, "replace", text), ), 1.8, _array(inner.call))

@@ -3,7 +3,7 @@
 Input: a kernel, what was found in it, and a function that checks a kernel. Output: a `Mend`, or None. For example:
 
     mend_for(row_sums, report.findings, look, seconds=10).text
-        "in line 18 write `phase` for `phase ^ 1`: the wait for `full[slot]` names the wrong parity"
+        "ring.py:18: write `phase` for `phase ^ 1`; the wait for `full[slot]` names the wrong parity"
 
 Why a search, and not an edit that each kind of finding brings along: a finding is where two tasks meet, and the mistake stands mostly
 elsewhere. A wait that is gone shows as a race on one seed and as a missed phase on another, each with a mend of its own that would not
@@ -28,8 +28,9 @@ from .listing import Listing
 from .missing import missing
 from .moves import moves
 
-NEAR = 0.7      # of cost: a clean change that costs no more than so much beyond the first is told besides, if its result differs
+NEAR = 0.5      # of cost: a clean change that costs no more than so much beyond the first is told besides, if its result differs
 OTHERS = 2      # of them that are told
+FURTHER = 12    # changes that are tried for that
 
 
 def mend_for(kernel: Any, findings: Sequence[Any], look: Callable[[Any, bool], Any], seconds: float,
@@ -55,9 +56,11 @@ class _Search:
         self.better: tuple[tuple, Candidate] | None = None      # what finds least, and how much
 
     def best(self) -> Mend | None:
-        chosen, cost, results, others = None, 0.0, set(), []
+        chosen, cost, results, others, further = None, 0.0, set(), [], 0
         for candidate in self._ordered():
-            if time.monotonic() > self.deadline or chosen and self._cost(candidate) > cost + NEAR or len(others) >= OTHERS:
+            further += chosen is not None
+            far = chosen is not None and self._cost(candidate) > cost + NEAR
+            if time.monotonic() > self.deadline or far or further > FURTHER or len(others) >= OTHERS:
                 break
             kernel = self._clean(candidate)
             if kernel is None:

@@ -1,0 +1,221 @@
+"""Does the mend help that `mimw check` prints? Mistakes are planted in beginners' kernels, and mends applied by machine.
+
+    python -m benchmarks.mends [--kernels TEXT...] [--out docs/MENDS.md]
+    python -m benchmarks.mends --list [--kernels TEXT...]           each mistake with its mend, by the rows: nothing is run
+
+A mistake (planted.py) that neither the check nor a comparison with numpy notices is *no mistake here*, and left out. Of the
+others the mend is applied to the source and the kernel checked again: *clean* after one step, after two, or not. *Right* says that
+the result is numpy's then. The comparison is told to the search only where the check by itself finds nothing, so that mends of what
+the check finds are as good as they are for a kernel without expected values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import wraps
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+import mimw
+from mimw.cli.load import load
+from mimw.compiler.triton_port.codegen import CompilationError
+from mimw.tools.findings import Finding, Report
+from mimw.tools.mends import Mend, edited
+from mimw.tools.mends.kernel_source import KernelSource, source_of
+from mimw.tools.mends.mending import mended
+
+from .driver import with_results
+from .mutation_kernels.case import TUTORIALS, numbers, tutorial
+from .planted import Mistake, planted
+from .progress import each
+
+ROOT = Path(__file__).parents[1]
+STARTS = ROOT / "src/mimw/cli/starts"
+SECONDS, STEPS = 20, 2
+WRONG = Finding("WrongResult", "the result is not numpy's", ())
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """`make()` gives (kernel, grid, args, meta); `right(args)` compares the arrays of a run with numpy's."""
+
+    name: str
+    make: Callable[[], tuple]
+    right: Callable[[tuple], bool]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one mistake. `steps`: after how many mends the check was clean, 0 for never."""
+
+    kernel: str
+    operator: str
+    line: int
+    planted: str
+    found: tuple[str, ...]
+    steps: int
+    right: bool
+    mends: tuple[str, ...]
+    seconds: float
+
+
+@contextmanager
+def kernels() -> Iterator[list[Kernel]]:
+    """The kernels that a beginner begins with."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = _module(_row_sums(Path(folder)))
+        gemm, two, norm = (_module(STARTS / f"{name}.py") for name in ("gemm", "two_tasks", "layer_norm"))
+        yield [Kernel("START.md", start.case, lambda args: np.array_equal(args[1], args[0].base.array.sum(0))),
+               Kernel("new gemm", gemm.case, lambda args: _is_product(*(one.base.array for one in args[:3]))),
+               Kernel("new two_tasks", two.case, lambda args: np.array_equal(args[0], args[1])),
+               Kernel("new layer_norm", norm.case, _is_norm),
+               Kernel("tutorial 01", lambda: _gemm("01_pipelined_gemm", 128, 128, 256, BM=64, BN=64, STAGES=3, num_warps=4),
+                      lambda args: _is_product(*args[:3])),
+               Kernel("tutorial 02", lambda: _gemm("02_warp_specialised_gemm", 256, 256, 192, 2, BN=128, STAGES=2), _of_descriptors),
+               Kernel("tutorial 11", lambda: _gemm("11_tle_pipe_gemm", 128, 128, 256, BM=64, BN=64, STAGES=3, num_warps=4),
+                      _of_descriptors)]
+
+
+def _row_sums(folder: Path) -> Path:
+    """The kernel of START.md, as a reader saves it."""
+    text = (ROOT / "docs/START.md").read_text()
+    (folder / "row_sums.py").write_text(re.search(r"<!-- file: row_sums.py -->\n```python\n(.*?)```", text, re.S)[1])
+    return folder / "row_sums.py"
+
+
+def _module(path: Path) -> ModuleType:
+    return sys.modules[load(f"{path}:case").__module__]
+
+
+def _gemm(stem: str, m: int, n: int, k: int, *further, **meta) -> tuple:
+    sys.path.insert(0, str(TUTORIALS)) if str(TUTORIALS) not in sys.path else None
+    module = tutorial(stem)
+    a, b = numbers((m, k), (k, n))
+    return module.gemm, *module.arguments(a, b, np.zeros((m, n), np.float16), *further, **meta)
+
+
+def _is_product(a, b, c) -> bool:
+    return bool(np.allclose(c.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), atol=0.1, rtol=0.02))
+
+
+def _of_descriptors(args) -> bool:
+    return _is_product(*(one.base.array for one in args[:3]))
+
+
+def _is_norm(args) -> bool:
+    x, weight, bias, y = args[:4]
+    return bool(np.allclose(y, (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * weight + bias, atol=1e-4))
+
+
+class Launch:
+    """One launch of a kernel: the check as it is, and with the comparison besides."""
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.original, self.grid, self.args, self.meta = kernel.make()
+
+    def check(self, kernel, grid, *args, **keywords) -> Report:
+        return mimw.check(kernel, grid, *args, **keywords)
+
+    def compared(self, kernel, grid, *args, **keywords) -> Report:
+        """The check; and where it finds nothing, the comparison with numpy."""
+        report = mimw.check(kernel, grid, *args, **keywords)
+        return replace(report, findings=(WRONG, )) if report.ok and not self.right(kernel) else report
+
+    def right(self, kernel) -> bool:
+        args = self.kernel.make()[2]
+        mimw.simulate(kernel, self.grid, *args, **self.meta)
+        return self.kernel.right(args)
+
+
+def judge(kernel: Kernel, source: KernelSource, mistake: Mistake) -> Row | None:
+    """What becomes of one mistake; None if nothing notices it, or if Triton does not record it."""
+    begun, launch, mends = time.perf_counter(), Launch(kernel), []
+    text = edited(source.text, mistake.edits)
+    options = dict(jobs=1, **launch.meta)
+    try:
+        broken = source.remade(text)
+        report = found = launch.compared(broken, launch.grid, *launch.args, **options)
+    except CompilationError:
+        return None
+    check = launch.compared if WRONG in found.findings else launch.check
+    while not report.ok and len(mends) < STEPS:
+        mend = mended(report, wraps(mimw.check)(check), broken, launch.grid, launch.args, options, SECONDS).mend
+        if mend is None:
+            break
+        mends.append(mend)
+        text = edited(text, mend.edits)
+        broken = source.remade(text)
+        report = check(broken, launch.grid, *launch.args, **options)
+    steps = len(mends) if report.ok else 0
+    return Row(kernel.name, mistake.operator, mistake.line, mistake.edits[-1].text.strip() or "(deleted)",
+               tuple(one.kind for one in found.findings), steps, bool(steps) and launch.right(broken), tuple(map(_said, mends)),
+               round(time.perf_counter() - begun, 2))
+
+
+def _said(mend: Mend) -> str:
+    return mend.text + "".join(f"; or {other}" for other in mend.others)
+
+
+def rows_of(kernel: Kernel, chosen: Callable[[Mistake], bool] = lambda mistake: True) -> Iterator[Row]:
+    """The rows of one kernel."""
+    with source_of(kernel.make()[0]) as source:
+        for mistake in planted(source):
+            row = judge(kernel, source, mistake) if chosen(mistake) else None
+            if row is not None:
+                yield row
+
+
+def main(words: list[str] | None = None) -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--kernels", nargs="*", default=[""], metavar="TEXT")
+    options.add_argument("--out", type=Path)
+    options.add_argument("--list", action="store_true", help="print each mistake with its mend by the rows, and run nothing")
+    with_results(options)
+    options = options.parse_args(words)
+    file = options.results / "mends.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    with kernels() as every:
+        chosen = [one for one in every if any(text.lower() in one.name.lower() for text in options.kernels)]
+        names = [one.name for one in chosen]
+        if options.list:
+            sys.stdout.write(listing([row for row in rows if row["kernel"] in names]))
+            return
+        new = [asdict(row) for one in each(chosen, lambda one: one.name) for row in rows_of(one)]
+        rows = sorted([*(row for row in rows if row["kernel"] not in names), *new], key=lambda row: [one.name for one in every].index(
+            row["kernel"]))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if options.out:
+        options.out.write_text(table(rows))
+    print(table(rows))
+
+
+def listing(rows: list[dict]) -> str:
+    return "".join(f"{row['kernel']}:{row['line']} {row['operator']}: {row['planted']}\n    {', '.join(row['found'])}; clean after "
+                   f"{row['steps'] or 'none'}, {'right' if row['right'] else 'not numpy s'}; {row['seconds']} s\n"
+                   + "".join(f"    {mend}\n" for mend in row["mends"]) for row in rows)
+
+
+def table(rows: list[dict]) -> str:
+    operators = list(dict.fromkeys(row["operator"] for row in rows))
+    lines = [_row(name, [row for row in rows if row["operator"] == name]) for name in sorted(operators)]
+    return "\n".join([*lines, _row("**All**", rows)]) + "\n"
+
+
+def _row(name: str, rows: list[dict]) -> str:
+    one, two = sum(row["steps"] == 1 for row in rows), sum(row["steps"] > 0 for row in rows)
+    return f"| {name} | {len(rows)} | {one} | {two} | {sum(row['right'] for row in rows)} |"
+
+
+if __name__ == "__main__":
+    main()

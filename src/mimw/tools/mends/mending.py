@@ -1,0 +1,92 @@
+"""`mimw.check(..., mends=True)`: a check that looks for a mend of what it finds.
+
+Input: a function that checks a launch, as `mimw.check` does. Output: the same function, whose reports have a mend where one is found:
+
+    @mending
+    def check(kernel, grid, *args, mends=False, seeds=8, **meta): ...
+    check(row_sums, (1, ), x, y, 7, N=64, mends=True).mend.text
+
+The changed kernels are checked with the same arguments: first by the seed of a finding, and what that does not find fault with as a
+whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ...errors import RemarkWarning
+from ...runtime.call import Given
+from ...runtime.simulate import prepare
+from ...simulator import run
+from ...target import wanted
+from ..search.arrays import Arrays
+from .edits import Mend
+from .search import mend_for
+
+SECONDS = 20.0      # for the changes of one kernel
+
+
+def mending(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with a keyword `mends`: whether to look for a mend, or for how many seconds."""
+
+    @functools.wraps(function)
+    def call(kernel, grid, *args, mends: bool | float = False, **keywords):
+        if not mends:
+            return function(kernel, grid, *args, **keywords)
+        if "seeds" in keywords and not isinstance(keywords["seeds"], int):
+            keywords["seeds"] = list(keywords["seeds"])
+        report = function(kernel, grid, *args, **keywords)
+        return mended(report, function, kernel, grid, args, keywords, SECONDS if mends is True else float(mends))
+
+    return call
+
+
+def mended(report: Any, function: Callable[..., Any], kernel, grid, args, keywords: dict[str, Any], seconds: float) -> Any:
+    """The report of `function(kernel, grid, *args, **keywords)` with a mend, if one is found. One that is clean is that of every
+    finding, in place of what each would say by itself."""
+    mend = None if report.ok else _Mender(function, kernel, grid, args, keywords, report).mend(seconds)
+    if mend is None:
+        return report
+    findings = report.findings if mend.left else tuple(replace(one, hint=str(mend), edits=mend.edits) for one in report.findings)
+    return replace(report, findings=findings, mend=mend)
+
+
+class _Mender:
+    """What a search for a mend needs of one launch."""
+
+    def __init__(self, function, kernel, grid, args, keywords: dict[str, Any], report):
+        self.function, self.grid, self.args, self.report = function, grid, args, report
+        self.kernel, self.given = kernel, {}
+        while isinstance(self.kernel, Given):
+            self.kernel, self.given = self.kernel.fn, {**self.kernel.given, **self.given}
+        own = {one.name for one in inspect.signature(function).parameters.values() if one.kind is one.KEYWORD_ONLY}
+        self.options = {name: value for name, value in keywords.items() if name in own}
+        self.meta = {name: value for name, value in keywords.items() if name not in own}
+        self.first = next((one.seed for one in report.findings if one.seed is not None), 0)
+
+    def mend(self, seconds: float) -> Mend | None:
+        return mend_for(self.kernel, self.report.findings, self._look, seconds, self._result)
+
+    def _look(self, kernel, whole: bool) -> tuple:
+        how = {**self.options, "shrink": False, "progress": None}
+        if not whole:
+            how |= dict(seeds=[self.first], search="random", rounds=False, jobs=1)
+        return self.function(Given(kernel, self.given), self.grid, *self.args, **how, **self.meta).findings
+
+    def _result(self, kernel) -> bytes:
+        """The arrays after one run, which are then as before."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RemarkWarning)
+            launch = prepare(Given(kernel, self.given), self.grid, self.args, dict(self.meta), wanted(self.options.get("target")).name,
+                             self.options.get("gpus"), self.options.get("memory", ()))
+        saved = Arrays(launch.arrays())
+        try:
+            run(launch.program, launch.grid, launch.values, seed=0, gpus=launch.gpus, memory=launch.memory)
+            return b"".join(array.tobytes() for array, _ in saved.copies)
+        finally:
+            saved.restore()
