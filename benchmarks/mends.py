@@ -118,24 +118,27 @@ def _is_norm(args) -> bool:
 
 
 class Launch:
-    """One launch of a kernel: the check as it is, and with the comparison besides."""
+    """One launch of a kernel, and the comparison of its results."""
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         self.original, self.grid, self.args, self.meta = kernel.make()
 
-    def check(self, kernel, grid, *args, **keywords) -> Report:
-        return mimw.check(kernel, grid, *args, **keywords)
-
-    def compared(self, kernel, grid, *args, **keywords) -> Report:
-        """The check; and where it finds nothing, the comparison with numpy."""
-        report = mimw.check(kernel, grid, *args, **keywords)
-        return replace(report, findings=(WRONG, )) if report.ok and not self.right(kernel) else report
-
     def right(self, kernel) -> bool:
         args = self.kernel.make()[2]
         mimw.simulate(kernel, self.grid, *args, **self.meta)
         return self.kernel.right(args)
+
+
+def compared(launch: Launch) -> Callable[..., Report]:
+    """`mimw.check`; and where it finds nothing, the comparison with numpy."""
+
+    @wraps(mimw.check)
+    def check(kernel, grid, *args, **keywords) -> Report:
+        report = mimw.check(kernel, grid, *args, **keywords)
+        return replace(report, findings=(WRONG, )) if report.ok and not launch.right(kernel) else report
+
+    return check
 
 
 def judge(kernel: Kernel, source: KernelSource, mistake: Mistake) -> Row | None:
@@ -145,12 +148,12 @@ def judge(kernel: Kernel, source: KernelSource, mistake: Mistake) -> Row | None:
     options = dict(jobs=1, **launch.meta)
     try:
         broken = source.remade(text)
-        report = found = launch.compared(broken, launch.grid, *launch.args, **options)
+        report = found = compared(launch)(broken, launch.grid, *launch.args, **options)
     except CompilationError:
         return None
-    check = launch.compared if WRONG in found.findings else launch.check
+    check = compared(launch) if WRONG in found.findings else mimw.check
     while not report.ok and len(mends) < STEPS:
-        mend = mended(report, wraps(mimw.check)(check), broken, launch.grid, launch.args, options, SECONDS).mend
+        mend = mended(report, check, broken, launch.grid, launch.args, options, SECONDS).mend
         if mend is None:
             break
         mends.append(mend)
