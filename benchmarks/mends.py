@@ -27,6 +27,7 @@ from types import ModuleType
 import numpy as np
 
 import mimw
+from docs.support.reflow import reflow
 from mimw.cli.load import load
 from mimw.compiler.triton_port.codegen import CompilationError
 from mimw.tools.findings import Finding, Report
@@ -36,6 +37,7 @@ from mimw.tools.mends.mending import mended
 
 from .driver import with_results
 from .mutation_kernels.case import TUTORIALS, numbers, tutorial
+from .mutations import read_rows
 from .planted import Mistake, planted
 from .progress import each
 
@@ -167,7 +169,9 @@ def judge(kernel: Kernel, source: KernelSource, mistake: Mistake) -> Row | None:
 
 
 def _said(mend: Mend) -> str:
-    return mend.text + "".join(f"; or {other}" for other in mend.others)
+    """The mend in words, without the folder of the planted file."""
+    folder = str(Path(mend.edits[0].file).parent) + "/"
+    return (mend.text + "".join(f"; or {other}" for other in mend.others)).replace(folder, "")
 
 
 def rows_of(kernel: Kernel, chosen: Callable[[Mistake], bool] = lambda mistake: True) -> Iterator[Row]:
@@ -187,37 +191,82 @@ def main(words: list[str] | None = None) -> None:
     with_results(options)
     options = options.parse_args(words)
     file = options.results / "mends.jsonl"
-    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     with kernels() as every:
+        order = [one.name for one in every]
         chosen = [one for one in every if any(text.lower() in one.name.lower() for text in options.kernels)]
-        names = [one.name for one in chosen]
         if options.list:
-            sys.stdout.write(listing([row for row in rows if row["kernel"] in names]))
+            names = [one.name for one in chosen]
+            sys.stdout.write(listing([row for row in read_rows(file) if row["kernel"] in names]))
             return
-        new = [asdict(row) for one in each(chosen, lambda one: one.name) for row in rows_of(one)]
-        rows = sorted([*(row for row in rows if row["kernel"] not in names), *new], key=lambda row: [one.name for one in every].index(
-            row["kernel"]))
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for kernel in each(chosen, lambda one: one.name):
+            new = [asdict(row) for row in rows_of(kernel)]
+            rows = [row for row in read_rows(file) if row["kernel"] != kernel.name] + new
+            rows.sort(key=lambda row: order.index(row["kernel"]))
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     if options.out:
-        options.out.write_text(table(rows))
-    print(table(rows))
+        options.out.write_text(page(read_rows(file)))
+    print(tables(read_rows(file)))
 
 
 def listing(rows: list[dict]) -> str:
-    return "".join(f"{row['kernel']}:{row['line']} {row['operator']}: {row['planted']}\n    {', '.join(row['found'])}; clean after "
-                   f"{row['steps'] or 'none'}, {'right' if row['right'] else 'not numpy s'}; {row['seconds']} s\n"
-                   + "".join(f"    {mend}\n" for mend in row["mends"]) for row in rows)
+    """Each mistake with what was found and what the mends say."""
+    return "".join(f"{row['kernel']}:{row['line']} {row['operator']}: {row['planted']}\n    {', '.join(row['found'])}: "
+                   f"{_became(row)}; {row['seconds']} s\n" + "".join(f"    {mend}\n" for mend in row["mends"]) for row in rows)
 
 
-def table(rows: list[dict]) -> str:
-    operators = list(dict.fromkeys(row["operator"] for row in rows))
-    lines = [_row(name, [row for row in rows if row["operator"] == name]) for name in sorted(operators)]
+def _became(row: dict) -> str:
+    steps = {0: "not clean", 1: "clean after one step", 2: "clean after two"}[row["steps"]]
+    return steps + (", and right" if row["right"] else ", and not numpy's result" if row["steps"] else "")
+
+
+HEAD = """# Do the mends help?
+
+`mimw check` looks for a change of the source that mends what it has found ([CHECKING.md](CHECKING.md#mends)). Here mistakes are
+planted in the kernels with which one begins, that of [START.md](START.md), those of `mimw new`, and tutorials 01, 02 and 11: each
+mistake of each operator below, at every line where it can be made. The mend is applied to the source by a machine, and the kernel
+checked again.
+
+* A mistake is counted if the check finds something, or if the result is not numpy's. Where only the result shows it, the search is
+  told whether results are right, as it is by expected values.
+* *Clean after one*, *after two*: the check finds nothing after so many mends. *Right*: the result is numpy's then.
+
+Made by `python -m benchmarks.mends --out docs/MENDS.md`, from the rows in `benchmarks/results/mends.jsonl`. The same rows hold each
+mistake with what was found and its mend: `python -m benchmarks.mends --list`.
+
+"""
+
+
+def page(rows: list[dict]) -> str:
+    """docs/MENDS.md."""
+    rest = [row for row in rows if row["steps"] != 1 or not row["right"]]
+    lines = [f"* {row['kernel']}, line {row['line']}, {row['operator']}, `{_short(row['planted'])}`: {_became(row)}" for row in rest]
+    text = "\n## Those that are not mended in one step, or not rightly\n\n" + "\n".join(lines or ["None."]) + "\n"
+    return reflow(HEAD + tables(rows) + text)
+
+
+def _short(planted: str) -> str:
+    return " ".join(planted.partition("  #")[0].split())
+
+
+def tables(rows: list[dict]) -> str:
+    """The figures by operator, and by kernel."""
+    return "\n".join([_table("Mistake", "operator", rows), _table("Kernel", "kernel", rows)])
+
+
+def _table(title: str, key: str, rows: list[dict]) -> str:
+    names = sorted({row[key] for row in rows}, key=lambda name: name.strip("`"))
+    lines = [f"| {title} | Planted | Clean after one | After two | Right |", "|---|---|---|---|---|"]
+    lines += [_row(name, [row for row in rows if row[key] == name]) for name in names]
     return "\n".join([*lines, _row("**All**", rows)]) + "\n"
 
 
 def _row(name: str, rows: list[dict]) -> str:
     one, two = sum(row["steps"] == 1 for row in rows), sum(row["steps"] > 0 for row in rows)
-    return f"| {name} | {len(rows)} | {one} | {two} | {sum(row['right'] for row in rows)} |"
+    return f"| {name} | {len(rows)} | {_of(one, rows)} | {_of(two, rows)} | {_of(sum(row['right'] for row in rows), rows)} |"
+
+
+def _of(count: int, rows: list[dict]) -> str:
+    return f"{count} ({count / max(1, len(rows)):.0%})"
 
 
 if __name__ == "__main__":

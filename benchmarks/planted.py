@@ -33,9 +33,18 @@ def planted(source: KernelSource) -> Iterator[Mistake]:
     listing = Listing(source)
     for spot in listing.spots:
         if spot.stmt.__dict__.get("body"):
+            yield from _warps(listing, spot)
             continue
         for operator, *edits in _of(listing, spot):
             yield Mistake(operator, spot.stmt.lineno, tuple(edits))
+
+
+def _warps(listing: Listing, spot: Spot) -> Iterator[Mistake]:
+    """A task of more warps than a CTA has."""
+    for item in spot.stmt.items if isinstance(spot.stmt, ast.With) else ():
+        for one in getattr(item.context_expr, "keywords", []):
+            if one.arg == "num_warps" and isinstance(one.value, ast.Constant):
+                yield Mistake("too many warps", one.value.lineno, (listing.instead(one.value, "32"), ))
 
 
 def _of(listing: Listing, spot: Spot) -> Iterator[tuple]:

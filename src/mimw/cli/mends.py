@@ -17,10 +17,12 @@ from .places import nearer
 from .progress import working
 
 SECONDS = 20.0      # of the search
+LIKELY = 100        # changes that are tried without --fix
 
 
 def add_mends(parser: ArgumentParser) -> None:
-    parser.add_argument("--fix", action="store_true", help="show the change of the source that mends what is found, as a diff")
+    parser.add_argument("--fix", action="store_true", help="look further for a change of the source that mends what is found, "
+                        "and show it as a diff")
     parser.add_argument("--apply", action="store_true", help="with --fix: write the change into the file")
     parser.add_argument("--mend-time", type=float, default=SECONDS, metavar="SECONDS",
                         help=f"how long to look for such a change (default {SECONDS:g}; 0: not at all)")
@@ -36,7 +38,7 @@ def with_mend(options: Namespace, report: Any, kernel: Any, grid: Any, args: Any
     if report.ok or options.replay is not None or options.mend_time <= 0:
         return report
     with working("looking for a change of the source that mends it"):
-        return mended(report, check, kernel, grid, args, how, options.mend_time)
+        return mended(report, check, kernel, grid, args, how, options.mend_time, None if options.fix else LIKELY)
 
 
 def apply_mend(options: Namespace, report: Any) -> bool:

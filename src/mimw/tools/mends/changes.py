@@ -21,6 +21,7 @@ def changes(listing: Listing, clues: Clues) -> Iterator[Candidate]:
     """All changes of one expression."""
     for spot in listing.spots:
         if spot.stmt.__dict__.get("body"):
+            yield from _warps(listing, spot, clues)
             continue
         yield from _parity(listing, spot)
         yield from _round(listing, spot)
@@ -224,6 +225,15 @@ def _storage(listing: Listing, node: ast.AST, clues: Clues) -> Iterator[Candidat
         for number in clues.numbers:
             if 0 < number < count.value:
                 yield _change(listing, count, str(number), 1.0 + 1 / number, "; so many fit into shared memory")
+
+
+def _warps(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
+    """Fewer warps of a task."""
+    for item in spot.stmt.items if isinstance(spot.stmt, ast.With) and clues.about("TooManyWarps") else ():
+        for one in getattr(item.context_expr, "keywords", []):
+            if one.arg == "num_warps" and isinstance(one.value, ast.Constant):
+                for rank, number in enumerate(number for number in (16, 8, 4, 2, 1) if number < one.value.value):
+                    yield _change(listing, one.value, str(number), 1.0 + 0.1 * rank, "; so many warps fit")
 
 
 def _coordinates(listing: Listing, spot: Spot, node: ast.AST, clues: Clues) -> Iterator[Candidate]:

@@ -15,7 +15,6 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -111,8 +110,8 @@ class Listing:
         return " ".join((ast.get_source_segment(self.source.text, node) or "").split())
 
     def at(self, line: int) -> str:
-        """A line as reports name it: "ring.py:18"."""
-        return f"{Path(self.source.path).name}:{line}"
+        """A line as reports name it."""
+        return f"{self.source.path}:{line}"
 
     def words(self, *words: str) -> Iterator[Spot]:
         return (spot for spot in self.spots if spot.word in words)

@@ -46,10 +46,11 @@ def mending(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def mended(report: Any, function: Callable[..., Any], kernel, grid, args, keywords: dict[str, Any], seconds: float) -> Any:
+def mended(report: Any, function: Callable[..., Any], kernel, grid, args, keywords: dict[str, Any], seconds: float,
+           most: int | None = None) -> Any:
     """The report of `function(kernel, grid, *args, **keywords)` with a mend, if one is found. One that is clean is that of every
-    finding, in place of what each would say by itself."""
-    mend = None if report.ok else _Mender(function, kernel, grid, args, keywords, report).mend(seconds)
+    finding, in place of what each would say by itself. At most so many changes are tried."""
+    mend = None if report.ok else _Mender(function, kernel, grid, args, keywords, report).mend(seconds, most)
     if mend is None:
         return report
     findings = report.findings if mend.left else tuple(replace(one, hint=str(mend), edits=mend.edits) for one in report.findings)
@@ -69,8 +70,8 @@ class _Mender:
         self.meta = {name: value for name, value in keywords.items() if name not in own}
         self.first = next((one.seed for one in report.findings if one.seed is not None), 0)
 
-    def mend(self, seconds: float) -> Mend | None:
-        return mend_for(self.kernel, self.report.findings, self._look, seconds, self._result)
+    def mend(self, seconds: float, most: int | None) -> Mend | None:
+        return mend_for(self.kernel, self.report.findings, self._look, seconds, self._result, most)
 
     def _look(self, kernel, whole: bool) -> tuple:
         how = {**self.options, "shrink": False, "progress": None}

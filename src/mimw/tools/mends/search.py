@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from .candidate import Candidate, Clues
@@ -34,18 +35,19 @@ FURTHER = 12    # changes that are tried for that
 
 
 def mend_for(kernel: Any, findings: Sequence[Any], look: Callable[[Any, bool], Any], seconds: float,
-             result: Callable[[Any], bytes] | None = None) -> Mend | None:
+             result: Callable[[Any], bytes] | None = None, most: int | None = None) -> Mend | None:
     """The likeliest change with which `look` finds nothing; else one with which less is found; None if there is none.
 
     args:      look     look(kernel, whole) gives the findings of a kernel: a first look, or the whole check. Its errors are refusals
                seconds  no change is tried after so long
+               most     so many changes are tried
                result   what a kernel computes, to tell changes that check as clean apart
     """
     with source_of(kernel) as source:
         if source is None:
             return None
         search = _Search(source, findings, look, time.monotonic() + seconds, result)
-        return search.best()
+        return search.best(most)
 
 
 class _Search:
@@ -55,9 +57,9 @@ class _Search:
         self.clues = Clues(findings, source.path)
         self.better: tuple[tuple, Candidate] | None = None      # what finds least, and how much
 
-    def best(self) -> Mend | None:
+    def best(self, most: int | None) -> Mend | None:
         chosen, cost, results, others, further = None, 0.0, set(), [], 0
-        for candidate in self._ordered():
+        for candidate in islice(self._ordered(), most):
             further += chosen is not None
             far = chosen is not None and self._cost(candidate) > cost + NEAR
             if time.monotonic() > self.deadline or far or further > FURTHER or len(others) >= OTHERS:
