@@ -43,7 +43,7 @@ from .progress import each
 
 ROOT = Path(__file__).parents[1]
 STARTS = ROOT / "src/mimw/cli/starts"
-SECONDS, STEPS = 20, 2
+SECONDS, STEPS = 120, 2
 WRONG = Finding("WrongResult", "the result is not numpy's", ())
 
 
@@ -83,7 +83,8 @@ def kernels() -> Iterator[list[Kernel]]:
                Kernel("new layer_norm", norm.case, _is_norm),
                Kernel("tutorial 01", lambda: _gemm("01_pipelined_gemm", 128, 128, 256, BM=64, BN=64, STAGES=3, num_warps=4),
                       lambda args: _is_product(*args[:3])),
-               Kernel("tutorial 02", lambda: _gemm("02_warp_specialised_gemm", 256, 256, 192, 2, BN=128, STAGES=2), _of_descriptors),
+               Kernel("tutorial 02", lambda: _gemm("02_warp_specialised_gemm", 256, 256, 192, 2, BN=128, STAGES=2),
+                      _of_descriptors),
                Kernel("tutorial 11", lambda: _gemm("11_tle_pipe_gemm", 128, 128, 256, BM=64, BN=64, STAGES=3, num_warps=4),
                       _of_descriptors)]
 
@@ -239,7 +240,8 @@ mistake with what was found and its mend: `python -m benchmarks.mends --list`.
 def page(rows: list[dict]) -> str:
     """docs/MENDS.md."""
     rest = [row for row in rows if row["steps"] != 1 or not row["right"]]
-    lines = [f"* {row['kernel']}, line {row['line']}, {row['operator']}, `{_short(row['planted'])}`: {_became(row)}" for row in rest]
+    lines = [f"* {row['kernel']}, line {row['line']}, {row['operator']}, `{_short(row['planted'])}`: {_became(row)}"
+             for row in rest]
     text = "\n## Those that are not mended in one step, or not rightly\n\n" + "\n".join(lines or ["None."]) + "\n"
     return reflow(HEAD + tables(rows) + text)
 

@@ -3,8 +3,9 @@
     for mistake in planted(source): mistake.operator, mistake.line, mistake.edits
 
 Input: a `KernelSource`. Output: `Mistake`s: a wait gone or with another parity, `phase = i & 1`, a commit gone or of another chunk,
-wrong bytes, a release or arrival gone, twice or early, a wait late, a wrong slot, a fence gone, another number of arrivals or groups,
-coordinates or axes of the grid exchanged, more slots than fit. mutants.py plants by the recorded program, which no editor shows.
+wrong bytes, a release or arrival gone, twice or early, a wait late, a wrong slot, a fence gone, another number of arrivals or
+groups, coordinates or axes of the grid exchanged, more slots or warps than fit. mutants.py plants by the recorded program, which no
+editor shows.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ def _slots(listing: Listing, spot: Spot) -> Iterator[tuple]:
     if spot.word not in SYNC | DATA or spot.word in PIPES:
         return
     for arg in spot.call.args:
-        if isinstance(arg, ast.Subscript) and isinstance(arg.value, ast.Name) and not isinstance(arg.slice, (ast.Tuple, ast.Constant)):
+        indexed = isinstance(arg, ast.Subscript) and isinstance(arg.value, ast.Name)
+        if indexed and not isinstance(arg.slice, (ast.Tuple, ast.Constant)):
             yield "a wrong slot", listing.instead(arg.slice, "0")
 
 

@@ -134,8 +134,8 @@ class Edit:
     action   "insert", "replace" or "delete"
     text     the new lines, each with its indentation and without a final newline; "" of a deletion
 
-    For example `Edit("ring.py", 18, 18, "replace", "    tlx.barrier_wait(full[slot], phase)")`. Lines are those of the file as it is,
-    also where several edits belong together.
+    For example `Edit("ring.py", 18, 18, "replace", "    tlx.barrier_wait(full[slot], phase)")`. Lines are those of the file as it
+    is, also where several edits belong together.
     """
 
     file: str

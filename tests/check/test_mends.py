@@ -1,4 +1,4 @@
-"""The mend that is printed works: planted mistakes are mended by machine and checked again; what misled once names its cause now."""
+"""The mend that is printed works: planted mistakes are mended by machine and checked again; what misled names its cause now."""
 
 import json
 import linecache
@@ -108,8 +108,9 @@ def test_commits_of_the_acquired_chunk_pass_however_it_is_counted(kernels):
 # ---- mends that a machine applies --------------------------------------------------------------------------------------
 
 # Of each operator one mistake: (kernel, line of the mistake).
-SAMPLE = {("START.md", 11, "more slots than fit"), ("START.md", 12, "a wrong number of arrivals"), ("START.md", 17, "`phase = i & 1`"),
-          ("START.md", 18, "a wait gone"), ("START.md", 18, "a parity inverted"), ("START.md", 18, "a constant parity"),
+SAMPLE = {("START.md", 11, "more slots than fit"), ("START.md", 12, "a wrong number of arrivals"),
+          ("START.md", 17, "`phase = i & 1`"), ("START.md", 18, "a wait gone"),
+          ("START.md", 18, "a parity inverted"), ("START.md", 18, "a constant parity"),
           ("START.md", 18, "a wait too late"), ("START.md", 20, "one arrival too few"), ("START.md", 20, "one arrival too many"),
           ("START.md", 20, "a release too early"), ("START.md", 26, "wrong bytes"), ("START.md", 27, "coordinates exchanged"),
           ("START.md", 22, "too many warps"), ("START.md", 27, "a wrong slot"), ("new gemm", 39, "one group too many under way"),
@@ -152,7 +153,8 @@ def test_fix_shows_a_diff_and_apply_writes_it(broken, capsys):
     assert main(["check", f"{path}:case", "--fix", "--jobs", "1"]) == 1
     shown = capsys.readouterr().out
     assert f"Mend: {path}:18: write `phase` for `phase ^ 1`" in shown
-    assert "-                tlx.barrier_wait(full[slot], phase ^ 1)\n+                tlx.barrier_wait(full[slot], phase)\n" in shown
+    wrong, right = (f"                tlx.{wait}\n" for wait in reversed(WAITS_WRONG))
+    assert f"-{wrong}+{right}" in shown
     assert path.read_text() == text
     assert main(["check", f"{path}:case", "--fix", "--apply", "--jobs", "1"]) == 0
     assert path.read_text() == text.replace(*reversed(WAITS_WRONG))
@@ -188,7 +190,7 @@ def test_changes_that_compute_something_else_are_told_besides(broken):
     """If every change checked as clean and computed something else, only the author would know which is meant."""
     kernel, results = load(f"{broken('START.md', *WAITS_WRONG)}:row_sums"), iter(range(100))
     mend = mend_for(kernel, [Finding("DataRace", "", ())], lambda kernel, whole: (), 20, lambda kernel: bytes([next(results)]))
-    assert len(mend.others) == 2 and "only you know which is meant" in str(mend)
+    assert mend.others and "only you know which is meant" in str(mend)
     assert not mend_for(kernel, [Finding("DataRace", "", ())], lambda kernel, whole: (), 20, lambda kernel: b"").others
 
 
@@ -199,7 +201,7 @@ def test_nothing_is_told_that_does_not_help(broken):
 
 def test_a_change_after_which_less_is_found_is_a_first_step(broken):
     kernel, found = load(f"{broken('START.md', *WAITS_WRONG)}:row_sums"), [Finding("DataRace", "", ()), Finding("Deadlock", "", ())]
-    mend = mend_for(kernel, found, lambda kernel, whole: found[:1], 20, most=10)
+    mend = mend_for(kernel, found, lambda kernel, whole: found[:1] if whole else (), 20, most=10)
     assert mend.left == 1 and "a first step" in str(mend)
 
 

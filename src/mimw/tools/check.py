@@ -38,7 +38,8 @@ SEEDS, LIMIT = 8, 200
 @mending
 def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
           gpus: int | Any = None, seeds: int | Iterable[int] | Any = SEEDS, search: str | Any = "random", limit: int | Any = LIMIT,
-          shrink: bool | Any = True, rounds: bool | Any = True, mends: bool | float | Any = False, progress: Callable[[int, int, int], None] | Any = None,
+          shrink: bool | Any = True, rounds: bool | Any = True, mends: bool | float | Any = False,
+          progress: Callable[[int, int, int], None] | Any = None,
           jobs: int | Any = None, time_limit: float | Any = None, ctas: str | Sequence[Sequence[int]] | Any = "all",
           protocol: bool | Any = False, memory: Sequence[Any] | Any = (), **meta: Any) -> Report:
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.

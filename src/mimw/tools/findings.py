@@ -92,8 +92,8 @@ class Report(Shown):
     not. `remarks` are what the author should know although nothing is wrong, such as register requests that cannot be met; `ok`
     does not depend on them. `stopped` says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid
     does not show; `ok` then is about what ran. `declared` is what was taken as the truth about native code (`tle.raw`), which
-    nobody has looked at. `mend` is the `Mend` of all findings, if one was looked for and found. `kernel` is its name. `replay(finding)` runs a finding, or with None seed 0, again for the timeline of
-    the page."""
+    nobody has looked at. `mend` is the `Mend` of all findings, if one was looked for and found. `kernel` is its name.
+    `replay(finding)` runs a finding, or with None seed 0, again for the timeline of the page."""
 
     findings: tuple[Finding, ...]
     runs: int

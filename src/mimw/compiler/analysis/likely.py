@@ -73,8 +73,8 @@ def _rounds(program: Program) -> str:
     for one in waits(program):
         count = _slots_by(uses, one.op)
         if count:
-            return (f"the parity that the wait at {one.op.site} names is that of the number, i & 1; with {count} slots that of a round "
-                    f"is (i // {count}) & 1")
+            return (f"the parity that the wait at {one.op.site} names is that of the number, i & 1; with {count} slots that of a "
+                    f"round is (i // {count}) & 1")
     return ""
 
 

@@ -25,8 +25,8 @@ from .commit_chunks import check_commits
 
 
 def check_pipes(program: Program, target: Target) -> None:
-    """Raise `TaskError` for an end that two tasks use, `ProtocolError` for a commit of another chunk than was acquired, or a slot that
-    is released while a product reads it."""
+    """Raise `TaskError` for an end that two tasks use, `ProtocolError` for a commit of another chunk than was acquired, or a slot
+    that is released while a product reads it."""
     makes = pipes_of(program)
     if not makes:
         return

@@ -59,7 +59,7 @@ def _counts_rounds(uses: Uses, value: Value, op: Op) -> bool:
 
 
 def _refuse(make: Op, acquire: Op, commit: Op) -> None:
-    raise ProtocolError(f"{pipe_label(make)}: the chunk that is committed is not the one that was acquired at {acquire.site}; a commit "
-                        "publishes the chunk of its number, and every chunk is acquired, filled and committed by one number.",
+    raise ProtocolError(f"{pipe_label(make)}: the chunk that is committed is not the one that was acquired at {acquire.site}; a "
+                        "commit publishes the chunk of its number, and a chunk is acquired, filled and committed by one number.",
                         commit.site, acquire.site, hint=f"give the commit at {commit.site} the number of the acquire at "
                         f"{acquire.site}.")

@@ -237,8 +237,8 @@ def _unfinished(machine, earlier, later):
                 f"wait in {other.name!r} before {later.op.site} for the phase of the barrier that the {first.kind} completes", ())
     missing = f"the second comes after the start of the {first.kind}, not after its end"
     if first.task is other and wait == "async_load_wait_group" and uncommitted(machine.program, earlier.op):
-        return missing, (f"put async_load_commit_group behind {earlier.op.site}: a copy that no group has taken in is not waited for "
-                         f"by {wait}"), ()
+        return missing, (f"put async_load_commit_group behind {earlier.op.site}: {wait} does not wait for a copy that belongs to "
+                         "no group"), ()
     if first.task is other:
         return missing, f"put {wait} between {earlier.op.site} and {later.op.site}, with few enough pending", ()
     edges = _edges(machine, first.task, other, first.task.cta is other.cta)

@@ -98,8 +98,8 @@ def _bytes(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
             for value in (part.value * 2, part.value // 2, part.value * 4):
                 if value not in (0, part.value):
                     new = listing.instead(part, str(value))
-                    yield Candidate(f"{listing.at(node.lineno)}: expect `{_within(listing, node, part, str(value))}` bytes{why}", (new, ),
-                                    cost + 0.2, names)
+                    said = _within(listing, node, part, str(value))
+                    yield Candidate(f"{listing.at(node.lineno)}: expect `{said}` bytes{why}", (new, ), cost + 0.2, names)
     for factor in ("2 * ", "4 * "):
         text = listing.text(node)
         yield _change(listing, node, factor + (f"({text})" if isinstance(node, ast.BinOp) else text), cost + 0.3, why, names)

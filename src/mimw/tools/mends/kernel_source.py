@@ -1,6 +1,6 @@
 """The source file of a kernel, and the same kernel made of a changed text of that file.
 
-Input: a kernel of `mimw.jit`. Output: its file's text and the functions that it reaches there; a kernel of another text. For example:
+Input: a kernel of `mimw.jit`. Output: its file's text and the functions that it reaches there; a kernel of another text:
 
     source = source_of(row_sums)
     source.functions                    {"row_sums": <ast.FunctionDef>}: the jitted functions of the file that the kernel calls

@@ -107,7 +107,7 @@ class Listing:
         """The source of a node, of one line."""
         if not isinstance(node, (ast.expr, ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)):
             return ""
-        return " ".join((ast.get_source_segment(self.source.text, node) or "").split())
+        return " ".join(self.whole(node).split())
 
     def at(self, line: int) -> str:
         """A line as reports name it."""
@@ -117,7 +117,7 @@ class Listing:
         return (spot for spot in self.spots if spot.word in words)
 
     def interesting(self, stmt: ast.stmt) -> bool:
-        """True if a statement synchronises, moves data or calls a function that may: one in front of which a word may be missing."""
+        """True if a statement synchronises, moves data or calls a function that may: a word may be missing in front of it."""
         if isinstance(stmt, (ast.For, ast.While, ast.If, ast.With)):
             return not isinstance(stmt, ast.With)
         return any(word_of(node) in SYNC | DATA | self.jitted for node in ast.walk(stmt))
@@ -198,9 +198,12 @@ class Listing:
         line = stmt.end_lineno + 1
         return Edit(self.source.path, line, line, "insert", " " * stmt.col_offset + text)
 
-    def whole(self, stmt: ast.stmt) -> str:
-        """The lines of a statement, less the indentation of the first and what is said behind the last."""
-        return (ast.get_source_segment(self.source.text, stmt) or "").strip()
+    def whole(self, node: ast.AST) -> str:
+        """The lines of a node, less the indentation of the first and what is said behind the last."""
+        lines = [line.encode() for line in self.lines[node.lineno - 1:node.end_lineno]]
+        lines[-1] = lines[-1][:node.end_col_offset]
+        lines[0] = lines[0][node.col_offset:]
+        return b"\n".join(lines).decode()
 
 
 def toggled(parity: str) -> str:
@@ -220,7 +223,9 @@ def _is_indexed(node: Any) -> bool:
 
 
 def _targets(stmt: ast.stmt) -> list[ast.expr]:
-    return stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target] if isinstance(stmt, (ast.AugAssign, ast.AnnAssign)) else []
+    if isinstance(stmt, ast.Assign):
+        return stmt.targets
+    return [stmt.target] if isinstance(stmt, (ast.AugAssign, ast.AnnAssign)) else []
 
 
 def _bound(target: ast.expr) -> set[str]:

@@ -1,6 +1,6 @@
 """`mimw.check(..., mends=True)`: a check that looks for a mend of what it finds.
 
-Input: a function that checks a launch, as `mimw.check` does. Output: the same function, whose reports have a mend where one is found:
+Input: a function that checks a launch, as `mimw.check` does. Output: the same function, whose reports have a mend:
 
     @mending
     def check(kernel, grid, *args, mends=False, seeds=8, **meta): ...
@@ -24,7 +24,9 @@ from ...runtime.call import Given
 from ...runtime.simulate import prepare
 from ...simulator import run
 from ...target import wanted
+from ..search import Search
 from ..search.arrays import Arrays
+from ..search.sample import chosen
 from .edits import Mend
 from .search import mend_for
 
@@ -74,17 +76,31 @@ class _Mender:
         return mend_for(self.kernel, self.report.findings, self._look, seconds, self._result, most)
 
     def _look(self, kernel, whole: bool) -> tuple:
-        how = {**self.options, "shrink": False, "progress": None}
         if not whole:
-            how |= dict(seeds=[self.first], search="random", rounds=False, jobs=1)
+            return self._first_look(kernel)
+        how = {**self.options, "shrink": False, "progress": None}
         return self.function(Given(kernel, self.given), self.grid, *self.args, **how, **self.meta).findings
+
+    def _first_look(self, kernel) -> tuple:
+        """The error in which the run of the first finding's seed ends, if it ends in one."""
+        launch = self._launch(kernel)
+        search = Search(launch, ctas=chosen(self.options.get("ctas", "all"), launch))
+        try:
+            error = search.attempt(self.first)
+        finally:
+            search.saved.restore()
+        return () if error is None else (error, )
+
+    def _launch(self, kernel):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RemarkWarning)
+            chip = wanted(self.options.get("target")).name
+            return prepare(Given(kernel, self.given), self.grid, self.args, dict(self.meta), chip, self.options.get("gpus"),
+                           self.options.get("memory", ()))
 
     def _result(self, kernel) -> bytes:
         """The arrays after one run, which are then as before."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RemarkWarning)
-            launch = prepare(Given(kernel, self.given), self.grid, self.args, dict(self.meta), wanted(self.options.get("target")).name,
-                             self.options.get("gpus"), self.options.get("memory", ()))
+        launch = self._launch(kernel)
         saved = Arrays(launch.arrays())
         try:
             run(launch.program, launch.grid, launch.values, seed=0, gpus=launch.gpus, memory=launch.memory)

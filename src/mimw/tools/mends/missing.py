@@ -78,9 +78,10 @@ def _used(listing: Listing, array: str, *words: str) -> bool:
 
 
 def _sizes(listing: Listing, spot: Spot, at: str, clues: Clues) -> Iterator[tuple[str, float]]:
-    """Numbers of bytes that an expect may name: what others name, a constant of the function, the sum of the copies that complete on
-    the barrier, a number in the findings."""
-    others = [listing.text(other.call.args[1]) for other in listing.words("barrier_expect_bytes") if other.function == spot.function]
+    """Numbers of bytes that an expect may name: what others name, a constant of the function, the sum of the copies that complete
+    on the barrier, a number in the findings."""
+    others = [listing.text(other.call.args[1]) for other in listing.words("barrier_expect_bytes")
+              if other.function == spot.function]
     constants = [other.stmt.target.id for other in listing.spots if isinstance(other.stmt, ast.AnnAssign)
                  and other.function == spot.function and isinstance(other.stmt.target, ast.Name)]
     yield from ((one, 0.0) for one in dict.fromkeys([*others, *constants]) if _known(one, spot))

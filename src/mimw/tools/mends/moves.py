@@ -41,8 +41,8 @@ def _moved(listing: Listing, spot: Spot) -> Iterator[Candidate]:
             new = listing.behind(other, listing.whole(spot.stmt)) if step > 0 else listing.before(other, listing.whole(spot.stmt))
             place = f"behind {listing.at(other.end_lineno)}" if step > 0 else f"before {listing.at(other.lineno)}"
             cost = 1.5 + 0.15 * distance + 0.3 * ((step > 0) != down_first)
-            yield Candidate(f"move `{spot.text}` from {listing.at(spot.stmt.lineno)} to {place}", (listing.without(spot.stmt), new), cost,
-                            _array(spot.call))
+            yield Candidate(f"move `{spot.text}` from {listing.at(spot.stmt.lineno)} to {place}",
+                            (listing.without(spot.stmt), new), cost, _array(spot.call))
 
 
 def _gone(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:

@@ -5,13 +5,14 @@ Input: a kernel, what was found in it, and a function that checks a kernel. Outp
     mend_for(row_sums, report.findings, look, seconds=10).text
         "ring.py:18: write `phase` for `phase ^ 1`; the wait for `full[slot]` names the wrong parity"
 
-Why a search, and not an edit that each kind of finding brings along: a finding is where two tasks meet, and the mistake stands mostly
-elsewhere. A wait that is gone shows as a race on one seed and as a missed phase on another, each with a mend of its own that would not
-help. A changed kernel is recorded and run in milliseconds, so every change is tried, and none is printed that does not help.
+Why a search, and not an edit that each kind of finding brings along: a finding is where two tasks meet, and the mistake mostly
+stands elsewhere. A wait that is gone shows as a race on one seed and as a missed phase on another, each with a mend of its own that
+would not help. A changed kernel is recorded and run in milliseconds, so every change is tried, and none is printed that does not
+help.
 
-A clean check does not say that the result is right. So changes only add, move or alter synchronisation, and what takes a word away is
-tried late; where the launch has expected results, these are part of the check; else two changes that check as clean and compute
-different results are both told.
+A clean check does not say that the result is right. So changes only add, move or alter synchronisation, and what takes a word away
+is tried late; where the launch has expected results, these are part of the check; else two changes that check as clean and compute
+different results are both printed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def mend_for(kernel: Any, findings: Sequence[Any], look: Callable[[Any, bool], A
              result: Callable[[Any], bytes] | None = None, most: int | None = None) -> Mend | None:
     """The likeliest change with which `look` finds nothing; else one with which less is found; None if there is none.
 
-    args:      look     look(kernel, whole) gives the findings of a kernel: a first look, or the whole check. Its errors are refusals
+    args:      look     look(kernel, whole) gives the findings of a kernel, by a first look or the whole check; it may raise
                seconds  no change is tried after so long
                most     so many changes are tried
                result   what a kernel computes, to tell changes that check as clean apart
@@ -55,7 +56,7 @@ class _Search:
     def __init__(self, source: KernelSource, findings, look, deadline: float, result):
         self.source, self.findings, self.look, self.deadline, self.result = source, findings, look, deadline, result
         self.clues = Clues(findings, source.path)
-        self.better: tuple[tuple, Candidate] | None = None      # what finds least, and how much
+        self.better: tuple[int, Candidate] | None = None        # with which least is found, and how much
 
     def best(self, most: int | None) -> Mend | None:
         chosen, cost, results, others, further = None, 0.0, set(), [], 0
@@ -77,7 +78,7 @@ class _Search:
                 break
         if chosen is not None:
             return self._mend(chosen, 0, tuple(others))
-        return self._mend(self.better[1], self.better[0][0]) if self.better else None
+        return self._mend(self.better[1], self.better[0]) if self.better else None
 
     def _mend(self, candidate: Candidate, left: int, others: tuple[str, ...] = ()) -> Mend:
         text = edited(self.source.text, candidate.edits)
@@ -100,15 +101,9 @@ class _Search:
         """The kernel with a change, if the check finds nothing in it."""
         try:
             kernel = self.source.remade(edited(self.source.text, candidate.edits))
-            found = self.look(kernel, False)
-            if not found:
-                found = self.look(kernel, True)
+            found = None if self.look(kernel, False) else self.look(kernel, True)
         except Exception:       # a kernel that cannot be: the change was none
             return None
-        if not found:
-            return kernel
-        if len(found) < len(self.findings) and (self.better is None or len(found) < self.better[0][0]):
-            found = self.look(kernel, True)
-            if len(found) < len(self.findings):
-                self.better = (len(found), ), candidate
-        return None
+        if found and len(found) < len(self.findings) and (self.better is None or len(found) < self.better[0]):
+            self.better = len(found), candidate
+        return None if found or found is None else kernel

@@ -5,8 +5,8 @@ Input: a finding, the launch that shows it, `attempt(seed, launch)`, which runs 
 
     diagnosed(finding, launch, attempt, over).kind      "PhaseOffByOne", where it was "Deadlock"
 
-A deadlock of which one wait with the other parity is the cause is a `PhaseOffByOne`. A race, a read of what nobody has written, or a
-missed phase keeps its kind, and names the wait that returned at once.
+A deadlock of which one wait with the other parity is the cause is a `PhaseOffByOne`. A race, a read of what nobody has written, or
+a missed phase keeps its kind, and names the wait that returned at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ...simulator import flipped_waits, verb_of_pipe
 from ..findings import Finding
 from .outcomes import kinds_of
 
-EARLY = ("UnwrittenRead", "PhaseMissed", "SlotReusedEarly", "CopyReadEarly", "OperandOverwritten")     # of a wait that does not wait
+# What a wait leads to that does not wait.
+EARLY = ("UnwrittenRead", "PhaseMissed", "SlotReusedEarly", "CopyReadEarly", "OperandOverwritten")
 SEEDS = range(8)        # that find nothing with the other parity
 MOST = 8                # waits that are tried
 
