@@ -4,7 +4,7 @@
 
 Input: a `KernelSource`. Output: `Mistake`s: a wait gone or with another parity, `phase = i & 1`, a commit gone or of another chunk,
 wrong bytes, a release or arrival gone, twice or early, a wait late, a wrong slot, a fence gone, another number of arrivals or
-groups, coordinates or axes of the grid exchanged, more slots or warps than fit. mutants.py plants by the recorded program, which no
+groups, coordinates or axes of the grid exchanged, a mask gone, more slots or warps than fit. mutants.py plants by the recorded program, which no
 editor shows.
 """
 
@@ -87,6 +87,10 @@ def _of(listing: Listing, spot: Spot) -> Iterator[tuple]:
     yield from _counts(listing, spot)
     yield from _slots(listing, spot)
     yield from _exchanged(listing, spot)
+    for node in ast.walk(spot.stmt):
+        if word_of(node) in ("load", "store", "async_load") and any(one.arg == "mask" for one in getattr(node, "keywords", [])):
+            kept = ", ".join(map(listing.text, node.args))
+            yield "a mask gone", listing.instead(node, f"{listing.text(node.func)}({kept})")
 
 
 def _rounds(listing: Listing, spot: Spot) -> Iterator[tuple]:

@@ -84,11 +84,11 @@ def _slots_by(uses: Uses, wait: Op) -> int:
     slot = uses.definition.get(index.index) if index is not None and index.name == "barrier_index" else None
     parity = uses.definition.get(wait.phase)
     if parity is not None and parity.name == "xor":
-        parity = uses.definition.get(parity.args[0])
-    if slot is None or parity is None or slot.name not in ("srem", "urem") or parity.name != "and":
+        parity = uses.definition.get(parity.lhs)
+    if slot is None or parity is None or "remainder" not in slot.row.traits or parity.name != "and":
         return 0
-    count, one = constant_of(uses, slot.args[1]), constant_of(uses, parity.args[1])
-    same = slot.args[0] is parity.args[0]
+    count, one = constant_of(uses, slot.rhs), constant_of(uses, parity.rhs)
+    same = slot.lhs is parity.lhs
     return count if same and one == 1 and count is not None and count > 1 else 0
 
 

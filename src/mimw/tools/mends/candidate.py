@@ -27,7 +27,7 @@ class Candidate:
 
 
 class Clues:
-    """What findings say: their kinds, the lines of the kernel's file that they name, the words of their messages."""
+    """The hints that findings give: their kinds, the lines of the kernel's file that they name, the words of their messages."""
 
     def __init__(self, findings: Iterable[Any], path: str):
         findings = list(findings)

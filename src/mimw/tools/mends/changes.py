@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from ...errors import Edit
 from .candidate import Candidate, Clues
-from .listing import DATA, PIPES, SYNC, Listing, Spot, plain_parity, toggled, word_of
+from .listing import COUNTED, DATA, MASKED, PIPES, SYNC, Listing, Spot, given, plain_parity, toggled, word_of
 
 
 def changes(listing: Listing, clues: Clues) -> Iterator[Candidate]:
@@ -33,6 +33,7 @@ def changes(listing: Listing, clues: Clues) -> Iterator[Candidate]:
             yield from _index(listing, spot, node)
             yield from _arrivals(listing, node, clues)
             yield from _storage(listing, node, clues)
+            yield from _mask(listing, spot, node, clues)
             yield from _coordinates(listing, spot, node, clues)
         yield from _axes(listing, spot, clues)
 
@@ -43,17 +44,17 @@ def _change(listing: Listing, node: ast.AST, text: str, cost: float, why: str = 
 
 
 def _array(call: ast.Call) -> tuple[str, ...]:
-    first = call.args[0] if call.args else None
+    first = given(call)[0] if call.args else None
     return (first.value.id, ) if isinstance(first, ast.Subscript) and isinstance(first.value, ast.Name) else ()
 
 
 def _parity(listing: Listing, spot: Spot) -> Iterator[Candidate]:
     """The other parity in a wait, or what other waits name."""
-    if spot.word != "barrier_wait" or len(spot.call.args) < 2:
+    if spot.word != "barrier_wait" or len(given(spot.call)) < 2:
         return
-    node, names = spot.call.args[1], _array(spot.call)
+    node, names = given(spot.call)[1], _array(spot.call)
     now = listing.text(node)
-    what = f"; the wait for `{listing.text(spot.call.args[0])}` names the wrong parity"
+    what = f"; the wait for `{listing.text(given(spot.call)[0])}` names the wrong parity"
     yield _change(listing, node, toggled(now), 1.0, what, names)
     for phase in listing.phases(spot):
         for other in (phase, toggled(phase)):
@@ -84,9 +85,9 @@ def _round(listing: Listing, spot: Spot) -> Iterator[Candidate]:
 
 def _bytes(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
     """The number of bytes that are copied; as few changes of the author's sum as give it."""
-    if spot.word != "barrier_expect_bytes" or len(spot.call.args) < 2:
+    if spot.word != "barrier_expect_bytes" or len(given(spot.call)) < 2:
         return
-    node, names = spot.call.args[1], _array(spot.call)
+    node, names = given(spot.call)[1], _array(spot.call)
     cost = 1.0 if clues.about("ExpectedBytesMismatch") else 4.0
     why = "; so many bytes are copied there"
     for part in ast.walk(node):
@@ -108,7 +109,7 @@ def _bytes(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
     for other in constants:
         if other != listing.text(node):
             yield _change(listing, node, other, cost + 0.05, why, names)
-    copied = listing.copied(spot, listing.text(spot.call.args[0]))
+    copied = listing.copied(spot, listing.text(given(spot.call)[0]))
     if copied:
         yield _change(listing, node, copied, cost + 0.25, why, names)
     if clues.about("ExpectedBytesMismatch"):
@@ -128,7 +129,7 @@ def _groups(listing: Listing, spot: Spot) -> Iterator[Candidate]:
     """Another number of groups that may be under way."""
     if spot.word not in ("async_load_wait_group", "async_dot_wait", "async_descriptor_store_wait") or not spot.call.args:
         return
-    node = spot.call.args[0]
+    node = given(spot.call)[0]
     now = listing.text(node)
     for other, cost in ((_less(node, listing), 1.8), ("0", 2.2), (_more(node, listing), 2.4)):
         if other not in ("", now):
@@ -156,23 +157,23 @@ def _predicate(listing: Listing, spot: Spot) -> Iterator[Candidate]:
     """An arrival that is not made in the first round, or is."""
     if spot.word not in ("barrier_arrive", "barrier_expect_bytes"):
         return
-    given = next((one for one in spot.call.keywords if one.arg == "pred"), None)
+    predicate = next((one for one in spot.call.keywords if one.arg == "pred"), None)
     call, word = listing.text(spot.call), spot.word
-    if given is None and spot.loops and isinstance(spot.loops[-1].target, ast.Name):
+    if predicate is None and spot.loops and isinstance(spot.loops[-1].target, ast.Name):
         yield _change(listing, spot.call, f"{call[:-1]}, pred={spot.loops[-1].target.id} > 0)", 2.4,
                       "; there is none to be made in the first round", _array(spot.call))
-    elif given is not None:
+    elif predicate is not None:
         kept = [listing.text(one) for one in spot.call.args]
         yield _change(listing, spot.call, f"{call.partition(word)[0]}{word}({', '.join(kept)})", 2.4, "", _array(spot.call))
 
 
 def _chunk(listing: Listing, spot: Spot) -> Iterator[Candidate]:
     """Another number of a chunk, as calls of the pipe's methods beside it have."""
-    if spot.word not in PIPES or len(spot.call.args) != 1 or not isinstance(spot.call.func, ast.Attribute):
+    if spot.word not in PIPES or len(given(spot.call)) != 1 or not isinstance(spot.call.func, ast.Attribute):
         return
-    node, end = spot.call.args[0], listing.text(spot.call.func.value)
-    near = [(other.word, listing.text(other.call.args[0])) for other in listing.spots if other.function == spot.function
-            and other.word in PIPES and other is not spot and len(other.call.args) == 1]
+    node, end = given(spot.call)[0], listing.text(spot.call.func.value)
+    near = [(other.word, listing.text(given(other.call)[0])) for other in listing.spots if other.function == spot.function
+            and other.word in PIPES and other is not spot and len(given(other.call)) == 1]
     loops = [loop.target.id for loop in spot.loops if isinstance(loop.target, ast.Name)]
     now = listing.text(node)
     others = [text for _, text in near] + loops + [f"{name} - 1" for name in loops]
@@ -201,30 +202,44 @@ def _index(listing: Listing, spot: Spot, node: ast.AST) -> Iterator[Candidate]:
 def _arrivals(listing: Listing, node: ast.AST, clues: Clues) -> Iterator[Candidate]:
     """Another number of arrivals that a barrier waits for, or that one call makes."""
     word = word_of(node)
-    if word not in ("alloc_barriers", "barrier_arrive") or not node.args:
+    if word not in COUNTED or not node.args:
         return
     cost = 1.2 if clues.about("ArriveCountMismatch", "TooFewArrivals", "TooManyArrivals") else 2.8
-    given = node.args[1] if len(node.args) > 1 else next((one.value for one in node.keywords if one.arg == "arrive_count"), None)
-    first, head = listing.text(node.args[0]), listing.text(node.func)
+    named = next((one.value for one in node.keywords if one.arg == "arrive_count"), None)
+    count_of = given(node)[1] if len(given(node)) > 1 else named
+    first, head = listing.text(given(node)[0]), listing.text(node.func)
     rest = [f"{one.arg}={listing.text(one.value)}" for one in node.keywords if one.arg != "arrive_count"]
-    now = listing.text(given) if given is not None else "1"
+    now = listing.text(count_of) if count_of is not None else "1"
     what = "; so many arrivals come in a phase" if word == "alloc_barriers" else "; so many arrivals the barrier waits for"
     for count in ("1", "2", "3", "4"):
         if count != now:
             more = [] if count == "1" else [f"arrive_count={count}"]
             yield _change(listing, node, f"{head}({', '.join([first, *more, *rest])})", cost + 0.1 * (count in "34")
-                          + 0.2 * (word == "barrier_arrive"), what, (listing.text(node.args[0]).partition("[")[0], ))
+                          + 0.2 * (word == "barrier_arrive"), what, (listing.text(given(node)[0]).partition("[")[0], ))
 
 
 def _storage(listing: Listing, node: ast.AST, clues: Clues) -> Iterator[Candidate]:
-    """As many buffers as fit."""
-    if word_of(node) != "local_alloc" or len(node.args) < 3 or not clues.about("OutOfSharedMemory"):
+    """A number of buffers that fits."""
+    if word_of(node) != "local_alloc" or len(given(node)) < 3 or not clues.about("OutOfSharedMemory"):
         return
-    count = node.args[2]
+    count = given(node)[2]
     if isinstance(count, ast.Constant) and isinstance(count.value, int):
         for number in clues.numbers:
             if 0 < number < count.value:
                 yield _change(listing, count, str(number), 1.0 + 1 / number, "; so many fit into shared memory")
+
+
+def _mask(listing: Listing, spot: Spot, node: ast.AST, clues: Clues) -> Iterator[Candidate]:
+    """The mask of another load or store of the function, where an address lies outside of its array."""
+    if word_of(node) not in MASKED or not clues.about("OutOfBounds") or any(one.arg == "mask" for one in node.keywords):
+        return
+    masks = [listing.text(one.value) for other in listing.spots if other.function == spot.function
+             and not other.stmt.__dict__.get("body") for call in ast.walk(other.stmt) if word_of(call) in MASKED
+             for one in getattr(call, "keywords", []) if one.arg == "mask"]
+    outside = ", other=0.0" if word_of(node) == "load" else ""
+    for rank, mask in enumerate(one for one in dict.fromkeys(masks) if _known(one, spot)):
+        yield _change(listing, node, f"{listing.text(node)[:-1]}, mask={mask}{outside})", 1.0 + 0.1 * rank,
+                      "; the others of its addresses lie outside of the array")
 
 
 def _warps(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
@@ -256,13 +271,13 @@ def _misplaced(clues: Clues) -> float:
 
 def _axes(listing: Listing, spot: Spot, clues: Clues) -> Iterator[Candidate]:
     """Two program numbers, or two axes of the grid, in each other's place."""
-    numbers = [node for node in ast.walk(spot.stmt) if word_of(node) in ("program_id", "num_programs") and len(node.args) == 1
-               and isinstance(node.args[0], ast.Constant)]
-    if len(numbers) == 2 and {node.args[0].value for node in numbers} == {0, 1} and numbers[0].lineno == numbers[1].end_lineno:
+    numbers = [node for node in ast.walk(spot.stmt) if word_of(node) in ("program_id", "num_programs") and len(given(node)) == 1
+               and isinstance(given(node)[0], ast.Constant)]
+    if len(numbers) == 2 and {given(node)[0].value for node in numbers} == {0, 1} and numbers[0].lineno == numbers[1].end_lineno:
         stmt = spot.stmt
         text = listing.lines[stmt.lineno - 1]
         for node in sorted(numbers, key=lambda one: one.col_offset, reverse=True):
-            at = node.args[0]
+            at = given(node)[0]
             text = text[:at.col_offset] + str(1 - at.value) + text[at.end_col_offset:]
         yield Candidate(f"{listing.at(stmt.lineno)}: exchange the axes of the grid: `{text.strip().partition('  #')[0]}`",
                         (Edit(listing.source.path, stmt.lineno, stmt.end_lineno, "replace", text), ), _misplaced(clues))

@@ -26,6 +26,9 @@ ARRIVES = ("barrier_arrive", "commit", "release")
 GROUPS = ("async_load_commit_group", "async_load_wait_group", "async_dot_wait", "async_descriptor_store_wait")
 FENCES = ("fence", "fence_async_shared")
 PIPES = ("acquire", "commit", "release", "wait")
+ASYNC = ("async_load", "async_dot", "async_descriptor_store")
+MASKED = ("load", "store", "async_load")
+COUNTED = ("alloc_barriers", "barrier_arrive")      # by a number of arrivals
 SYNC = {*WAITS, *ARRIVES, *GROUPS, *FENCES, "barrier_expect_bytes"}
 DATA = {"local_load", "local_store", "async_load", "async_descriptor_load", "async_descriptor_store", "async_dot", "load", "store",
         "copy"}
@@ -67,6 +70,11 @@ def word_of(call: ast.AST | None) -> str:
     """The last name of what is called; "" of anything else."""
     function = getattr(call, "func", None)
     return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+
+
+def given(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call by position."""
+    return call.args
 
 
 class Listing:
@@ -132,7 +140,7 @@ class Listing:
                 if word_of(call) == "alloc_barriers":
                     found += _assigned(spot.stmt, call)
                 elif word_of(call).startswith("barrier_") and call.args:
-                    found += [call.args[0].value.id] if _is_indexed(call.args[0]) else []
+                    found += [given(call)[0].value.id] if _is_indexed(given(call)[0]) else []
         return list(dict.fromkeys(found))
 
     def indices(self, spot: Spot) -> list[str]:
@@ -146,13 +154,13 @@ class Listing:
         return list(dict.fromkeys([*near, *far]))
 
     def phases(self, spot: Spot) -> list[str]:
-        """What a wait at `spot` may name as its parity: what other waits do, and the second of a pair such as `slot, phase`."""
+        """The parities that a wait at `spot` may name: those of other waits, and the second of a pair such as `slot, phase`."""
         found = []
         for other in self.spots:
             if other.function != spot.function:
                 continue
-            if other.word == "barrier_wait" and len(other.call.args) > 1:
-                found.append(plain_parity(self.text(other.call.args[1])))
+            if other.word == "barrier_wait" and len(given(other.call)) > 1:
+                found.append(plain_parity(self.text(given(other.call)[1])))
             for target in _targets(other.stmt):
                 pair = target.elts if isinstance(target, ast.Tuple) else []
                 if len(pair) == 2 and isinstance(pair[1], ast.Name) and other.block is spot.block:
@@ -164,8 +172,8 @@ class Listing:
         sizes = []
         for stmt in spot.block:
             call = stmt.value if isinstance(stmt, ast.Expr) else None
-            if word_of(call) == "async_descriptor_load" and len(call.args) > 3 and self.text(call.args[3]) == barrier:
-                sizes.append(self._size(spot.function, call.args[1]))
+            if word_of(call) == "async_descriptor_load" and len(given(call)) > 3 and self.text(given(call)[3]) == barrier:
+                sizes.append(self._size(spot.function, given(call)[1]))
         return " + ".join(sizes) if all(sizes) else ""
 
     def _size(self, function: str, buffer: ast.expr) -> str:
@@ -173,10 +181,10 @@ class Listing:
         name = buffer.value.id if _is_indexed(buffer) else ""
         for spot in self.spots:
             for call in ast.walk(spot.stmt) if spot.function == function and not spot.stmt.__dict__.get("body") else ():
-                if word_of(call) == "local_alloc" and name in _assigned(spot.stmt, call) and isinstance(call.args[0], ast.Tuple):
-                    extents = [text for text in map(self.text, call.args[0].elts) if text != "1"]
-                    bits = re.fullmatch(r"tl\.\D+(\d+)", self.text(call.args[1]))
-                    item = str(int(bits[1]) // 8) if bits else f"{self.prefix}size_of({self.text(call.args[1])})"
+                if word_of(call) == "local_alloc" and name in _assigned(spot.stmt, call) and isinstance(given(call)[0], ast.Tuple):
+                    extents = [text for text in map(self.text, given(call)[0].elts) if text != "1"]
+                    bits = re.fullmatch(r"tl\.\D+(\d+)", self.text(given(call)[1]))
+                    item = str(int(bits[1]) // 8) if bits else f"{self.prefix}size_of({self.text(given(call)[1])})"
                     return " * ".join([item, *extents])
         return ""
 

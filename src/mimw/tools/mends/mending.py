@@ -51,16 +51,24 @@ def mending(function: Callable[..., Any]) -> Callable[..., Any]:
 def mended(report: Any, function: Callable[..., Any], kernel, grid, args, keywords: dict[str, Any], seconds: float,
            most: int | None = None) -> Any:
     """The report of `function(kernel, grid, *args, **keywords)` with a mend, if one is found. One that is clean is that of every
-    finding, in place of what each would say by itself. At most so many changes are tried."""
+    finding (`_told`). At most so many changes are tried."""
     mend = None if report.ok else _Mender(function, kernel, grid, args, keywords, report).mend(seconds, most)
     if mend is None:
         return report
-    findings = report.findings if mend.left else tuple(replace(one, hint=str(mend), edits=mend.edits) for one in report.findings)
+    findings = report.findings if mend.left else tuple(_told(one, mend) for one in report.findings)
     return replace(report, findings=findings, mend=mend)
 
 
+def _told(finding: Any, mend: Mend) -> Any:
+    """A finding with the mend in place of its own, which was not tried. What the compiler has counted, and the parity that was
+    tried, stand in front of it: they say why."""
+    certain = finding.hint and (finding.seed is None or finding.kind == "PhaseOffByOne")
+    hint = f"{finding.hint}\nFor example: {mend}" if certain else str(mend)
+    return replace(finding, hint=hint, edits=mend.edits)
+
+
 class _Mender:
-    """What a search for a mend needs of one launch."""
+    """The looks at one launch that a search for a mend takes."""
 
     def __init__(self, function, kernel, grid, args, keywords: dict[str, Any], report):
         self.function, self.grid, self.args, self.report = function, grid, args, report

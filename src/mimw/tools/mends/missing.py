@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterator
 
 from .candidate import Candidate, Clues
-from .listing import PIPES, Listing, Spot, toggled
+from .listing import ASYNC, PIPES, Listing, Spot, given, toggled
 
 INDICES = 3     # ways to take a barrier that are tried at one place
 
@@ -80,7 +80,7 @@ def _used(listing: Listing, array: str, *words: str) -> bool:
 def _sizes(listing: Listing, spot: Spot, at: str, clues: Clues) -> Iterator[tuple[str, float]]:
     """Numbers of bytes that an expect may name: what others name, a constant of the function, the sum of the copies that complete
     on the barrier, a number in the findings."""
-    others = [listing.text(other.call.args[1]) for other in listing.words("barrier_expect_bytes")
+    others = [listing.text(given(other.call)[1]) for other in listing.words("barrier_expect_bytes")
               if other.function == spot.function]
     constants = [other.stmt.target.id for other in listing.spots if isinstance(other.stmt, ast.AnnAssign)
                  and other.function == spot.function and isinstance(other.stmt.target, ast.Name)]
@@ -94,9 +94,9 @@ def _pipe_words(listing: Listing, spot: Spot) -> Iterator[tuple[str, float, tupl
     """`commit` and `release` of the pipes that the function uses, of chunks that are named beside."""
     chunks, ends = [], []
     for other in listing.spots:
-        if other.function == spot.function and other.word in PIPES and len(other.call.args) == 1:
+        if other.function == spot.function and other.word in PIPES and len(given(other.call)) == 1:
             near = other.block is spot.block
-            chunks.insert(0 if near else len(chunks), listing.text(other.call.args[0]))
+            chunks.insert(0 if near else len(chunks), listing.text(given(other.call)[0]))
             ends.append((listing.text(other.call.func.value), "commit" if other.word in ("acquire", "commit") else "release"))
     loop = _loop(spot)
     chunks += [loop, f"{loop} - 1"] if loop else []
@@ -109,7 +109,7 @@ def _pipe_words(listing: Listing, spot: Spot) -> Iterator[tuple[str, float, tupl
 def _group_words(listing: Listing, spot: Spot, clues: Clues) -> Iterator[tuple[str, float, tuple[str, ...]]]:
     """The words of groups of copies and products, and fences."""
     prefix = listing.prefix
-    called = {word for word in ("async_load", "async_dot", "async_descriptor_store", "local_store") if any(listing.words(word))}
+    called = {word for word in ASYNC if any(listing.words(word))}
     if "async_load" in called:
         yield f"{prefix}async_load_commit_group()", 1.6, ()
         yield from ((f"{prefix}async_load_wait_group({count})", 1.9 + 0.1 * rank, ())
@@ -129,4 +129,4 @@ def _group_words(listing: Listing, spot: Spot, clues: Clues) -> Iterator[tuple[s
 
 
 def _counts(listing: Listing, word: str) -> list[str]:
-    return [listing.text(other.call.args[0]) for other in listing.words(word) if other.call.args]
+    return [listing.text(given(other.call)[0]) for other in listing.words(word) if other.call.args]

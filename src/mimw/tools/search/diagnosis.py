@@ -55,7 +55,7 @@ def _stuck(finding: Finding, launch: Launch, attempt: Callable, over: Callable[[
 
 
 def _early(finding: Finding, launch: Launch, attempt: Callable, over: Callable[[], bool]) -> Finding:
-    """What is found no more as soon as one wait names the other parity comes of that wait, which returned at once."""
+    """A finding that is gone as soon as one wait names the other parity comes of that wait, which returned at once."""
     sites = dict.fromkeys(one.op.site for one in waits(launch.program) if "method" not in one.op.attrs)
     for site in list(sites)[:MOST]:
         program = flipped_waits(launch.program, site)
