@@ -154,6 +154,8 @@ def judge(kernel: Kernel, source: KernelSource, mistake: Mistake) -> Row | None:
         report = found = compared(launch)(broken, launch.grid, *launch.args, **options)
     except CompilationError:
         return None
+    if found.ok:
+        return None
     check = compared(launch) if WRONG in found.findings else mimw.check
     while not report.ok and len(mends) < STEPS:
         mend = mended(report, check, broken, launch.grid, launch.args, options, SECONDS).mend

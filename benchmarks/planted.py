@@ -4,8 +4,8 @@
 
 Input: a `KernelSource`. Output: `Mistake`s: a wait gone or with another parity, `phase = i & 1`, a commit gone or of another chunk,
 wrong bytes, a release or arrival gone, twice or early, a wait late, a wrong slot, a fence gone, another number of arrivals or
-groups, coordinates or axes of the grid exchanged, a mask gone, more slots or warps than fit. mutants.py plants by the recorded program, which no
-editor shows.
+groups, coordinates or axes of the grid exchanged, a mask gone, more slots or warps than fit. mutants.py plants by the recorded
+program, which no editor shows.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def changes(listing: Listing, clues: Clues) -> Iterator[Candidate]:
         yield from _predicate(listing, spot)
         yield from _chunk(listing, spot)
         for node in ast.walk(spot.stmt):
-            yield from _index(listing, spot, node)
+            yield from _index(listing, spot, node, 1.2 if clues.about("WrongResult") else 2.0)
             yield from _arrivals(listing, node, clues)
             yield from _storage(listing, node, clues)
             yield from _mask(listing, spot, node, clues)
@@ -182,7 +182,7 @@ def _chunk(listing: Listing, spot: Spot) -> Iterator[Candidate]:
             yield _change(listing, node, other, 1.5, f"; that is the chunk of `{end}` here", (end, ))
 
 
-def _index(listing: Listing, spot: Spot, node: ast.AST) -> Iterator[Candidate]:
+def _index(listing: Listing, spot: Spot, node: ast.AST, cost: float) -> Iterator[Candidate]:
     """Another index into barriers or buffers, as the statements beside it use."""
     if not isinstance(node, ast.Call) or word_of(node) not in SYNC | DATA | listing.jitted:
         return
@@ -193,7 +193,7 @@ def _index(listing: Listing, spot: Spot, node: ast.AST) -> Iterator[Candidate]:
             now = listing.text(arg.slice)
             for other in listing.indices(spot):
                 if other != now and _known(other, spot):
-                    yield _change(listing, arg, f"{arg.value.id}[{other}]", 2.0, "", (arg.value.id, ))
+                    yield _change(listing, arg, f"{arg.value.id}[{other}]", cost, "", (arg.value.id, ))
             for array in listing.arrays(spot.function):
                 if word_of(node).startswith("barrier_") and array != arg.value.id:
                     yield _change(listing, arg, f"{array}[{now}]", 2.6, "", (arg.value.id, array))

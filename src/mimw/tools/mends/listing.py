@@ -36,9 +36,11 @@ DATA = {"local_load", "local_store", "async_load", "async_descriptor_load", "asy
 
 @dataclass(frozen=True, eq=False)
 class Spot:
-    """A simple statement: `block[index]` of `function`, inside of `loops`; `names` are those assigned in front of it."""
+    """A simple statement: `block[index]` of `function`, inside of `loops`; `names` are those assigned in front of it, `task` is the
+    innermost `with` around it."""
 
     function: str
+    task: ast.With | None
     block: list[ast.stmt]
     index: int
     loops: tuple[ast.For, ...]
@@ -85,12 +87,12 @@ class Listing:
         self.spots: list[Spot] = []
         for name, node in source.functions.items():
             names = {arg.arg for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
-            self._walk(name, node.body, (), names)
+            self._walk(name, None, node.body, (), names)
         self.prefix = self._prefix()
 
-    def _walk(self, function: str, block: list[ast.stmt], loops: tuple, names: set[str]) -> None:
+    def _walk(self, function: str, task: ast.With | None, block: list[ast.stmt], loops: tuple, names: set[str]) -> None:
         for index, stmt in enumerate(block):
-            self.spots.append(Spot(function, block, index, loops, frozenset(names), self.text(stmt)))
+            self.spots.append(Spot(function, task, block, index, loops, frozenset(names), self.text(stmt)))
             inner = loops
             if isinstance(stmt, ast.For):
                 names |= _bound(stmt.target)
@@ -98,7 +100,7 @@ class Listing:
             for body in (getattr(stmt, "body", None), getattr(stmt, "orelse", None)):
                 if body:
                     own = set(names)
-                    self._walk(function, body, inner, own)
+                    self._walk(function, stmt if isinstance(stmt, ast.With) else task, body, inner, own)
                     names |= set() if isinstance(stmt, ast.With) else own
             names |= {name for target in _targets(stmt) for name in _bound(target)}
 
@@ -143,15 +145,18 @@ class Listing:
                     found += [given(call)[0].value.id] if _is_indexed(given(call)[0]) else []
         return list(dict.fromkeys(found))
 
-    def indices(self, spot: Spot) -> list[str]:
-        """Indices by which the statements around take buffers and barriers, those of the same block first."""
-        near, far = [], []
+    def indices(self, spot: Spot, array: str = "") -> list[str]:
+        """Indices by which the statements around take buffers and barriers: those of `array` in the task first, then those of the
+        same block, the others, and the numbers of the loops around."""
+        own, near, far = [], [], []
         for other in self.spots:
             if other.function == spot.function and not other.stmt.__dict__.get("body"):
-                found = [self.text(node.slice) for node in ast.walk(other.stmt) if _is_indexed(node)
-                         and isinstance(node.slice, (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp))]
-                (near if other.block is spot.block else far).extend(found)
-        return list(dict.fromkeys([*near, *far]))
+                for node in ast.walk(other.stmt):
+                    if _is_indexed(node) and isinstance(node.slice, (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp)):
+                        same = node.value.id == array and other.task is spot.task
+                        (own if same else near if other.block is spot.block else far).append(self.text(node.slice))
+        loops = [loop.target.id for loop in spot.loops if isinstance(loop.target, ast.Name)]
+        return list(dict.fromkeys([*own, *near, *far, *loops]))
 
     def phases(self, spot: Spot) -> list[str]:
         """The parities that a wait at `spot` may name: those of other waits, and the second of a pair such as `slot, phase`."""
@@ -197,6 +202,9 @@ class Listing:
         return Edit(self.source.path, node.lineno, node.end_lineno, "replace", line)
 
     def without(self, stmt: ast.stmt) -> Edit:
+        """The edit that deletes a statement; `pass` stands for one that is alone in its block."""
+        if any(spot.stmt is stmt and len(spot.block) == 1 for spot in self.spots):
+            return Edit(self.source.path, stmt.lineno, stmt.end_lineno, "replace", " " * stmt.col_offset + "pass")
         return Edit(self.source.path, stmt.lineno, stmt.end_lineno, "delete")
 
     def before(self, stmt: ast.stmt, text: str) -> Edit:

@@ -86,7 +86,7 @@ class _Mender:
     def _look(self, kernel, whole: bool) -> tuple:
         if not whole:
             return self._first_look(kernel)
-        how = {**self.options, "shrink": False, "progress": None}
+        how = {**self.options, "shrink": False, "progress": None, "jobs": 1}
         return self.function(Given(kernel, self.given), self.grid, *self.args, **how, **self.meta).findings
 
     def _first_look(self, kernel) -> tuple:

@@ -18,13 +18,14 @@ INDICES = 3     # ways to take a barrier that are tried at one place
 
 
 def missing(listing: Listing, clues: Clues) -> Iterator[Candidate]:
-    """Every word that may be missing, in front of each statement that does something, and behind the last of a block."""
+    """Every word that may be missing, in front of each statement that does something, and behind the last such of a block or of
+    several in a row."""
     for spot in listing.spots:
         if not listing.interesting(spot.stmt):
             continue
         for text, cost, names in _words(listing, spot, clues):
             yield _put_in(listing, spot, text, cost + _place(listing, spot, text, spot.index), names, False)
-            if spot.index == len(spot.block) - 1:
+            if not any(map(listing.interesting, spot.block[spot.index + 1:spot.index + 2])):
                 yield _put_in(listing, spot, text, cost + _place(listing, spot, text, spot.index + 1), names, True)
 
 
@@ -44,9 +45,10 @@ def _put_in(listing: Listing, spot: Spot, text: str, cost: float, names: tuple[s
 def _words(listing: Listing, spot: Spot, clues: Clues) -> Iterator[tuple[str, float, tuple[str, ...]]]:
     """(statement, cost, names) of each word that may be missing at a place."""
     arrays = listing.arrays(spot.function)
-    indices = [index for index in listing.indices(spot) if _known(index, spot)][:INDICES] if arrays else []
     prefix, loop = listing.prefix, _loop(spot)
+    less = 0.4 * clues.about("Deadlock")        # an arrival is missing
     for array in arrays:
+        indices = [index for index in listing.indices(spot, array) if _known(index, spot)][:INDICES]
         unwaited = not _used(listing, array, "barrier_wait")
         unsent = not _used(listing, array, "barrier_arrive", "barrier_expect_bytes")
         for rank, index in enumerate(indices):
@@ -55,9 +57,9 @@ def _words(listing: Listing, spot: Spot, clues: Clues) -> Iterator[tuple[str, fl
                 more = 0.5 * (phase == "0" and index != "0")
                 yield f"{prefix}barrier_wait({at}, {phase})", 2.2 + far + more - 1.2 * unwaited, (array, )
                 yield f"{prefix}barrier_wait({at}, {toggled(phase)})", 2.3 + far + more - 1.2 * unwaited, (array, )
-            yield f"{prefix}barrier_arrive({at})", 2.2 + far - 0.8 * unsent, (array, )
+            yield f"{prefix}barrier_arrive({at})", 2.2 + far - 0.8 * unsent - less, (array, )
             if loop:
-                yield f"{prefix}barrier_arrive({at}, pred={loop} > 0)", 2.9 + far, (array, )
+                yield f"{prefix}barrier_arrive({at}, pred={loop} > 0)", 2.5 + far - less, (array, )
             if unsent or clues.about("ExpectedBytesMismatch", "Deadlock", "TooManyArrivals", "BytesNotExpected"):
                 for size, dear in _sizes(listing, spot, at, clues):
                     yield f"{prefix}barrier_expect_bytes({at}, {size})", 2.4 + far + dear - 0.8 * unsent, (array, )

@@ -65,10 +65,9 @@ class _Search:
             far = chosen is not None and self._cost(candidate) > cost + NEAR
             if time.monotonic() > self.deadline or far or further > FURTHER or len(others) >= OTHERS:
                 break
-            kernel = self._clean(candidate)
-            if kernel is None:
+            computed = self._clean(candidate)
+            if computed is None:
                 continue
-            computed = self.result(kernel) if self.result else b""
             if chosen is None:
                 chosen, cost = candidate, self._cost(candidate)
             elif computed not in results:
@@ -97,13 +96,14 @@ class _Search:
                 seen.add(text)
                 yield candidate
 
-    def _clean(self, candidate: Candidate) -> Any:
-        """The kernel with a change, if the check finds nothing in it."""
+    def _clean(self, candidate: Candidate) -> bytes | None:
+        """The results of the kernel with a change, if the check finds nothing in it."""
         try:
             kernel = self.source.remade(edited(self.source.text, candidate.edits))
             found = None if self.look(kernel, False) else self.look(kernel, True)
+            computed = self.result(kernel) if self.result and found is not None and not found else b""
         except Exception:       # a kernel that cannot be: the change was none
             return None
         if found and len(found) < len(self.findings) and (self.better is None or len(found) < self.better[0]):
             self.better = len(found), candidate
-        return None if found or found is None else kernel
+        return None if found or found is None else computed
