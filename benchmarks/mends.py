@@ -232,6 +232,8 @@ checked again.
 * A mistake is counted if the check finds something, or if the result is not numpy's. Where only the result shows it, the search is
   told whether results are right, as it is by expected values.
 * *Clean after one*, *after two*: the check finds nothing after so many mends. *Right*: the result is numpy's then.
+* The mistakes are of the kinds for which changes are tried, one at a time, and in small kernels. Of other mistakes, or of several
+  at once, the figures say nothing.
 
 Made by `python -m benchmarks.mends --out docs/MENDS.md`, from the rows in `benchmarks/results/mends.jsonl`. The same rows hold each
 mistake with what was found and its mend: `python -m benchmarks.mends --list`.
