@@ -194,6 +194,18 @@ def test_changes_that_compute_something_else_are_told_besides(broken):
     assert not mend_for(kernel, [Finding("DataRace", "", ())], lambda kernel, whole: (), 20, lambda kernel: b"").others
 
 
+def test_two_mistakes_are_mended_together(broken):
+    """Neither alone: with either one left the kernel gets stuck, or reads what nobody has written."""
+    path = broken("START.md", *WAITS_WRONG)
+    path.write_text(path.read_text().replace("free[slot], phase ^ 1", "free[slot], phase"))
+    kernel, grid, args, meta = load(f"{path}:case")()
+    report = mimw.check(kernel, grid, *args, jobs=1, mends=60, **meta)
+    assert {edit.line for edit in report.mend.edits} == {18, 25} and report.mend.left == 0
+    report.mend.apply()
+    linecache.checkcache(str(path))
+    assert _found(path) == []
+
+
 def test_nothing_is_told_that_does_not_help(broken):
     kernel, found = load(f"{broken('START.md', *WAITS_WRONG)}:row_sums"), [Finding("DataRace", "", ())]
     assert mend_for(kernel, found, lambda kernel, whole: found, 20, most=10) is None

@@ -17,6 +17,7 @@ from .places import nearer
 from .progress import working
 
 SECONDS = 20.0      # of the search
+FURTHER = 60.0      # with --fix
 LIKELY = 100        # changes that are tried without --fix
 
 
@@ -24,8 +25,8 @@ def add_mends(parser: ArgumentParser) -> None:
     parser.add_argument("--fix", action="store_true", help="look further for a change of the source that mends what is found, "
                         "and show it as a diff")
     parser.add_argument("--apply", action="store_true", help="with --fix: write the change into the file")
-    parser.add_argument("--mend-time", type=float, default=SECONDS, metavar="SECONDS",
-                        help=f"how long to look for such a change (default {SECONDS:g}; 0: not at all)")
+    parser.add_argument("--mend-time", type=float, metavar="SECONDS",
+                        help=f"how long to look for such a change (default {SECONDS:g}, with --fix {FURTHER:g}; 0: not at all)")
 
 
 def with_mend(options: Namespace, report: Any, kernel: Any, grid: Any, args: Any, how: dict[str, Any]) -> Any:
@@ -35,6 +36,8 @@ def with_mend(options: Namespace, report: Any, kernel: Any, grid: Any, args: Any
 
     if options.apply and not options.fix:
         raise CommandError("--apply goes with --fix: mimw check --fix --apply FILE:NAME.")
+    if options.mend_time is None:
+        options.mend_time = FURTHER if options.fix else SECONDS
     if report.ok or options.replay is not None or options.mend_time <= 0:
         return report
     with working("looking for a change of the source that mends it"):

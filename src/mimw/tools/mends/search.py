@@ -18,8 +18,8 @@ different results are both printed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations, islice
 from typing import Any
 
 from .candidate import Candidate, Clues
@@ -30,6 +30,7 @@ from .listing import Listing
 from .missing import missing
 from .moves import moves
 
+PAIRED = 40     # of the likeliest changes, of which two are tried at a time where none alone is clean
 NEAR = 0.5      # of cost: a clean change that costs no more than so much beyond the first is told besides, if its result differs
 OTHERS = 2      # of them that are told
 FURTHER = 12    # changes that are tried for that
@@ -59,8 +60,16 @@ class _Search:
         self.better: tuple[int, Candidate] | None = None        # with which least is found, and how much
 
     def best(self, most: int | None) -> Mend | None:
+        """The likeliest change that is clean; else, if all are asked for, the likeliest two; else one with which less is found."""
+        ordered = self._ordered()
+        mend = self._first_clean(islice(ordered, most))
+        if mend is None and most is None:
+            mend = self._first_clean(self._pairs(ordered[:PAIRED]))
+        return mend or (self._mend(self.better[1], self.better[0]) if self.better else None)
+
+    def _first_clean(self, candidates: Iterable[Candidate]) -> Mend | None:
         chosen, cost, results, others, further = None, 0.0, set(), [], 0
-        for candidate in islice(self._ordered(), most):
+        for candidate in candidates:
             further += chosen is not None
             far = chosen is not None and self._cost(candidate) > cost + NEAR
             if time.monotonic() > self.deadline or far or further > FURTHER or len(others) >= OTHERS:
@@ -75,9 +84,7 @@ class _Search:
             results.add(computed)
             if self.result is None:
                 break
-        if chosen is not None:
-            return self._mend(chosen, 0, tuple(others))
-        return self._mend(self.better[1], self.better[0]) if self.better else None
+        return None if chosen is None else self._mend(chosen, 0, tuple(others))
 
     def _mend(self, candidate: Candidate, left: int, others: tuple[str, ...] = ()) -> Mend:
         text = edited(self.source.text, candidate.edits)
@@ -86,15 +93,19 @@ class _Search:
     def _cost(self, candidate: Candidate) -> float:
         return self.clues.cost(candidate)
 
-    def _ordered(self) -> Iterator[Candidate]:
+    def _ordered(self) -> list[Candidate]:
         """Every change once, the likeliest first."""
-        listing, seen = Listing(self.source), {self.source.text}
+        listing, found = Listing(self.source), {self.source.text: None}
         every = [one for make in (changes, moves, missing) for one in make(listing, self.clues)]
         for candidate in sorted(every, key=self._cost):
-            text = edited(self.source.text, candidate.edits)
-            if text not in seen:
-                seen.add(text)
-                yield candidate
+            found.setdefault(edited(self.source.text, candidate.edits), candidate)
+        return [candidate for candidate in found.values() if candidate is not None]
+
+    def _pairs(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Two changes of different lines at a time, the likeliest first: of two mistakes neither is mended alone."""
+        pairs = [Candidate(f"{one.text}; and {other.text}", one.edits + other.edits, one.cost + other.cost, one.names + other.names)
+                 for one, other in combinations(candidates, 2) if _lines(one).isdisjoint(_lines(other))]
+        return sorted(pairs, key=self._cost)
 
     def _clean(self, candidate: Candidate) -> bytes | None:
         """The results of the kernel with a change, if the check finds nothing in it."""
@@ -107,3 +118,7 @@ class _Search:
         if found and len(found) < len(self.findings) and (self.better is None or len(found) < self.better[0]):
             self.better = len(found), candidate
         return None if found or found is None else computed
+
+
+def _lines(candidate: Candidate) -> set[int]:
+    return {line for edit in candidate.edits for line in range(edit.line, edit.last + 1)}
