@@ -68,7 +68,8 @@ def launcher(form: str, given: tuple, out, lse):
     if form == "plain":
         kernel, (grid, args, meta) = plain_sparse_mla.kernel, plain_sparse_mla.arguments(*given, out, lse, SCALE, wide=True)
     else:
-        kernel, grid, args, meta = sparse_mla.arguments(*given, out, lse, SCALE, form=FORMS[form])
+        programs = torch.cuda.get_device_properties(out.device).multi_processor_count
+        kernel, grid, args, meta = sparse_mla.arguments(*given, out, lse, SCALE, form=FORMS[form], programs=programs)
     return lambda: kernel[grid](*args, **meta)
 
 

@@ -35,5 +35,5 @@ html_static_path = ["_static"]
 html_extra_path = ["race.html"]        # made by docs/support/report_page.py
 html_css_files, html_js_files = ["mimw.css"], ["mimw.js"]
 html_show_sphinx = html_show_copyright = html_copy_source = False
-pygments_style, pygments_dark_style = "friendly", "github-dark"
+pygments_style, pygments_dark_style = "a11y-light", "github-dark"       # whose letters have a contrast of 4.5 and more
 copybutton_prompt_text = "$ "

@@ -102,8 +102,8 @@ def test_a_static_method():
     (lambda: len, "which is no Python function"),
     (lambda: Holder().method, r"the method Holder.method, and a kernel has no self"),
     (lambda: functools.partial(Holder.fill, N=3), "a functools.partial, which has no source of its own"),
-    (lambda: mimw.autotune([mimw.Config({"N": 32})], ["n"])(ours), "\nMend: the other way round: @mimw.autotune"),
-    (lambda: triton.heuristics({"N": lambda _: 32})(ours), "\nMend: the other way round"),
+    (lambda: mimw.autotune([mimw.Config({"N": 32})], ["n"])(ours), "\nMend: swap the two: @mimw.autotune"),
+    (lambda: triton.heuristics({"N": lambda _: 32})(ours), "\nMend: swap the two"),
 ])
 def test_what_is_no_kernel(make, match):
     with pytest.raises(NotAKernel, match=match) as refused:

@@ -3,6 +3,7 @@
 import mimw
 
 PUBLIC = [
+    "Case",
     "Config",
     "TensorDescriptor",
     "World",

@@ -61,7 +61,7 @@ def test_tensors(address, shape, strides, block, size, says):
         assert made().shape == list(shape)
         assert tensor_problem(address, shape, strides, len(block), size) is None
         return
-    with pytest.raises(LaunchError, match=f"this tensor descriptor cannot be: .*{says}.*\nMend: "):
+    with pytest.raises(LaunchError, match=f"this tensor descriptor is invalid: .*{says}.*\nMend: "):
         made()
 
 
@@ -103,7 +103,7 @@ def plain(x_desc, y_ptr, R: tl.constexpr, C: tl.constexpr):
     tl.store(y_ptr + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :], x_desc.load([0, 0]))
 
 
-NARROW = (r"the tensor descriptor given as 'x_desc' to kernel '\w+', fp32\[16,2\], cannot be on sm_90a: a row of its block is "
+NARROW = (r"the tensor descriptor given as 'x_desc' to kernel '\w+', fp32\[16,2\], is invalid on sm_90a: a row of its block is "
           r"2 elements x 4 bytes = 8 bytes")
 
 
@@ -137,7 +137,7 @@ def test_narrow_blocks_are_refused_when_simulating(kernel, make):
 
 def test_what_tritons_class_leaves_to_the_driver_is_refused_when_simulating():
     descriptor = Stock(HostArray(np.zeros((2, 64), np.float16)), [2, 64], [1 << 39, 1], [1, 64])
-    with pytest.raises(LaunchError, match="the tensor descriptor given as 'x_desc' cannot be: the stride of its dimension 0"):
+    with pytest.raises(LaunchError, match="the tensor descriptor given as 'x_desc' is invalid: the stride of its dimension 0"):
         mimw.simulate(plain, (1, ), descriptor, np.zeros(64, np.float16), R=1, C=64)
 
 
@@ -153,9 +153,9 @@ def test_an_error_of_the_driver_is_told_in_our_words(monkeypatch):
     monkeypatch.setattr(sys.modules["mimw.runtime.jit"], "_LAUNCH", launch)
     monkeypatch.setattr(sys.modules["mimw.runtime.jit"], "simulating", lambda: False)
     monkeypatch.setattr(type(plain), "_refuse_grid", lambda *args: None)        # it asks the GPU
-    with pytest.raises(LaunchError, match="given as 'x_desc' cannot be: the stride"):
+    with pytest.raises(LaunchError, match="given as 'x_desc' is invalid: the stride"):
         plain[(1, )](bad, None, R=1, C=64)
-    with pytest.raises(LaunchError, match="given as 'x_desc' cannot be: the stride"):
+    with pytest.raises(LaunchError, match="given as 'x_desc' is invalid: the stride"):
         plain[(1, )](x_desc=bad, y_ptr=None, R=1, C=64)
     with pytest.raises(LaunchError, match="x_desc is an array of numpy"):
         plain[(1, )](in_numpy, None, R=1, C=64)
@@ -191,7 +191,7 @@ def compiled(**constants):
     (dict(STRIDE=-64), "-128 bytes, and strides are 0 to")])
 def test_constants_of_descriptors_made_in_a_kernel(slot, constants, says):
     compiled(SLOT=slot)
-    with pytest.raises(triton.CompilationError, match=f"this tensor descriptor cannot be: .*{says}") as caught:
+    with pytest.raises(triton.CompilationError, match=f"this tensor descriptor is invalid: .*{says}") as caught:
         compiled(SLOT=slot, **constants)
     assert isinstance(caught.value.__cause__, KernelError) and "make_tensor_descriptor" in str(caught.value)
 

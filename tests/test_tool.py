@@ -127,7 +127,7 @@ def test_compile_gives_every_stage(compiled):
     assert compiled.recorded == compiled.stage("recorded") and "drop" not in compiled.recorded
     with pytest.raises(AttributeError, match="handed for sm_90a has no stage 'amdgcn'; there are"):
         compiled.amdgcn
-    with pytest.raises(AttributeError, match="uses no word of mimw"):
+    with pytest.raises(AttributeError, match="calls nothing of tlx or tle"):
         mimw.compile(plain, (1, ), np.zeros(32, np.float32), 32).recorded
 
 
@@ -159,7 +159,7 @@ def test_explain_says_what_the_command_prints(monkeypatch):
     assert printed.getvalue().strip() == str(explained)
     assert explained.barriers_svg().startswith("<svg") and explained.as_json()["registers"] == explained.compiled.registers
     nothing = mimw.explain(plain, (1, ), np.zeros(32, np.float32), 32)
-    assert str(nothing).startswith("plain uses no word of mimw: stock Triton compiled it.\n4 warps") and not nothing.sections
+    assert str(nothing).startswith("plain calls nothing of tlx or tle: stock Triton compiled it.\n4 warps") and not nothing.sections
     with pytest.raises(ValueError, match="no barriers to draw"):
         nothing.barriers_svg()
 

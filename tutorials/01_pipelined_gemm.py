@@ -3,7 +3,7 @@
     python tutorials/01_pipelined_gemm.py        on a GPU: check, and measure against cuBLAS; elsewhere: simulate a small one
 
 A tensor core is fast enough to wait for memory all day. The remedy is to ask for tiles before they are needed: while tile k is
-multiplied, tiles k+1 .. k+STAGES-1 are on their way into shared memory. This program says so in stock Triton plus six words:
+multiplied, tiles k+1 .. k+STAGES-1 are on their way into shared memory. This program does so in stock Triton plus six functions:
 `local_alloc`, `async_load`, `async_load_commit_group`, `async_load_wait_group`, `async_dot` and `async_dot_wait`.
 
 The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
@@ -47,7 +47,7 @@ def gemm(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_b
     a_ptrs = a_ptr + rows[:, None] * stride_am
     b_ptrs = b_ptr + columns[None, :] * stride_bn
 
-    # Step 3. The nouns: STAGES buffers for tiles of A and as many for B. Nobody says how they lie in shared memory. The solver sees
+    # Step 3. The nouns: STAGES buffers for tiles of A and as many for B. You do not write their layout. The solver sees
     # that wgmma reads them and gives them the swizzled layout it wants.
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_ptr), STAGES)
     b_tiles = tlx.local_alloc((BK, BN), tlx.dtype_of(b_ptr), STAGES)
@@ -96,6 +96,12 @@ def arguments(a, b, c, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, num_warps=8):
 #     1754.5 us 627 TFLOP/s; cuBLAS 1640.1 us 670 TFLOP/s (ratio 0.935)
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 01_pipelined_gemm.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 128, 128, 256, BM=64, BN=64, STAGES=3, num_warps=4)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("pipelined GEMM", gemm, arguments, small=(128, 128, 256), BM=64, BN=64, STAGES=3, num_warps=4)
+    harness.gemm("pipelined GEMM", gemm, arguments, case)

@@ -8,7 +8,7 @@ its own warps:
     producer, 1 warp          for each tile of A and B: wait until a slot is empty, ask TMA to fill it
     consumers, 4 warps each   for each tile: wait until its slot is full, multiply, say that it is empty
 
-Nobody counts groups of copies any more. Slots go round in a ring, and each has two barriers, `full` and `empty`.
+No task counts groups of copies any more. The slots form a ring, and each has two barriers, `full` and `empty`.
 
 The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
 the checking and the measuring are harness.py's.
@@ -130,6 +130,12 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):
 #     1638.9 us 671 TFLOP/s; cuBLAS 1678.5 us 655 TFLOP/s (ratio 1.024)
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 02_warp_specialised_gemm.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 256, 256, 192, 2, BN=128, STAGES=2)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("warp-specialised GEMM", gemm, arguments, small=(256, 256, 192), persistent=True, BN=128, STAGES=2)
+    harness.gemm("warp-specialised GEMM", gemm, arguments, case, persistent=True)

@@ -9,7 +9,7 @@ output tiles of its own, in turn, half a period apart:
     consumer 0    multiply tile 0 | store       | multiply tile 2 | store       | ...
     consumer 1    wait            | multiply tile 1 | store       | multiply tile 3 | ...
 
-The producer need not know. It fills the ring in the order of the tiles, and whoever's turn it is empties it.
+The producer need not know. It fills the ring in the order of the tiles, and the consumer whose turn it is empties it.
 
 The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
 the checking and the measuring are harness.py's.
@@ -72,7 +72,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
             me: tl.constexpr = tlx.async_task_replica_id()
             slots_per_tile = tl.cdiv(K, BK)
             used = me * slots_per_tile
-            # Step 5. Consumer 0 has the first turn, nobody gives it: a fresh barrier counts as having completed parity
+            # Step 5. Consumer 0 has the first turn by itself: a fresh barrier counts as having completed parity
             # 1.
             turn_phase = 1 - me
             for tile in range(tl.program_id(0) + me * tl.num_programs(0), tiles, 2 * tl.num_programs(0)):
@@ -112,7 +112,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 #     no wait for the turn                OperandOverwritten    step 6: consumer 1 takes what was loaded for consumer 0
 #     both start with `turn_phase = 0`    WaitCycle             each waits for the other
 #
-# An odd number of tiles is no special case: the last turn is given to nobody, and nobody waits for it.
+# An odd number of tiles is no special case: no consumer waits for the last turn.
 
 
 def arguments(a, b, c, programs, BM=128, BN=128, BK=64, GROUP_M=8, STAGES=5):
@@ -132,6 +132,12 @@ def arguments(a, b, c, programs, BM=128, BN=128, BK=64, GROUP_M=8, STAGES=5):
 # Where K is short ping-pong wins: 1.06 to 1.08 at K = 1024, in the library's form (benchmarks/notes/gemm.md).
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 03_ping_pong_gemm.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 192, 192, 192, 2, BM=64, BN=64, STAGES=2)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("ping-pong GEMM", gemm, arguments, small=(192, 192, 192), persistent=True, BM=64, BN=64, STAGES=2)
+    harness.gemm("ping-pong GEMM", gemm, arguments, case, persistent=True)

@@ -7,7 +7,7 @@ itself from the L2 cache. A *cluster* is a group of programs (CTAs) that run at 
 reach each other's shared memory. Here two of them take such a pair of output tiles; each loads its own tiles of A and
 *half* of each tile of B, and TMA puts that half into both. That is a third less to fetch: 32 instead of 48 KiB a step.
 
-What is new is who waits for whom: a slot is written by two CTAs, so it is empty only when the consumers of both say so.
+The new part is the waits: two CTAs write a slot, so it is empty only when the consumers of both have released it.
 
 The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
 the checking and the measuring are harness.py's.
@@ -42,14 +42,14 @@ def empty_in_both(empty, other, pred):
 def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
          STAGES: tl.constexpr):
     """C[M, N] = A[M, K] B[K, N]; a cluster of two CTAs computes tiles of (2 BM, BN), each CTA the rows of its rank."""
-    # Step 1. Launched with ctas_per_cga=(2, 1, 1), programs 2 i and 2 i + 1 are a cluster; each is a program as ever,
+    # Step 1. Launched with ctas_per_cga=(2, 1, 1), programs 2 i and 2 i + 1 are a cluster; each is a program as before,
     # with its own shared memory and its own `program_id`, and a rank in the cluster besides.
     rank = tlx.cluster_cta_rank()
     pair, pairs = tl.program_id(0) // 2, tl.num_programs(0) // 2
     tiles = tl.cdiv(M, 2 * BM) * tl.cdiv(N, BN)
 
     # Step 2. The nouns are those of tutorial 02. Only `empty` differs: it wants two consumers of two CTAs. The compiler
-    # sees that CTAs use each other's barriers; it makes them meet at the start, after all barriers are ready, and
+    # sees that CTAs use each other's barriers; it synchronises them at the start, after all barriers are ready, and
     # before anybody leaves.
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), STAGES)
     b_tiles = tlx.local_alloc((BK, BN), tlx.dtype_of(b_desc), STAGES)
@@ -110,9 +110,9 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
 # Step 5. What if? One edit each, and what `mimw.check` says:
 #
-#     consumers tell only their own producer     CopyReadEarly       TMA lands in a slot that the other CTA still reads
+#     consumers release for their own CTA only   CopyReadEarly       TMA lands in a slot that the other CTA still reads
 #     `BYTES` leaves out the other's half        BytesNotExpected    it lands all the same
-#     `multicast_targets=[rank]`                 BytesNeverSent      each waits for the half that nobody sends
+#     `multicast_targets=[rank]`                 BytesNeverSent      each waits for a half that is never sent
 
 
 def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):
@@ -134,6 +134,12 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):
 # microsecond. There are none to wait for, and the compiler now sees that (src/mimw/compiler/passes/narrow_releases.py).
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 04_multicast_gemm.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 256, 256, 192, 2, BN=128, STAGES=2)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("multicast GEMM", gemm, arguments, small=(256, 256, 192), persistent=True, BN=128, STAGES=2)
+    harness.gemm("multicast GEMM", gemm, arguments, case, persistent=True)

@@ -1,15 +1,15 @@
-"""05  Layer norm over rows too long for one SM: a cluster shares each row, and its CTAs tell each other two numbers.
+"""05  Layer norm over rows too long for one SM: a cluster splits each row, and its CTAs exchange two numbers.
 
     python tutorials/05_cluster_layer_norm.py    on a GPU: check, measure against torch and a copy; elsewhere: simulate
 
 y = (x - mean) / sqrt(variance + eps) w + b needs each x twice, once for the statistics of its row and once for y. A row
 of 65536 numbers does not fit one SM with room to spare, and reading it twice from memory would cost half the speed. So
-the CTAs of a cluster split the row. Each keeps its part in shared memory, and they tell each other what they found:
+the CTAs of a cluster split the row. Each keeps its part in shared memory, and sends its statistics to the others:
 `async_remote_shmem_store` writes into another CTA's shared memory and counts the bytes on a barrier there, as a TMA
 load does.
 
 Such an exchange takes about a microsecond, and the memory delivers a part of a row in two. So two tasks take the rows
-in turn, as in tutorial 03: while one waits for what the other CTAs say, the other one computes.
+in turn, as in tutorial 03: while one waits for the statistics of the other CTAs, the other one computes.
 
 How the program is run and measured is harness.py's.
 
@@ -99,7 +99,7 @@ def layer_norm(x_ptr, w_ptr, b_ptr, y_ptr, ROWS, N, eps, BLOCK: tl.constexpr, CL
                 start_load(x_ptr, tiles[slot], row + STAGES * stride, ROWS, N, columns)
                 send_statistics(x, parts[turn], arrived[turn], rank, columns, N, BLOCK, CLUSTER)
                 mean, variance = row_statistics(parts[turn], arrived[turn], step // 2 % 2, N, BLOCK, CLUSTER)
-                # Step 8. Only who issued a cp.async can wait for it: task 0 has, and its arrival tells the other. The first
+                # Step 8. Only who issued a cp.async can wait for it: task 0 has, and its arrival lets the other go on. The first
                 # phase of this barrier is its only one, so every later wait for parity 0 returns at once.
                 if me == 0:
                     tlx.barrier_arrive(w_and_b_arrived[0], pred=row == first)
@@ -109,16 +109,16 @@ def layer_norm(x_ptr, w_ptr, b_ptr, y_ptr, ROWS, N, eps, BLOCK: tl.constexpr, CL
                 scale = tl.rsqrt(variance + eps)
                 y = (x * scale - mean * scale) * w + b
                 tl.store(y_ptr + tl.cast(row, tl.int64) * N + columns, y.to(tlx.dtype_of(y_ptr)), mask=columns < N)
-            # Step 10. The last copies, of no rows, still write their zeros here: nobody leaves before. That other CTAs
-            # may still write here is the compiler's care: it makes the CTAs of a cluster meet at the end.
+            # Step 10. The last copies, of no rows, still write their zeros here: no CTA leaves before. That other CTAs
+            # may still write here is the compiler's care: it synchronises the CTAs of a cluster at the end.
             tlx.async_load_wait_group(0)
 
 
 # Step 11. What if? One edit each, and what `mimw.check` says:
 #
-#     `turn = me * 2`, room for one row     CopyReadEarly       a fast CTA's word on the next row replaces one not yet read
+#     `turn = me * 2`, room for one row     CopyReadEarly       a fast CTA's numbers for the next row replace unread ones
 #     `wait_group(STAGES)`                  CopyReadEarly       the row is still on its way
-#     `8 * (CLUSTER - 1)` bytes             CopyReadEarly       the phase may end before the last word is there
+#     `8 * (CLUSTER - 1)` bytes             CopyReadEarly       the phase may end before the last number is there
 #     no `wait_group(0)`                    UnfinishedAtExit    cp.async writes into what is another CTA's memory by then
 
 
@@ -140,16 +140,14 @@ def arguments(x, w, b, y, clusters, CLUSTER=8, STAGES=2, num_warps=8, eps=1e-5) 
 # cluster reaches over the border of a GPC and GPCs differ in size. With 16 clusters the sixteenth waits for a whole pass.
 
 
-def simulate_one():
-    """A few rows on the simulator, under a few interleavings of the CTAs."""
-    import harness
+def case():
+    """A few rows on numpy arrays, and what should come out: `mimw check 05_cluster_layer_norm.py:case`."""
     random = np.random.default_rng(0)
     x, w, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((7, 500), 500, 500))
     y = np.zeros_like(x)
-    harness.simulated(layer_norm, *arguments(x, w, b, y, clusters=2, CLUSTER=4, num_warps=4))
     wide = x.astype(np.float64)
     expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * w + b
-    harness.difference(y, expected)
+    return mimw.Case(layer_norm, *arguments(x, w, b, y, clusters=2, CLUSTER=4, num_warps=4), expected={"y_ptr": expected})
 
 
 def measure_one(rows, n):
@@ -170,4 +168,4 @@ def measure_one(rows, n):
 
 if __name__ == "__main__":
     import harness
-    harness.run(simulate_one, measure_one, (1152, 65536), (1152, 131072), (4, 65536))
+    harness.run(case, measure_one, (1152, 65536), (1152, 131072), (4, 65536))

@@ -4,10 +4,10 @@
 
 Radix sorts and radix selects begin by counting digits: of every key one digit of 8 bits, of every digit value how often it comes.
 Counting is nothing but `counts[digit] += 1`, many million times and by everybody at once. In global memory that is slow, since all
-fight for 256 words. In shared memory an addition takes a cycle or two, if neighbours do not meet in one bank.
+fight for 256 integers. In shared memory an addition takes a cycle or two, if neighbours are in different banks.
 
-TLX has buffers in shared memory, and moves whole tiles in and out of them. What we want here is a pointer to one element, which
-`tl.atomic_add` takes. TLE has that word, `tle.gpu.local_ptr`, and it works on TLX buffers too: both record the same program.
+TLX has buffers in shared memory, and moves whole tiles in and out of them. Here we need a pointer to one element, which
+`tl.atomic_add` takes. TLE has that function, `tle.gpu.local_ptr`, and it works on TLX buffers too: both record the same program.
 
 How the program is run and measured is harness.py's.
 """
@@ -37,7 +37,7 @@ def histogram(keys, counts, n, shift, BITS: tl.constexpr, COPIES: tl.constexpr, 
         at = start + element
         digit = (tl.load(keys + at, mask=at < n, other=0) >> shift) & (BINS - 1)
         # Step 3. `local_ptr` takes an index for each dimension and gives a tile of pointers; from here on it is plain Triton. Two
-        # lanes may hold the same pointer: atomics count both. Nobody writes a barrier. The compiler sees that step 1 stored
+        # lanes may hold the same pointer: atomics count both. You write no barrier. The compiler sees that step 1 stored
         # here before, and step 4 loads after, and puts one between.
         tl.atomic_add(tle.gpu.local_ptr(table[0], (digit, copy)), 1, mask=at < n)
 
@@ -69,17 +69,16 @@ def arguments(keys, counts, shift, BITS=8, COPIES=32, EACH=4, BLOCK=8192, progra
 #     one digit, 67108864 keys, COPIES=1: 84 us, 3.20 TB/s; torch.bincount of given digits 7989 us (ratio 95.11),
 #       torch.histc of given digits 5786 us (ratio 68.88); NVIDIA H200, 2026-11-21
 #
-# Where does the copy index earn its keep? With COPIES=1 all keys that have one digit go to one word. Random digits are spread
+# Where does the copy index earn its keep? With COPIES=1 all keys that have one digit go to one counter. Random digits are spread
 # over all banks then, and few collide. Keys as they come in life are not random: the top digit of small numbers is always 0, and
-# 32 lanes that add to one word take turns.
+# 32 lanes that add to one counter take turns.
 
 
-def simulate_one():
-    """A small one on the simulator, which refuses an index outside the table and a count that nobody has stored."""
+def case():
+    """A small one on numpy arrays, and what should come out: `mimw check 07_radix_histogram.py:case`."""
     keys, counts = np.random.default_rng(0).integers(0, 1 << 31, 5000).astype(np.int32), np.zeros(256, np.int32)
-    grid, args, meta = arguments(keys, counts, 8, BLOCK=1024, programs=3)
-    mimw.simulate(histogram, grid, *args, **meta)
-    print("simulated; counts as numpy's:", (counts == np.bincount(keys >> 8 & 255, minlength=256)).all())
+    return mimw.Case(histogram, *arguments(keys, counts, 8, BLOCK=1024, programs=3),
+                     expected={"counts": np.bincount(keys >> 8 & 255, minlength=256)})
 
 
 def measured(name: str, keys, shift: int, path: str | None = None, **choices) -> str:
@@ -125,4 +124,4 @@ def measure_one(size, path=None):
 
 if __name__ == "__main__":
     import harness
-    harness.run(simulate_one, measure_one, (1 << 26, ))
+    harness.run(case, measure_one, (1 << 26, ))

@@ -4,15 +4,15 @@
 
 sums[i] = x[starts[i]] + ... + x[starts[i + 1] - 1], and rows differ in length a thousandfold. With a program a row,
 the grid is as long as the work, and every program pays for its start. Persistent programs start once, but a fixed
-share of the rows for each lets all wait for the one that got the long ones. A counter in global memory shares fairly,
-and costs a round trip for each row, and somebody who sets it to zero.
+part of the rows for each lets all wait for the one that got the long ones. A counter in global memory balances well,
+and costs a round trip for each row, and a kernel that sets it to zero.
 
 Blackwell's launcher is such a counter. The grid has a program a row; a running program asks for the cancellation of
-one that has not started yet, and gets its program id: that program never starts, and its row is the asker's. Whoever
-starts late is whoever nobody asked for. The answer, 16 bytes, comes on a barrier as the bytes of a TMA load do, so
+one that has not started yet, and gets its program id: that program never starts, and the running one takes its row.
+Programs that are not cancelled start later. The answer, 16 bytes, comes on a barrier as the bytes of a TMA load do, so
 one task can ask while another works.
 
-How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
+How the program is run is harness.py's. It was simulated and compiled, and has not run on a chip.
 
 Next: 09_blackwell_gemm.py, where four roles share each answer.
 """
@@ -33,7 +33,7 @@ def ragged_sums(x_ptr, starts_ptr, sums_ptr, BLOCK: tl.constexpr, STAGES: tl.con
 
     with tlx.async_tasks():
         with tlx.async_task("default"):                           # work
-            # Step 2. The first row is the program's own. It comes with the launch, as ever.
+            # Step 2. The first row is the program's own. It comes with the launch, as in every kernel.
             row, turn = tl.program_id(0), 0
             while row != -1:
                 first, end = tl.load(starts_ptr + row), tl.load(starts_ptr + row + 1)
@@ -52,7 +52,7 @@ def ragged_sums(x_ptr, starts_ptr, sums_ptr, BLOCK: tl.constexpr, STAGES: tl.con
                 # Step 4. Ask while the other task works: its next row is known when it gets there. The producer's
                 # phase is the other one, since a fresh stage is free.
                 tlx.clc_producer(context, turn // STAGES & 1 ^ 1, k=turn % STAGES)
-                # Step 5. Read the answer here, too: after a refusal nobody may ask again.
+                # Step 5. Read the answer here, too: after a refusal no program may ask again.
                 row = tlx.clc_consumer(context, turn // STAGES & 1, k=turn % STAGES)
                 turn += 1
 
@@ -60,7 +60,7 @@ def ragged_sums(x_ptr, starts_ptr, sums_ptr, BLOCK: tl.constexpr, STAGES: tl.con
 # Step 6. What if? One edit each, and what `mimw.check` says:
 #
 #     `context(1, STAGES)`                 SlotReusedEarly, PhaseMissed   the next answer may overwrite one not yet read by both
-#     `context(3, STAGES)`                 TooFewArrivals                 a third consumer never comes, so nobody asks again
+#     `context(3, STAGES)`                 TooFewArrivals                 a third consumer never comes, so no task asks again
 #     a worker that waits for phase 0      SlotReusedEarly                each second time it does not wait: the answer before
 #     another producer behind the loop     RequestAfterRefusal            with STAGES=2; with one the stage never gets free
 #
@@ -87,13 +87,16 @@ def expected(x, starts):
     return np.array([x[first:end].sum(dtype=np.float64) for first, end in zip(starts, starts[1:])])
 
 
+def case():
+    """A few rows on numpy arrays, and what should come out: `mimw check 08_cluster_launch_control.py:case --target sm_100a`."""
+    x, starts, sums = rows(12, 300)
+    return mimw.Case(ragged_sums, *arguments(x, starts, sums, BLOCK=64), expected={"sums_ptr": expected(x, starts)})
+
+
 def simulate_one():
     """A few rows on the simulator, with few programs resident at a time."""
     import harness
-    x, starts, sums = rows(12, 300)
-    grid, args, meta = arguments(x, starts, sums, BLOCK=64)
-    harness.simulated(ragged_sums, grid, args, meta | dict(target="sm_100a"), seeds=12)
-    harness.difference(sums, expected(x, starts))
+    harness.simulated(case(), seeds=12, target="sm_100a")
 
 
 def launch_one(count, longest):

@@ -1,11 +1,11 @@
-"""09  A GEMM for Blackwell: sums in tensor memory, tiles from the launcher, four roles that meet on barriers only.
+"""09  A GEMM for Blackwell: sums in tensor memory, tiles from the launcher, four roles that share barriers only.
 
     python tutorials/09_blackwell_gemm.py    on a Blackwell GPU (sm_100a): check the result; elsewhere: simulate
 
 In tutorial 02 the warps that multiply hold the sums in their registers, so they also have to store them, and meanwhile
 the tensor cores rest, or a second consumer takes its turn (03). On Blackwell the tensor cores add up in a memory of
-their own, 128 lanes of 512 columns, and one thread starts them. So who multiplies holds nothing, and goes on with the
-next tile in another half of the columns while somebody else reads the last one out:
+their own, 128 lanes of 512 columns, and one thread starts them. So the task that multiplies holds nothing, and goes on
+with the next tile in another half of the columns while another task reads the last one out:
 
     load, 1 warp       for each tile of A and B: wait until a slot is free, ask TMA to fill it
     mma, 1 warp        for each: wait until the slot is full, start a product into one of two accumulators
@@ -13,9 +13,9 @@ next tile in another half of the columns while somebody else reads the last one 
     ask, 1 warp        for each tile of C: ask the launcher for the next one (tutorial 08)
 
 The grid has a program for each tile of C. A program that runs takes over programs that have not started, so programs
-are as many as SMs at any time, and whoever is fast does more.
+are as many as SMs at any time, and a fast program does more.
 
-How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
+How the program is run is harness.py's. It was simulated and compiled, and has not run on a chip.
 
 Next: 10_blackwell_attention.py, where tensor memory hands tiles from role to role.
 """
@@ -48,7 +48,7 @@ def next_tile(context, turn, ANSWERS: tl.constexpr):
 def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
          STAGES: tl.constexpr, PARTS: tl.constexpr, ANSWERS: tl.constexpr):
     """C[M, N] = A[M, K] B[K, N], a program for each (BM, BN) tile of C."""
-    # Step 1. The nouns: slots for tiles of A and B, as ever; two accumulators in tensor memory, BN of its 512 columns
+    # Step 1. The nouns: slots for tiles of A and B, as before; two accumulators in tensor memory, BN of its 512 columns
     # each; and two places from which TMA stores a part of C, since a whole tile of it would not fit beside the slots.
     tl.static_assert(PARTS % 2 == 0, "parts of C go through the two places in turn, from tile to tile")
     PART: tl.constexpr = BN // PARTS
@@ -86,7 +86,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
                 turn += 1
             tlx.async_descriptor_store_wait(0)
 
-        # Step 6. Products of one task run one after the other, so nobody waits between them. `mBarriers` has the tensor
+        # Step 6. Products of one task run one after the other, so no wait is needed between them. `mBarriers` has the tensor
         # cores arrive once they have read a slot; the commit arrives once all products of the tile are added up.
         with tlx.async_task(num_warps=1, num_regs=24):            # mma
             tile, turn, used = tl.program_id(0), 0, 0
@@ -132,7 +132,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 #     `part == 0` in step 4            SlotReusedEarly      products of the next tile but one over sums not yet read
 #     `subslice(sums[0], ...)`         SlotReusedEarly      or of the next tile
 #     `clc_create_context(3, ...)`     SlotReusedEarly      an answer is overwritten that a role has not read
-#     no `tcgen05_commit`              TooFewArrivals       refused before a run: nobody arrives on `done`
+#     no `tcgen05_commit`              TooFewArrivals       refused before a run: no arrival comes on `done`
 #     `use_acc=True`                   UnwrittenRead        the first product adds to what nobody has written
 
 
@@ -151,13 +151,16 @@ def matrices(m, n, k):
     return a, b, np.full((m, n), np.nan, np.float16)
 
 
+def case():
+    """A few tiles on numpy arrays, and what should come out: `mimw check 09_blackwell_gemm.py:case --target sm_100a`."""
+    a, b, c = matrices(256, 192, 128)
+    return mimw.Case(gemm, *arguments(a, b, c, BN=64, BK=32, STAGES=2, PARTS=2), expected=a.astype(np.float32) @ b)
+
+
 def simulate_one():
     """A few tiles on the simulator, with few programs resident at a time."""
     import harness
-    a, b, c = matrices(256, 192, 128)
-    grid, args, meta = arguments(a, b, c, BN=64, BK=32, STAGES=2, PARTS=2)
-    harness.simulated(gemm, grid, args, meta | dict(target="sm_100a"), seeds=4)
-    harness.difference(c, a.astype(np.float32) @ b)
+    harness.simulated(case(), seeds=4, target="sm_100a")
 
 
 def launch_one(m, n, k):

@@ -1,9 +1,9 @@
-"""10  Attention on Blackwell: five roles, and every tile that they hand on stays in tensor memory.
+"""10  Attention on Blackwell: five roles, and every tile that they pass on stays in tensor memory.
 
     python tutorials/10_blackwell_attention.py    on a Blackwell GPU (sm_100a): check the result; elsewhere: simulate
 
-O = softmax(scale Q K^T) V for each head, by the online softmax of tutorial 06. There, who multiplies also does the
-softmax, since sums and left operands live in registers. Here one thread starts all products, and scores, probabilities
+O = softmax(scale Q K^T) V for each head, by the online softmax of tutorial 06. There, a task that multiplies also does
+the softmax, since sums and left operands live in registers. Here one thread starts all products, and scores, probabilities
 and sums lie in tensor memory, where different warps may reach them. So each kind of work gets warps of its own:
 
     load, 1 warp         two tiles of 128 queries, then keys and values, by TMA
@@ -11,7 +11,7 @@ and sums lie in tensor memory, where different warps may reach them. So each kin
     softmax, 2 x 4 warps S -> P, a thread a row; while one works on its tile, the tensor cores work on the other's
     correct, 4 warps     where a row's maximum grew, O shrinks; at the end O / total goes to memory
 
-What the roles hand on, and who waits for whom, for each tile of queries:
+The values that the roles pass on, and the barriers for them, for each tile of queries:
 
     mma      S ──> softmax      `scored`      the tensor cores arrive when the product is there
     softmax  shrink ──> correct `shrunk`      by how much the sums shrink, a column of one value a row
@@ -22,7 +22,7 @@ What the roles hand on, and who waits for whom, for each tile of queries:
 The columns: 2 x 128 for S, 2 x D for O, 512 at D = 128. That is all there are. P lies over the S of which it was made,
 and the columns of shrinking over the half of S that P leaves free.
 
-How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
+How the program is run is harness.py's. It was simulated and compiled, and has not run on a chip.
 
 Next: 11_tle_pipe_gemm.py, the other language. 18_blackwell_attention_backward.py has the gradients.
 """
@@ -107,7 +107,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, seq, scale, BN: tl.constexpr,
                     tlx.barrier_wait(shrunk[i], n & 1)
                     if n > 0:
                         shrink = tlx.local_load(shrinks[i])
-                        # Step 7. Nobody has said that the product of the block before is done. `scored` has: a commit
+                        # Step 7. No barrier says that the product of the block before is done, but `scored`: a commit
                         # covers all that the thread issued before it, and the softmax waited for it.
                         for part in tl.static_range(PARTS):
                             some = tlx.subslice(o[i], part * PART, PART)
@@ -184,7 +184,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, seq, scale, BN: tl.constexpr,
 # Step 11. What if? One edit each, and what `mimw.check` says:
 #
 #     `arrive_count=1` for `ready`             PhaseMissed        P alone lets the product start, O may not have shrunk
-#     totals on `shrunk`, too                  PhaseMissed        two arrivals in a row, and nobody waits between them
+#     totals on `shrunk`, too                  PhaseMissed        two arrivals in a row without a wait between them
 #     the next scores before the product       UnwrittenRead      P lies in columns of the scores, and is read after them
 #     `reuse_group(p, shrinks, totals)`        SlotReusedEarly    P over the columns that the correction reads
 #     no wait for `summed`                     SlotReusedEarly    sums are read while the last product adds to them
@@ -223,13 +223,18 @@ def expected(q, k, v, causal):
     return np.exp(scores - lse[..., None]) @ v, lse
 
 
+def case():
+    """A small problem on numpy arrays, and what should come out: `mimw check 10_blackwell_attention.py:case --target sm_100a`."""
+    q, k, v, o, lse = problem(1, 512, 32)
+    out, sums = expected(q, k, v, True)
+    return mimw.Case(attention, *arguments(q, k, v, o, lse, causal=True, BN=64, PARTS=2),
+                     expected={"o_desc": out.reshape(-1, 32), "lse": sums})
+
+
 def simulate_one():
     """A small problem on the simulator."""
     import harness
-    q, k, v, o, lse = problem(1, 512, 32)
-    grid, args, meta = arguments(q, k, v, o, lse, causal=True, BN=64, PARTS=2)
-    harness.simulated(attention, grid, args, meta | dict(target="sm_100a"))
-    harness.difference(o, expected(q, k, v, True)[0])
+    harness.simulated(case(), target="sm_100a")
 
 
 def launch_one(seq):

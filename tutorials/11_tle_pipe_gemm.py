@@ -49,7 +49,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
     writer, reader = tiles.writer(), tiles.reader()
 
     # Step 3. As in tutorial 01 the writer is STAGES - 1 chunks ahead. A K that has fewer is no special case: what there is not
-    # is not fetched, and nobody waits for it.
+    # is not fetched, and no reader waits for it.
     chunks = tl.cdiv(K, BK)
     for chunk in tl.static_range(STAGES - 1):
         if chunk < chunks:
@@ -77,8 +77,8 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
 # Step 6. What if? Each of these is one edit:
 #
-#     `release(chunk - 1)` becomes `release(chunk)`          refused        the product may still read what is given back
-#     `if chunk > 0:` and its release are left out           TooFewArrivals the writer waits for a place nobody gives back
+#     `release(chunk - 1)` becomes `release(chunk)`          refused        the product may still read the released slot
+#     `if chunk > 0:` and its release are left out           TooFewArrivals the writer waits for a slot that is not released
 #     `fetch` of `chunk + STAGES` where `- 1` stands now     WaitCycle      chunks are acquired one after the other
 
 
@@ -96,6 +96,12 @@ def arguments(a, b, c, programs=0, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=3, n
 #       error 0.0e+00; NVIDIA H200, torch 2.11.0, 2026-11-21
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 11_tle_pipe_gemm.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 128, 128, 256, BM=64, BN=64, STAGES=3, num_warps=4)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("TLE pipe GEMM", gemm, arguments, small=(128, 128, 256), BM=64, BN=64, STAGES=3, num_warps=4)
+    harness.gemm("TLE pipe GEMM", gemm, arguments, case)

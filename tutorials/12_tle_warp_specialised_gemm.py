@@ -12,7 +12,7 @@ Five partitions and three pipes:
     load, 1 warp        for each tile of A and B: TMA into the pipe `tiles`
     low, 4 warps        reads the upper half of the tiles of A and all of B; its result goes into the pipe `low_out`
     high, 4 warps       reads the lower half of the tiles of A and all of B; its result goes into the pipe `high_out`
-    2 x save, 1 warp    TMA from `low_out` and `high_out` to C, so that nobody who multiplies waits for a store
+    2 x save, 1 warp    TMA from `low_out` and `high_out` to C, so that no task that multiplies waits for a store
 
 The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
 the checking and the measuring are harness.py's.
@@ -134,9 +134,9 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 # Step 6. What if? Each of these is one edit:
 #
 #     both readers are tiles.reader("low")              refused              one reader in two partitions
-#     `chunk - 1` becomes `chunk` in the loop           refused              a product may still read what is given back
-#     `tiles.release(chunk - 1)` after it is left out   WaitCycle            the producer waits for a place nobody gives back
-#     `piece += 1` in `save` is left out                TooFewArrivals       the second place is never given back
+#     `chunk - 1` becomes `chunk` in the loop           refused              a product may still read the released slot
+#     `tiles.release(chunk - 1)` after it is left out   WaitCycle            the producer waits for a slot that is not released
+#     `piece += 1` in `save` is left out                TooFewArrivals       the second slot is never released
 
 
 def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, PIECES=4, ROOM=2):
@@ -154,6 +154,12 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, PIE
 #       (ratio 1.031); error 0.0e+00; NVIDIA H200, torch 2.11.0, 2026-11-21
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 12_tle_warp_specialised_gemm.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 256, 256, 192, 2, BN=128, STAGES=2)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("TLE warp-specialised GEMM", gemm, arguments, small=(256, 256, 192), persistent=True, BN=128, STAGES=2)
+    harness.gemm("TLE warp-specialised GEMM", gemm, arguments, case, persistent=True)

@@ -1,4 +1,4 @@
-"""13  Stream compaction in TLE: keep what passes a test, in order, when nobody knows how much that is.
+"""13  Stream compaction in TLE: keep the elements that pass a test, in order, when their number is not known.
 
     python tutorials/13_stream_compaction.py        on a GPU: check, measure against torch.masked_select; elsewhere: simulate
 

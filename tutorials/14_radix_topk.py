@@ -2,13 +2,13 @@
 
     python tutorials/14_radix_topk.py            on a GPU: check, and measure against torch.topk; elsewhere: simulate a small one
 
-Who wants the 256 largest of 32768 numbers need not sort any of them. It is enough to know the 256th largest: what is larger goes
-out, and the rest is forgotten. And that one can be found digit by digit, as a word in a dictionary: count how many numbers begin
+To find the 256 largest of 32768 numbers, none of them need be sorted. It is enough to know the 256th largest: larger ones go
+out, and the rest is dropped. And that one can be found digit by digit, as a name in a dictionary: count how many numbers begin
 with each digit, sum up the counts from above until 256 are reached, and you know its first digit. Two digits of 8 bits make a
 fp16.
 
 Counting in shared memory is tutorial 07. New here: `tle.cumsum`, atomics whose result is used, and a tile that stays in registers
-from the first word to the last, so that each number is read once.
+from the first line to the last, so that each number is read once.
 
 How the program is run and measured is harness.py's.
 
@@ -63,7 +63,7 @@ def radix_topk(x_ptr, values_ptr, indices_ptr, N, K, layout: tl.constexpr, BLOCK
         wanted -= tl.sum(tl.where(sought, above, 0))
 
     # Step 5. `prefix` is the K-th largest key. All larger ones go out, and `wanted` of those that equal it. Places come from two
-    # counters: an atomic gives back what was there before, a number that nobody else gets.
+    # counters: an atomic returns the value before, a number that no other thread gets.
     larger, equal = inside & (key > prefix), inside & (key == prefix)
     counters = tle.gpu.alloc([2], tl.int32, init_value=tl.zeros((2, ), tl.int32))
     which = tl.where(larger, 0, 1)
@@ -101,7 +101,7 @@ def arguments(x, values, indices, COPIES=4, num_warps=None):
 #     64 x 8192, K = 128: 7.7 us; torch.topk 42.3 us (ratio 5.49); NVIDIA H200, 2026-11-21
 #     128 x 32768, K = 256: 85.5 us; torch.topk 85.9 us (ratio 1.00); NVIDIA H200, 2026-11-21
 #
-# What does the library do better? Step 5 lets all that is taken meet at one counter, and a row of equal numbers meets there whole.
+# What does the library do better? In step 5 all elements that are taken add to one counter, also a whole row of equal numbers.
 # There, each thread counts its own first, and a cumsum over the threads' counts says where each begins.
 
 

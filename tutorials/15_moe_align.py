@@ -7,9 +7,9 @@ expert together, in blocks of BS that belong to one expert each. So: sort the to
 list to whole blocks with a number that is no token's.
 
 Where does a token go? Behind all experts before its own, padded; and behind the tokens of its own expert that came before it. Each
-program can count its own tokens, but both answers need everybody's counts. In plain Triton the only way to wait for everybody
+program can count its own tokens, but both answers need the counts of all. In plain Triton the only way to wait for all programs
 is the end of the launch: count, add up, and write are launches of their own, each a few microseconds for work of less. TLE has a
-barrier for it, and it has two kinds of "everybody": the CTAs of a cluster and those of the whole grid. This program runs on either.
+barrier for it, and it has two kinds of "all": the CTAs of a cluster and those of the whole grid. This program runs on either.
 
 Needed: `local_ptr` (tutorial 07), `cumsum` (13), `remote` (16). `mimw.kernels.moe_align` is this program made fast.
 
@@ -23,7 +23,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-# Step 1. Who takes part? A mesh with "cluster" in an axis' name is one cluster, which is quick to meet: 8 CTAs on 8 SMs that lie
+# Step 1. Who takes part? A mesh with "cluster" in an axis' name is one cluster, which synchronises fast: 8 CTAs on 8 SMs that lie
 # together. A mesh with "block" in it is the whole grid, 132 SMs on this chip, and the launch becomes a cooperative one: all CTAs
 # are there at once, so that none waits for one that has not begun.
 CLUSTER = tle.device_mesh({"cluster": 8})
@@ -56,7 +56,7 @@ def align(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, leng
         tl.store(counters, tl.zeros([BINS], tl.int32))
 
     # Step 4. Add the program's counts; again what was there before is worth having: the tokens of each expert in programs that came
-    # first. Nobody adds before the zeros are there (first barrier), nobody reads before all have added (second).
+    # first. No program adds before the zeros are there (first barrier), or reads before all have added (second).
     tle.distributed_barrier(mesh)
     before = tl.atomic_add(counters, tl.load(tle.gpu.local_ptr(mine)), sem="relaxed")
     tle.distributed_barrier(mesh)
@@ -75,7 +75,7 @@ def align(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, leng
     tl.store(experts_ptr + place // BS, ids, mask=inside & (place % BS == 0))
 
     # Step 7. The padding: E (BS - 1) elements in all, between the lists and behind them, dealt out to the programs. No token lies
-    # there, so nobody has to wait.
+    # there, so no program has to wait.
     for column in range(me, BS - 1, programs):
         tl.store(sorted_ptr + starts + counts + column, numel, mask=counts + column < padded)
     lane = tl.arange(0, BLOCK)

@@ -4,10 +4,10 @@
 
 softmax(x) = exp(x - max) / sum(exp(x - max)) needs the maximum and the sum of a row before the first result. A row that stays in
 registers is read once; one of 131072 numbers does not fit the registers of one SM, but those of eight. So the eight CTAs of a
-cluster share each row, and all that they have to tell each other are two numbers each.
+cluster split each row, and have to send each other two numbers each.
 
-Tutorial 05 does that with barriers that count bytes. Here it is said in TLE: a mesh names the CTAs, `tle.remote` turns a pointer
-into shared memory into one of another CTA's, and `tle.distributed_barrier` is when everybody has been told.
+Tutorial 05 does that with barriers that count bytes. Here is the same in TLE: a mesh names the CTAs, `tle.remote` turns a pointer
+into shared memory into one of another CTA's, and after `tle.distributed_barrier` all numbers have arrived.
 
 How the program is run and measured is harness.py's.
 
@@ -48,7 +48,7 @@ def softmax(x_ptr, y_ptr, N, mesh: tl.constexpr, BLOCK: tl.constexpr):
         tl.store(tle.gpu.local_ptr(tle.remote(totals, cta, mesh), [rank]), total)
 
     # Step 4. A store into another CTA orders nothing. The barrier does: what any of the eight stored before it is seen by all of
-    # them after it. That nobody leaves while others may still write to it is seen to at the kernel's end.
+    # them after it. The compiler keeps each CTA at the kernel's end until no other may write to it.
     tle.distributed_barrier(mesh)
 
     # Step 5. Eight pairs become the row's, and every CTA scales its own part.
@@ -80,14 +80,11 @@ def arguments(x, y, mesh=MESH, num_warps=16):
 #   - a CTA pulls (`tl.load` through `remote`) instead: correct with the same barrier, and the loads come one after the other.
 
 
-def simulate_one():
-    """A few rows on the simulator, under a few interleavings of the CTAs."""
-    import harness
+def case():
+    """A few rows on numpy arrays, and what should come out: `mimw check 16_cluster_reduction.py:case`."""
     x = np.random.default_rng(0).standard_normal((3, 500), np.float32).astype(np.float16)
-    y = np.zeros_like(x)
-    harness.simulated(softmax, *arguments(x, y, num_warps=4))
     wide = np.exp(x.astype(np.float64))
-    harness.difference(y, wide / wide.sum(1, keepdims=True))
+    return mimw.Case(softmax, *arguments(x, np.zeros_like(x), num_warps=4), expected={"y_ptr": wide / wide.sum(1, keepdims=True)})
 
 
 def measure_one(rows, n):
@@ -104,4 +101,4 @@ def measure_one(rows, n):
 
 if __name__ == "__main__":
     import harness
-    harness.run(simulate_one, measure_one, (2048, 131072), (1024, 65536), (16, 131072))
+    harness.run(case, measure_one, (2048, 131072), (1024, 65536), (16, 131072))

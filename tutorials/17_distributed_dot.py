@@ -1,4 +1,4 @@
-"""17  A GEMM whose K is cut between two CTAs: the mesh says how matrices are spread, and the exchange follows from it.
+"""17  A GEMM whose K is split between two CTAs: the mesh says how matrices are spread, and the exchange follows from it.
 
     python tutorials/17_distributed_dot.py       on a GPU: check, and measure against cuBLAS; elsewhere: simulate a small one
 
@@ -6,7 +6,7 @@ A product with few output tiles and a long K leaves most SMs idle: 1024 x 1024 i
 has 132 SMs. The usual remedy is split-K: several programs share a tile and add up their parts in global memory, with atomics or in
 a second kernel. Two CTAs of a cluster can do better, for they reach each other's shared memory.
 
-Which part is whose, what a product of parts is, and who has to send what to whom is book-keeping. `tle.sharding` writes it down,
+The owner of each part, the products of parts, and the messages between CTAs are book-keeping. `tle.sharding` writes it down,
 `tle.distributed_dot` and `tle.reshard` act on it. The program below is an ordinary Triton GEMM with three annotations.
 
 The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
@@ -31,7 +31,7 @@ ROWS = tle.sharding(PAIR, split=["z", None])
 def gemm(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
          STAGES: tl.constexpr):
     """C[M, N] = A[M, K] B[K, N], all row-major, one (BM, BN) tile a cluster. K is a multiple of 2 BK."""
-    # Step 2. The grid counts clusters: two programs follow each other and share a tile, z tells them apart.
+    # Step 2. The grid counts clusters: two programs follow each other and split a tile; z numbers them.
     z, tile = tle.shard_id(PAIR, "z"), tl.program_id(0) // 2
     tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
     per_band = GROUP_M * tiles_n
@@ -46,7 +46,7 @@ def gemm(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: t
     b_ptrs = b_ptr + ks[:, None] * N + columns[None, :]
 
     # Step 3. The loop of any Triton GEMM over this CTA's half of K. The product of two tiles, both cut along z, is partial along z,
-    # and so is what it is added to: nobody sends anything, and Triton pipelines the loads as ever.
+    # and so is what it is added to: no CTA sends anything, and Triton pipelines the loads as usual.
     acc = tl.zeros((BM, BN), tl.float32)
     for k in tl.range(0, half, BK, num_stages=STAGES):
         a = tle.make_sharded_tensor(tl.load(a_ptrs), A_PARTS, [BM, 2 * BK])
@@ -55,7 +55,7 @@ def gemm(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: t
         a_ptrs += BK
         b_ptrs += BK * N
 
-    # Step 4. From partial sums to half of the rows: a reduce-scatter. Each CTA puts its sums into shared memory, both meet, and
+    # Step 4. From partial sums to half of the rows: a reduce-scatter. Each CTA puts its sums into shared memory, both wait, and
     # each adds up the rows that it is to have, its own part and the other's, in the same order.
     mine = tle.reshard(tle.make_sharded_tensor(acc, PARTIAL, [BM, BN]), ROWS).handle
     rows, columns = m + z * (BM // 2) + tl.arange(0, BM // 2), n + tl.arange(0, BN)
@@ -84,7 +84,12 @@ def arguments(a, b, c, BM=128, BN=128, BK=64, GROUP_M=8, STAGES=4, num_warps=8):
 #   - the reshard goes to `tle.sharding(PAIR)`: an all-reduce, after which both CTAs have all rows, and one of them may store them.
 
 
+def case():
+    """A small product on numpy arrays, and what it should be: `mimw check 17_distributed_dot.py:case`."""
+    import harness
+    return harness.product(gemm, arguments, 64, 64, 128, BM=32, BN=64, BK=32, num_warps=4)
+
+
 if __name__ == "__main__":
     import harness
-    harness.gemm("two-CTA GEMM", gemm, arguments, small=(64, 64, 128), cases=((1024, 1024, 16384), (512, 2048, 8192)),
-                 BM=32, BN=64, BK=32, num_warps=4)
+    harness.gemm("two-CTA GEMM", gemm, arguments, case, sizes=((1024, 1024, 16384), (512, 2048, 8192)))

@@ -4,7 +4,7 @@
 
 C[rows of g] = A[rows of g] B[g] + bias[g], where the rows of group g are offsets[g] to offsets[g + 1] - 1: what a layer of
 experts computes after its tokens have been sorted by expert. The sizes come from another kernel, so the host knows
-neither how many tiles there are nor where they end. What tutorial 09 has and the launcher's queue cannot give:
+neither how many tiles there are nor where they end. In place of the launcher's queue of tutorial 09:
 
     a fixed grid        as many programs as SMs; tile t belongs to program t modulo their number, and every role finds
                         by itself in which group its tiles lie
@@ -13,7 +13,7 @@ neither how many tiles there are nor where they end. What tutorial 09 has and th
 
 The roles load, mma and epilogue, the ring and the two accumulators are those of tutorial 09.
 
-How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
+How the program is run is harness.py's. It was simulated and compiled, and has not run on a chip.
 
 Next: 20_blackwell_pair_addmm.py, where two SMs multiply together.
 """
@@ -94,8 +94,8 @@ def grouped_gemm(a_desc, b_desc, bias, c, offsets, groups, N, K, BM: tl.constexp
                     turn += 1
                 before += tiles
 
-        # Step 4. B has a map of three dimensions, so that the columns of A behind K, which read as zeros, meet zeros and not
-        # what the next group has there.
+        # Step 4. B has a map of three dimensions, so that the columns of A behind K, which read as zeros, are multiplied by
+        # zeros and not by the rows of the next group.
         with tlx.async_task(num_warps=1, num_regs=32):            # load
             tile, before, filled = tl.program_id(0), 0, 0
             for group in range(groups):
@@ -144,13 +144,17 @@ def expected(a, b, bias, offsets):
     return np.concatenate(parts)
 
 
+def case():
+    """Four groups, one of them empty, on two programs: `mimw check 19_blackwell_grouped_gemm.py:case --target sm_100a`."""
+    a, b, bias, c, offsets = problem((150, 0, 40, 130), 128, 64)
+    return mimw.Case(grouped_gemm, *arguments(a, b, bias, c, offsets, 2, BN=64, BK=32, STAGES=2, PARTS=2),
+                     expected={"c": expected(a, b, bias, offsets)})
+
+
 def simulate_one():
     """Four groups, an empty one among them, on two simulated programs."""
     import harness
-    a, b, bias, c, offsets = problem((150, 0, 40, 130), 128, 64)
-    grid, args, meta = arguments(a, b, bias, c, offsets, 2, BN=64, BK=32, STAGES=2, PARTS=2)
-    harness.simulated(grouped_gemm, grid, args, meta | dict(target="sm_100a"))
-    harness.difference(c, expected(a, b, bias, offsets))
+    harness.simulated(case(), target="sm_100a")
 
 
 def launch_one(rows, n, k):

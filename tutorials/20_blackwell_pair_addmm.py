@@ -3,9 +3,9 @@
     python tutorials/20_blackwell_pair_addmm.py    on a Blackwell GPU (sm_100a): check the result; elsewhere: simulate
 
 A CTA of tutorial 09 loads 96 bytes for each cycle of its products, and L2 gives about 70: not the tensor cores are the limit,
-but the way there. Two SMs side by side can multiply together. Each holds 128 rows of A and half of the columns of B, one
+but the path to them. Two SMs side by side can multiply together. Each holds 128 rows of A and half of the columns of B, one
 thread of the even CTA starts the product of 256 x 256, and both tensor cores read B's halves out of both memories. So each CTA
-loads half of B, 64 bytes a cycle. What of tutorial 09 becomes of a pair:
+loads half of B, 64 bytes a cycle. These roles of tutorial 09 change for a pair:
 
     load, 1 warp       each CTA its rows of A and its half of B; the bytes of both complete on a barrier of the even CTA
     mma, 1 warp        of the even CTA alone; a commit arrives in both CTAs
@@ -15,7 +15,7 @@ loads half of B, 64 bytes a cycle. What of tutorial 09 becomes of a pair:
 and new is `bring`, 1 warp, which has TMA fetch D. A part of D lands where that part of C will leave from: the epilogue
 reads it, adds, and writes the sum into the same place. A place is free again when its store has read it.
 
-How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
+How the program is run is harness.py's. It was simulated and compiled, and has not run on a chip.
 
 Next: 21_blackwell_block_scaled_gemm.py, of numbers of eight and of four bits.
 """
@@ -95,7 +95,7 @@ def addmm(a_desc, b_desc, d_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.cons
             tlx.async_descriptor_store_wait(0)
 
         # Step 6. The products of both CTAs. The odd one has no say: its tensor core is driven from here, its slots are released
-        # and its epilogue is told by the same commits, and nothing of its own has to be waited for.
+        # and its epilogue waits for the same commits, and needs no wait for anything of its own.
         with tlx.async_task(num_warps=1, num_regs=48):            # mma
             if rank == 0:
                 tile, turn, used = tl.program_id(0), 0, 0
@@ -163,7 +163,7 @@ def addmm(a_desc, b_desc, d_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.cons
 # What `mimw predict` says at 8192 x 8192 x 8192, unmeasured: 562 us (1950 TFLOP/s), bound by the tensor cores;
 # of tutorial 09, bound by L2, 647 us (1700).
 #
-# The other way to tell the even CTA that the odd one is ready: loads without `two_ctas`, each CTA waits for its own bytes and
+# The other way to signal the even CTA that the odd one is ready: loads without `two_ctas`, each CTA waits for its own bytes and
 # then arrives on a barrier of the even CTA, `barrier_arrive(both[slot], 1, remote_cta_rank=0)`. It takes a warp in the odd
 # CTA and a way between SMs for each slot (tests/kernels/pair_addmm.py).
 
@@ -190,13 +190,17 @@ def expected(a, b, d):
     return a.astype(np.float32) @ b.astype(np.float32) + d.astype(np.float32)
 
 
+def case():
+    """A few tiles on numpy arrays, and what should come out: `mimw check 20_blackwell_pair_addmm.py:case --target sm_100a`."""
+    a, b, d, c = matrices(384, 192, 96)
+    return mimw.Case(addmm, *arguments(a, b, d, c, BN=64, BK=32, STAGES=2, PARTS=2, PLACES=2),
+                     expected={"c_desc": expected(a, b, d)})
+
+
 def simulate_one():
     """A few tiles on the simulator, with few pairs resident at a time."""
     import harness
-    a, b, d, c = matrices(384, 192, 96)
-    grid, args, meta = arguments(a, b, d, c, BN=64, BK=32, STAGES=2, PARTS=2, PLACES=2)
-    harness.simulated(addmm, grid, args, meta | dict(target="sm_100a"))
-    harness.difference(c, expected(a, b, d))
+    harness.simulated(case(), target="sm_100a")
 
 
 def launch_one(m, n, k):

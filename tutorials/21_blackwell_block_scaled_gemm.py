@@ -13,11 +13,11 @@ the scales of both operands while they add up: C = A B^T, where element k of a r
 The tensor cores read scales out of tensor memory, where 128 rows of four scales lie as 32 rows of 16 bytes, once for each of
 the four warps' lanes. Scales come by TMA in that order already, as matrices of `packed` below, beside the tiles they belong
 to. Given in shared memory, they are copied on by the product itself. Copies and products of a thread are done one after the
-other, so one table for each operand is enough, and nobody waits for it.
+other, so one table for each operand is enough, without a wait.
 
 The roles load, mma and epilogue, the ring and the accumulators are those of tutorial 09, on a fixed grid as in 19.
 
-How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
+How the program is run is harness.py's. It was simulated and compiled, and has not run on a chip.
 """
 
 import ml_dtypes
@@ -84,7 +84,7 @@ def block_scaled_gemm(a_desc, b_desc, a_scale_desc, b_scale_desc, c_desc, M, N, 
                 turn += 1
             tlx.async_descriptor_store_wait(0)
 
-        # Step 4. One word for the copies of both tables and the product. The slot is free when all three are done: `mBarriers`
+        # Step 4. One call for the copies of both tables and the product. The slot is free when all three are done: `mBarriers`
         # has them arrive together. B lies as (N, K), so its transposed view is what is multiplied by.
         with tlx.async_task(num_warps=1, num_regs=48):            # mma
             turn, used = 0, 0
@@ -185,15 +185,19 @@ def problem(m, n, k, name):
     return (a, b, packed(a_scales), packed(b_scales), np.full((m, n), np.nan, np.float16)), a_meant @ b_meant.T
 
 
+def case(name="mxfp8"):
+    """Four tiles on numpy arrays, and their product: `mimw check 21_blackwell_block_scaled_gemm.py:case --target sm_100a`."""
+    arrays, wanted = problem(256, 256, 512, name)
+    return mimw.Case(block_scaled_gemm, *arguments(*arrays, name, 2, BN=128, STAGES=2, PARTS=2, SUMS=2),
+                     expected={"c_desc": wanted})
+
+
 def simulate_one():
     """Four tiles on two simulated programs, in each format."""
     import harness
     for name in FORMATS:
-        arrays, wanted = problem(256, 256, 512, name)
-        grid, args, meta = arguments(*arrays, name, 2, BN=128, STAGES=2, PARTS=2, SUMS=2)
         print(name)
-        harness.simulated(block_scaled_gemm, grid, args, meta | dict(target="sm_100a"))
-        harness.difference(arrays[-1], wanted)
+        harness.simulated(case(name), target="sm_100a")
 
 
 def launch_one(m, n, k):

@@ -6,8 +6,8 @@
 
 Every GPU (a *rank*) runs the same program and has memory of its own. A *symmetric* array lies at every rank at the same offset of
 a heap, so a rank can find the peer's: `tlx.peer_pointer(x, peer, world)` is an ordinary pointer, and an ordinary store through it
-goes over NVLink. What NVLink does not do is wait. Who reads has to be told that the data are there, and who writes that the slot is
-free: two signals, one each way.
+goes over NVLink. But NVLink does not wait. The reader needs a signal that the data are there, and the writer one that the slot is
+free: two signals, one in each direction.
 
 The kernel is first checked with one mistake, then with another, then as it should be: on simulated GPUs, where `mimw.check` knows
 what orders two ranks and what only seems to. Both mistakes give right sums nearly always.
@@ -25,7 +25,7 @@ import mimw.tlx as tlx
 @mimw.jit
 def sum_around(x, y, slots, ready, free, world, N: tl.constexpr, SLOTS: tl.constexpr, SCOPE: tl.constexpr = "sys",
                WAITS: tl.constexpr = True):
-    """y = the sum of x over all ranks, N elements a program; slots holds SLOTS of such at each rank, ready and free a word."""
+    """y = the sum of x over all ranks, N elements a program; slots holds SLOTS of such at each rank, ready and free an integer."""
     # Step 1. Who am I, and who is on my right? The table `world` says so: it is an argument like any other.
     me, size = tlx.world_rank(world), tlx.world_size(world)
     right, left = (me + 1) % size, (me + size - 1) % size
@@ -41,19 +41,19 @@ def sum_around(x, y, slots, ready, free, world, N: tl.constexpr, SLOTS: tl.const
         if WAITS:
             tlx.wait_signal(free + pid, step + 1 - SLOTS)
 
-        # Step 3. Put, then tell. The signal releases: what this program stored before is there when the neighbour sees it. It must
-        # be of system scope, since a release whose scope is the GPU orders nothing for another one.
+        # Step 3. Put, then signal. The signal releases: what this program stored before is there when the neighbour sees it. It
+        # must be of system scope, since a release whose scope is the GPU orders nothing for another one.
         tl.store(there + place, passed)
         tlx.signal(tlx.peer_pointer(ready, right, world) + pid, scope=SCOPE)
 
-        # Step 4. What came from the left is added, and goes on to the right in the next step; its slot is given back.
+        # Step 4. What came from the left is added, and goes on to the right in the next step; its slot is released.
         tlx.wait_signal(ready + pid, step + 1)
         passed = tl.load(slots + place)
         tlx.signal(tlx.peer_pointer(free, left, world) + pid)
         total += passed
     tl.store(y + pid * N + at, total)
 
-    # Step 5. The next launch counts from 0 again. Nobody needs to meet for that: once all that this rank has sent was read, what
+    # Step 5. The next launch counts from 0 again. No barrier is needed for that: once all that this rank has sent was read, what
     # was counted is taken off, and a neighbour that is a launch ahead has only added to it.
     if WAITS:
         tlx.wait_signal(free + pid, size - 1)
@@ -70,6 +70,16 @@ def arguments(world, x, y, n=1024, slots=2, **flaws):
     return (programs, ), (x, y, buffers, ready, free, world), dict(N=n, SLOTS=slots, num_warps=4) | flaws
 
 
+def case(gpus: int = 4, programs: int = 2, n: int = 256) -> mimw.Case:
+    """A small launch on simulated GPUs, and what each should hold: `mimw check 22_several_gpus.py:case`."""
+    import numpy as np
+
+    world = mimw.World(gpus)
+    x = world.each(lambda rank: np.random.default_rng(rank).standard_normal(programs * n, np.float32), "x")
+    y = world.each(lambda rank: np.zeros(programs * n, np.float32), "y")
+    return mimw.Case(sum_around, *arguments(world, x, y, n), expected={"y": [sum(x)] * gpus})
+
+
 def on_a_laptop(gpus: int = 4, programs: int = 2, n: int = 256) -> None:
     import numpy as np
 
@@ -79,7 +89,7 @@ def on_a_laptop(gpus: int = 4, programs: int = 2, n: int = 256) -> None:
         y = world.each(lambda rank: np.zeros(programs * n, np.float32), "y")
         return arguments(world, x, y, n, **flaws)
 
-    # Step 6. The first mistake: a signal of the GPU's scope. The second: nobody asks whether the slot is free. Each finding has the
+    # Step 6. The first mistake: a signal of the GPU's scope. The second: no wait for a free slot. Each finding has the
     # ranks, both lines, what is missing between them, and the mend.
     for flaws in (dict(SCOPE="gpu"), dict(WAITS=False)):
         grid, args, meta = launch(**flaws)
@@ -89,7 +99,7 @@ def on_a_laptop(gpus: int = 4, programs: int = 2, n: int = 256) -> None:
     # Step 7. As it should be: under many interleavings, in which ranks differ in pace, and with a rank that comes late.
     grid, args, meta = launch()
     print("as it stands:", mimw.check(sum_around, grid, *args, seeds=8, **meta))
-    for _ in range(2):      # a second launch on the same words
+    for _ in range(2):      # a second launch on the same signals
         mimw.simulate(sum_around, grid, *args, races=True, **meta)
     x, y = args[:2]
     print("largest difference to numpy:", max(float(abs(one - sum(x)).max()) for one in y))
@@ -121,7 +131,7 @@ def on_gpus(elements: int = 132 * 4096, n: int = 4096, launches: int = 20) -> No
         ours()
     error = (y - expected).abs().max().item()
 
-    # Step 10. Launches follow each other on a stream, and in a CUDA graph, as any kernel's do. Ranks meet before each replay.
+    # Step 10. Launches follow each other on a stream, and in a CUDA graph, as of any kernel. Ranks synchronise before each replay.
     def timed(call) -> float:
         graph = torch.cuda.CUDAGraph()
         call()
@@ -159,7 +169,7 @@ def on_gpus(elements: int = 132 * 4096, n: int = 4096, launches: int = 20) -> No
 # What if?
 #   - SLOTS is 1: right, and every put waits until the one before has been read; predict it, and look at the waits for `free`;
 #   - the signal of step 3 stands before the store: a race of that store with the neighbour's load;
-#   - the words are not set back in step 5: the second launch finds the first one's counts, and reads before anybody has put;
+#   - the signals are not reset in step 5: the second launch finds the first one's counts, and reads before any rank has put;
 #   - the world is `mimw.World(4, dies={2: 30})`: what each of the others would report of a rank that has gone.
 
 

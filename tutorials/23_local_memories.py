@@ -1,11 +1,11 @@
-"""23  Local memories: five kernels in the words of `tle.dsa`, on an H200 and, simulated, on an Ascend 910B.
+"""23  Local memories: five kernels with `tle.dsa`, on an H200 and, simulated, on an Ascend 910B.
 
     python tutorials/23_local_memories.py           on a GPU: check, measure against torch; elsewhere: simulate both chips
 
-An accelerator whose memories software manages has no caches: what a core computes on, somebody has copied there. `tle.dsa` names
-these memories, and a kernel says what lies where:
+An accelerator whose memories software manages has no caches: software copies all operands of a core to it. `tle.dsa` names
+these memories, and a kernel places its buffers in them:
 
-    UB                what the vector unit computes on            L1                operands of the cube unit, staged
+    UB                operands of the vector unit                 L1                operands of the cube unit, staged
     L0A, L0B          the cube unit's operands                    L0C               its sums
 
 On a GPU the same source gets registers where that will do, else shared memory, and products that the tensor cores take from shared
@@ -44,8 +44,8 @@ def vector_add(x, y, z, n, BLOCK: tl.constexpr, LANES: tl.constexpr):
             tle.dsa.copy(a, z + first + at, [size])
 
 
-# Step 2. What no word of buffers says is said of tensors: `to_tensor` is a buffer's value, `to_buffer` a buffer of a value. The
-# elements beyond the tail are nobody's, so the tensor masks them.
+# Step 2. Tensors offer what functions of buffers do not: `to_tensor` is a buffer's value, `to_buffer` a buffer of a value. The
+# elements beyond the tail are undefined, so the tensor masks them.
 @mimw.jit
 def softmax(x, y, columns, WIDTH: tl.constexpr):
     """Each row of y is the softmax of that row of x."""
@@ -158,7 +158,8 @@ def normalise_rows(launch, x, weight, bias, y, eps=1e-5, programs=264, **options
 
 def multiply(launch, a, b, c, BM=128, BN=256, BK=64, STAGES=3, **options):
     (m, k), n = a.shape, b.shape[1]
-    launch(matmul, (m // BM * (n // BN), ), a, b, c, m, n, k, BM=BM, BN=BN, BK=BK, STAGES=STAGES, **{"num_warps": 8, **options})
+    return launch(matmul, (m // BM * (n // BN), ), a, b, c, m, n, k, BM=BM, BN=BN, BK=BK, STAGES=STAGES,
+                  **{"num_warps": 8, **options})
 
 
 def attend(launch, q, k, v, o, BM=128, BN=64, **options):
@@ -170,6 +171,15 @@ def attend(launch, q, k, v, o, BM=128, BN=64, **options):
 #     take `inter_no_alias=True` away         the loop runs as it is written; `mimw explain` names the copy that stores
 #     let size be BLOCK                       the last block of x ends outside of the array: the simulator names the line
 #     put `left` of `matmul` into UB          check for ascend_910b refuses: there is no way from UB to L0A
+
+
+def case():
+    """A small product on numpy arrays, and what should come out: `mimw check 23_local_memories.py:case --target ascend_910b`."""
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((128, 64), (64, 64)))
+    wanted = {"c": a.astype(np.float32) @ b}
+    return multiply(lambda kernel, grid, *args, **meta: mimw.Case(kernel, grid, args, meta, expected=wanted), a, b,
+                    np.zeros((128, 64), np.float16), BM=64, BN=64, BK=32)
 
 
 def simulate_one():

@@ -2,10 +2,10 @@
 
     python tutorials/24_raw_code.py           on a GPU: check, measure against torch; elsewhere: check and simulate small cases
 
-Where no word says what an instruction does, or a kernel of CUDA C++ is there already, `tle.raw` runs it in place: every thread of
+If no function has the instruction that you need, or you already have CUDA C++, `tle.raw` runs it in place: every thread of
 the task executes the function once. The kernel around it stays a kernel of tiles, with TMA, tensor cores and tasks.
 
-What is handed over is declared, and the declaration is all that the tools know:
+You declare the arguments, and the declaration is all that the tools know:
 
     InOut["memref<?xf32, 3>"]    a tile, spilled to shared memory, or a buffer there; it is read and written
     Input["!llvm.ptr<1>"]        a pointer into global memory;  Input["i32"], Input["f32"]   a number
@@ -108,7 +108,7 @@ def softmax(x, y, columns, BLOCK: tl.constexpr):
     tl.store(y + row * columns + at, tl.load(tle.gpu.local_ptr(tile)), mask=at < columns)
 
 
-# Step 3. An epilogue. 02's product, whose consumers end in CUDA: bias, an activation that is nobody's word, and the store. A
+# Step 3. An epilogue. 02's product, whose consumers end in CUDA: bias, an activation of your own, and the store. A
 # pointer points where the tile's corner goes. In a task threadIdx.x, blockDim.x and __syncthreads() are those of the task.
 def gelu(x):
     return x / (1 + np.exp(-1.702 * x))
@@ -178,8 +178,8 @@ def softmax_rows(launch, x, y):
 def multiply(launch, a, b, bias, c, BM=128, BN=128, BK=64, STAGES=3):
     (m, k), n = a.shape, b.shape[1]
     describe = mimw.TensorDescriptor.from_tensor
-    launch(gemm, (m // BM, n // BN), describe(a, [BM, BK]), describe(b, [BK, BN]), bias, c, n, k,
-           BM=BM, BN=BN, BK=BK, STAGES=STAGES)
+    return launch(gemm, (m // BM, n // BN), describe(a, [BM, BK]), describe(b, [BK, BN]), bias, c, n, k,
+                  BM=BM, BN=BN, BK=BK, STAGES=STAGES)
 
 
 # On an H200 (2026-11-23): softmax of 8192 rows of 4096, 71.4 us, 3758 GB/s, 1.55 of torch's speed; the product of 8192, 2368 us,
@@ -194,6 +194,16 @@ def multiply(launch, a, b, bias, c, BM=128, BN=128, BK=64, STAGES=3):
 #                                                            function has one parameter more than is declared
 
 
+def case():
+    """A small product with its epilogue on numpy arrays, and what should come out: `mimw check 24_raw_code.py:case`."""
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((128, 128), (128, 128)))
+    bias, c = np.linspace(-1, 1, 128, dtype=np.float32), np.zeros((128, 128), np.float16)
+    wanted = gelu(a.astype(np.float32) @ b.astype(np.float32) + bias)
+    return multiply(lambda kernel, grid, *args, **meta: mimw.Case(kernel, grid, args, meta, expected={"c": wanted}), a, b, bias, c,
+                    BM=64, BN=128, BK=64, STAGES=2)
+
+
 def simulate_one():
     """Small cases on the simulator, and under `mimw.check`."""
     import harness
@@ -202,11 +212,7 @@ def simulate_one():
     softmax_rows(mimw.simulate, x, y := np.zeros_like(x))
     powers = np.exp(x - x.max(1, keepdims=True))
     print("softmax in CUDA: largest difference to numpy", np.abs(y - powers / powers.sum(1, keepdims=True)).max())
-    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((128, 128), (128, 128)))
-    bias, c = np.linspace(-1, 1, 128, dtype=np.float32), np.zeros((128, 128), np.float16)
-    multiply(lambda *args, **meta: print(mimw.check(*args, seeds=2, **meta)), a, b, bias, c, BM=64, BN=128, BK=64, STAGES=2)
-    multiply(mimw.simulate, a, b, bias, c, BM=64, BN=128, BK=64, STAGES=2)
-    harness.difference(c, gelu(a.astype(np.float32) @ b.astype(np.float32) + bias))
+    harness.simulated(case(), seeds=2)
 
 
 def measure_one(n):

@@ -1,4 +1,4 @@
-"""25  Raw bodies: what one thread does, in the words of MLIR's dialects, inside a kernel of tiles.
+"""25  Raw bodies: the code of one thread, in ops of MLIR's dialects, inside a kernel of tiles.
 
     python tutorials/25_raw_bodies.py       on a GPU: check, and measure against torch; elsewhere: simulate small ones
 
@@ -52,7 +52,7 @@ def over_the_block(value, combine, partial, first):
     thread = nvvm.read_ptx_sreg_tid_x()
     value = over_the_warp(value, combine)
     warp = arith.index_cast(INDEX, arith.divsi(thread, 32))
-    # Step 3. Some threads come into this branch and some do not, so nobody may meet in it: a barrier here is refused.
+    # Step 3. Some threads come into this branch and some do not, so a barrier in it is refused.
     with scf.if_(arith.cmpi(arith.CmpIPredicate.eq, arith.remsi(thread, 32), 0)):
         memref.store(value, partial, [warp])
     nvvm.barrier0()
@@ -138,14 +138,19 @@ def topk_rows(x, values, places, N: tl.constexpr, K: tl.constexpr):
 #     0 in place of nvvm.read_ptx_sreg_ctaid_x()            DataRace (mimw.check)  all programs write the first row
 
 
+def case():
+    """A few rows on numpy arrays, and what should come out: `mimw check 25_raw_bodies.py:case`."""
+    x = np.random.default_rng(0).standard_normal((3, 300)).astype(np.float32)
+    powers = np.exp(x - x.max(1, keepdims=True))
+    return mimw.Case(softmax_rows, (3, ), (x, np.zeros_like(x), 300), expected={"y": powers / powers.sum(1, keepdims=True)})
+
+
 def simulate_one():
     """Small ones on the simulator."""
+    import harness
     mimw.simulate(greet, (1, ), 2)
-    random = np.random.default_rng(0)
-    x = random.standard_normal((3, 300)).astype(np.float32)
-    y, powers = np.zeros_like(x), np.exp(x - x.max(1, keepdims=True))
-    mimw.simulate(softmax_rows, (3, ), x, y, 300)
-    print("softmax: largest error", f"{np.abs(y - powers / powers.sum(1, keepdims=True)).max():.1e}")
+    harness.simulated(case(), seeds=2)
+    random = np.random.default_rng(1)
     x = random.integers(0, 50, (2, 128)).astype(np.float32)
     values, places = np.zeros((2, 8), np.float32), np.zeros((2, 8), np.int32)
     mimw.simulate(topk_rows, (2, ), x, values, places, 128, 8)

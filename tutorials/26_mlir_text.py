@@ -2,9 +2,9 @@
 
     python tutorials/26_mlir_text.py          on a GPU: check, measure against torch; elsewhere: check and simulate small cases
 
-24 ends a product in CUDA C++: the accumulator goes through shared memory to reach the code, and what the code does the tools have
-to be told. A function in MLIR text is made of the ops that a kernel is made of. It takes tiles as they lie in registers, Triton's
-passes optimise it with the rest, the simulator runs it, and a race in it names its line. docs/RAW_MLIR.md has all of it.
+24 ends a product in CUDA C++: the accumulator goes through shared memory to reach the code, and the tools know its effects only
+from a declaration. A function in MLIR text is made of the ops that a kernel is made of. It takes tiles as they lie in registers,
+Triton's passes optimise it with the rest, the simulator runs it, and a race in it names its line. docs/RAW_MLIR.md has all of it.
 
 How the program is run and measured is harness.py's.
 """
@@ -124,7 +124,8 @@ def softmax_rows(launch, x, y):
 def multiply(launch, a, b, bias, c, STAGES=4):
     (m, k), n = a.shape, b.shape[1]
     describe = mimw.TensorDescriptor.from_tensor
-    launch(gemm, (m // 64, n // 128), describe(a, [64, 64]), describe(b, [64, 128]), bias, describe(c, [64, 128]), k, STAGES=STAGES)
+    tensors = describe(a, [64, 64]), describe(b, [64, 128]), bias, describe(c, [64, 128])
+    return launch(gemm, (m // 64, n // 128), *tensors, k, STAGES=STAGES)
 
 
 # What if?
@@ -139,6 +140,16 @@ def gelu(x):
     return x / (1 + np.exp(-1.702 * x))
 
 
+def case():
+    """A small product with its epilogue on numpy arrays, and what should come out: `mimw check 26_mlir_text.py:case`."""
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal((128, 128), np.float32).astype(np.float16) for _ in range(2))
+    bias, c = np.linspace(-1, 1, 128, dtype=np.float32), np.zeros((128, 128), np.float16)
+    wanted = gelu(a.astype(np.float32) @ b.astype(np.float32) + bias)
+    return multiply(lambda kernel, grid, *args, **meta: mimw.Case(kernel, grid, args, meta, expected={"c": wanted}), a, b, bias, c,
+                    STAGES=2)
+
+
 def simulate_one():
     """Small cases on the simulator, and under `mimw.check`."""
     import harness
@@ -147,11 +158,7 @@ def simulate_one():
     softmax_rows(mimw.simulate, x, y := np.zeros_like(x))
     powers = np.exp(x - x.max(1, keepdims=True))
     print("softmax in MLIR: largest difference to numpy", np.abs(y - powers / powers.sum(1, keepdims=True)).max())
-    a, b = (random.standard_normal((128, 128), np.float32).astype(np.float16) for _ in range(2))
-    bias, c = np.linspace(-1, 1, 128, dtype=np.float32), np.zeros((128, 128), np.float16)
-    multiply(lambda *args, **meta: print(mimw.check(*args, seeds=2, **meta)), a, b, bias, c, STAGES=2)
-    multiply(mimw.simulate, a, b, bias, c, STAGES=2)
-    harness.difference(c, gelu(a.astype(np.float32) @ b.astype(np.float32) + bias))
+    harness.simulated(case(), seeds=2)
 
 
 def measure_one(n):

@@ -35,12 +35,12 @@ def _simplicial_attention() -> tuple:
 
 
 def _sparse_mla(form) -> tuple:
-    """One query of 16 heads, its list of 72 rows in blocks of 16; some count for nothing."""
-    q, kv = numbers((1, 1, 16, 48), (1, 80, 1, 48), dtype=ml_dtypes.bfloat16)
-    indices = np.random.default_rng(2).integers(0, 80, (1, 1, 1, 96)).astype(np.int32)
+    """Two queries of 64 heads by one program, lists of 72 rows in blocks of 32; some count for nothing."""
+    q, kv = numbers((1, 2, 64, 48), (1, 80, 1, 48), dtype=ml_dtypes.bfloat16)
+    indices = np.random.default_rng(2).integers(0, 80, (1, 2, 1, 96)).astype(np.int32)
     indices[..., 5::11] = -1
-    out, lse = np.zeros((1, 1, 16, 32), ml_dtypes.bfloat16), np.zeros((1, 1, 16), np.float32)
-    return sparse_mla.arguments(q, kv, indices, np.full((1, 1, 1), 72, np.int32), out, lse, form=form, heads=16, block=16)
+    out, lse = np.zeros((1, 2, 64, 32), ml_dtypes.bfloat16), np.zeros((1, 2, 64), np.float32)
+    return sparse_mla.arguments(q, kv, indices, np.full((1, 2, 1), 72, np.int32), out, lse, form=form, block=32, programs=1)
 
 
 def _simplicial_gradients() -> tuple:

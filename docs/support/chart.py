@@ -23,7 +23,7 @@ STYLE = ("svg{background:#fff;border-radius:8px}"
          ".h{font-size:14px}.q{fill:#5b6472}.g{stroke:#e0e3e8}.one{stroke:#5b6472;stroke-width:1.5}.e{text-anchor:end}"
          ".m{text-anchor:middle}polyline{fill:none;stroke-width:1.5}.ours{stroke-width:3}"
          + "".join(f".s{number}{{stroke:{light}}}.f{number}{{fill:{light}}}" for number, (light, _) in enumerate(COLOURS))
-         + "@media(prefers-color-scheme:dark){svg{background:#14181f}text{fill:#e6e9ee}.q{fill:#9aa4b2}.g{stroke:#2a313c}"
+         + "@media(prefers-color-scheme:dark){svg{background:#131416}text{fill:#e6e9ee}.q{fill:#9aa4b2}.g{stroke:#2a313c}"
          + ".one{stroke:#9aa4b2}"
          + "".join(f".s{number}{{stroke:{dark}}}.f{number}{{fill:{dark}}}" for number, (_, dark) in enumerate(COLOURS)) + "}")
 Series = dict[str, list[float | None]]

@@ -79,7 +79,7 @@ class Tutorial:
     def chips(self) -> str:
         """On what it runs, by what it says of itself."""
         if "Blackwell" in self.command:
-            return "sm_100a: simulated, checked and compiled; no such chip was at hand"
+            return "sm_100a: simulated, checked and compiled; not run on a chip yet"
         if "torchrun" in self.command:
             return "sm_90a, several GPUs; simulated and checked without one"
         return "sm_90a; simulated and checked without a GPU" + ("; ascend_910b, simulated" if "Ascend" in self.parts[0] else "")

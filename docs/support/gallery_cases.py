@@ -66,7 +66,7 @@ CASES = {
         first copies of the pair end together, and a slot is refilled only when four consumers have released it.""",
         View(ctas=(0, 1), until=5000)),
     "05": Case("test_rows[simulator-9-1024-2-2]", """
-        Two tasks of each CTA take rows in turn. While `rows[0]` waits for what the other CTA says of its row
+        Two tasks of each CTA take rows in turn. While `rows[0]` waits for the statistics of the other CTA
         (`arrived`), `rows[1]` computes.""", View(ctas=(0, 1))),
     "06": Case("test_attention[simulator-2-384-64-False-float16-0.002]", """
         Two consumers and a loading warp. Where a consumer works it does its softmax, while the products of the other
@@ -77,8 +77,8 @@ CASES = {
         View(ctas=()), lines=6),
     "08": Case("test_rows[17-200-3]", """
         Seventeen rows on four programs. A program asks the launcher ahead (`ask`), and works (`work`) on the rows that
-        it gets; who has short ones takes more of them. Here three answers are asked for ahead, so the last rows are
-        taken long before programs 2 and 3 are done: step 6 says why more stages are not better.""",
+        it gets; a program with short rows takes more of them. Here each program asks for three answers ahead, so the
+        last rows are taken long before programs 2 and 3 are done: step 6 says why more stages are not better.""",
         View(ctas=()), runs=(1, )),
     "09": Case("test_products[(384, 256, 96)-{'GROUP_M': 2}]", """
         Four roles: `load` copies, `mma` starts products, `ask` asks for tiles, and `epilogue` takes sums out of tensor
@@ -89,23 +89,23 @@ CASES = {
         Five roles. Both tasks `softmax` and the one that rescales (`correct`) work nearly all of the time, and the
         products of one tile of queries run beside the softmax of the other."""),
     "11": Case("test_product[simulator-shape0]", """
-        Tutorial 01's ring as a pipe. The waits name the pipe, the chunk and whom it waits for."""),
+        Tutorial 01's ring as a pipe. The waits name the pipe, the chunk and the other end."""),
     "12": Case("test_product[simulator-shape1-4]", """
-        Five functions and three pipes. Each `multiply` hands its sums in pieces to its `save`, which stores one piece
-        while the next is made; waits name the pipe and whom it waits for.""", View(until=9000)),
+        Five functions and three pipes. Each `multiply` passes its sums in pieces to its `save`, which stores one piece
+        while the next is made; waits name the pipe and its other end.""", View(until=9000)),
     "13": Case("test_kept_in_order[simulator-3000-1.5]", """
         Three launches, one behind the other: count in each block, sum up the counts in one program, write.""",
         View(ctas=()), runs=(0, 1, 2), lines=5),
     "14": Case("test_random_rows[simulator-1024-32-None]", """
-        A program a row, in which nobody waits. Reading the row takes most; the rest are two rounds over digits, each a
+        A program a row, without waits. Reading the row takes most; the rest are two rounds over digits, each a
         histogram by atomics and its running sum.""", View(ctas=()), lines=6),
     "15": Case("test_lists[simulator-1000-64-16-cluster]", """
-        Eight programs of one cluster meet twice. The thin pale bars are all that meeting costs; in its place there
-        would be a launch.""",
+        Eight programs of one cluster synchronise twice. The thin pale bars are the cost of that; without the barrier
+        there would be another launch.""",
         View(ctas=())),
     "16": Case("test_rows[simulator-5-500-0]", """
-        The eight programs of one cluster arrive at its barrier at the same time, so nobody is seen waiting. Of the
-        cycles, reading the row takes most, and telling all others (lines 47 and 48) a fifth.""",
+        The eight programs of one cluster arrive at its barrier at the same time, so no wait shows. Of the
+        cycles, reading the row takes most, and sending to all others (lines 47 and 48) a fifth.""",
         View(ctas=(0, 1, 2, 3, 4, 5, 6, 7)), lines=5),
     "17": Case("test_product[simulator-64-64-256]", """
         Two pairs of programs, each CTA with half of the inner extent: what a pair exchanges follows from
@@ -130,7 +130,7 @@ CASES = {
         The product by the rules of an Ascend 910B: a loop that promises that its copies do not overlap gets its next
         tiles (`left`, `right`) while it computes."""),
     "24": Case("test_a_product_with_an_epilogue_of_cuda[simulator]", """
-        `load` and `multiply` are tasks, as ever; from 1,800 cycles on `multiply` is in the epilogue, which is CUDA C++
+        `load` and `multiply` are tasks; from 1,800 cycles on `multiply` is in the epilogue, which is CUDA C++
         on a GPU and its reference in numpy here."""),
     "25": Case("test_topk[simulator]", """
         Two rows, one program each; each op of the raw body is one step for all threads of a program. The loop over all

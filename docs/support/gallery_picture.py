@@ -26,11 +26,11 @@ STYLE = """
 svg{background:#fff;border-radius:8px}text{font-family:ui-sans-serif,Helvetica,Arial,sans-serif;font-size:11px;fill:#1f2430}
 .q{fill:#5b6472}.l{font-size:9px}.c{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:10px}.e{text-anchor:end}
 .m{text-anchor:middle}.g{stroke:#e3e6eb}.b{fill:#f4f6f8}
-.run{fill:#3b6fb6}.wait{fill:#d9dee6}.copy{fill:#e08e2b}.dot{fill:#2f8f5b}.store{fill:#8a5bb0}
+.run{fill:#3b6fb6}.wait{fill:#d9dee6}.copy{fill:#e08e2b}.dot{fill:#287f50}.store{fill:#8a5bb0}
 .on{fill:#fff}.off{fill:#4b5361}.dark{fill:#1f2430}.n{fill:#c0263a;font-weight:600}.edge{stroke:#c0263a;stroke-width:2;fill:none}
 .band{fill:#c0263a;opacity:.14}
-@media(prefers-color-scheme:dark){svg{background:#14181f}text{fill:#e6e9ee}.q{fill:#9aa4b2}.g{stroke:#2a313c}.b{fill:#1b2129}
-.run{fill:#4d86d3}.wait{fill:#333c49}.dot{fill:#3aa06a}.store{fill:#a078c8}.n{fill:#ff6b7d}.edge{stroke:#ff6b7d}.band{fill:#ff6b7d}
+@media(prefers-color-scheme:dark){svg{background:#131416}text{fill:#e6e9ee}.q{fill:#9aa4b2}.g{stroke:#2a313c}.b{fill:#1b2129}
+.run{fill:#3f76c2}.wait{fill:#333c49}.dot{fill:#287f50}.store{fill:#8a5bb0}.n{fill:#ff6b7d}.edge{stroke:#ff6b7d}.band{fill:#ff6b7d}
 .on{fill:#fff}.off{fill:#b4bdc9}.dark{fill:#1f2430}}
 """.replace("\n", "")
 INK = {"run": "on", "wait": "off", "copy": "dark", "dot": "on", "store": "on"}

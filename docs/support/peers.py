@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -74,28 +76,69 @@ def ratio(row: Row, baseline: str) -> float | None:
     return next((found for name in ALIKE.get(baseline, (baseline, )) if (found := row.ratio(name)) is not None), None)
 
 
-def line(peer: Peer, files: dict[str, list[Row]]) -> list[str]:
-    """The cells of a peer."""
+@dataclass(frozen=True)
+class Standing:
+    """How an operator stands against a peer: ratios of times, above 1 ours is the shorter one; of when the rows are."""
+
+    peer: Peer
+    shapes: int
+    mean: float
+    lowest: float
+    below: int
+    dates: str
+
+    def cells(self) -> list[str]:
+        """The row of the table."""
+        return [self.peer.operator, self.peer.name or self.peer.baseline, str(self.shapes), f"**{self.mean:.2f}**",
+                f"{self.lowest:.2f}", str(self.below) if self.below else "-", self.dates]
+
+
+def standing(peer: Peer, files: dict[str, list[Row]]) -> Standing:
     rows = [row for file in peer.files for row in files[file] if re.match(peer.rows, row.name)]
     found = {(row.name, *row.shape.items()): value for row in rows if (value := ratio(row, peer.baseline)) is not None}
-    lowest = min(found, key=found.get)
-    below = sum(value < 1 for value in found.values())
     dates = sorted({row.date[5:] for row in rows if ratio(row, peer.baseline) is not None})
-    return [peer.operator, peer.name or peer.baseline, str(len(found)), f"**{mean(list(found.values())):.2f}**",
-            f"{found[lowest]:.2f}", str(below) if below else "-", dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"]
+    return Standing(peer, len(found), mean(list(found.values())), min(found.values()), sum(value < 1 for value in found.values()),
+                    dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}")
+
+
+@cache
+def standings() -> tuple[Standing, ...]:
+    """Of all peers, in the table's order."""
+    return tuple(standing(peer, _files()) for peer in PEERS)
+
+
+@cache
+def _files() -> dict[str, list[Row]]:
+    return newest(ROOT / "benchmarks" / "results", shipped)
+
+
+@cache
+def measured_on() -> str:
+    """The chip, the years and the versions of the rows."""
+    used = [row for peer in PEERS for file in peer.files for row in _files()[file]]
+    (chip, ) = {row.chip for row in used}
+    years = sorted({row.date[:4] for row in used})
+    versions = max((row.versions for row in used), key=[row.versions for row in used].count)
+    return f"{chip}, {' and '.join(years)}, {versions}"
+
+
+@cache
+def days() -> str:
+    """The first and the last day on which a row was measured."""
+    dates = [row.date for peer in PEERS for file in peer.files for row in _files()[file] if ratio(row, peer.baseline) is not None]
+    return f"{min(dates)} to {max(dates)}"
+
+
+def rows_of(found: Iterable[Standing]) -> str:
+    """The lines of a table."""
+    head = [["operator", "against", "shapes", "mean", "lowest", "below 1", "measured"], ["---"] * 2 + ["--:"] * 5]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in head + [one.cells() for one in found])
 
 
 def table() -> str:
     """The table, and of which chip and when."""
-    files = newest(ROOT / "benchmarks" / "results", shipped)
-    lines = [line(peer, files) for peer in PEERS]
-    used = [row for peer in PEERS for file in peer.files for row in files[file]]
-    (chip, ) = {row.chip for row in used}
-    years = sorted({row.date[:4] for row in used})
-    versions = max((row.versions for row in used), key=[row.versions for row in used].count)
-    head = [["operator", "against", "shapes", "mean", "lowest", "below 1", "measured"], ["---"] * 2 + ["--:"] * 5]
-    said = f"{chip}, {' and '.join(years)}, {versions}: time of the peer over ours, in the same run; above 1 we are faster."
-    return f"{said}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in head + lines)
+    said = f"{measured_on()}: time of the peer over ours, in the same run; above 1 we are faster."
+    return f"{said}\n\n{rows_of(standings())}"
 
 
 def main(arguments: list[str]) -> int:

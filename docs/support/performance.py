@@ -21,7 +21,7 @@ from unittest import mock
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from docs.support import peers
+from docs.support import glance, peers
 from docs.support.chart import line_chart
 from docs.support.performance_choices import shipped
 from docs.support.performance_counters import newest_counters, said_of
@@ -180,11 +180,14 @@ def other_page(other: OtherChip) -> dict[str, str]:
     """The page of another chip: tables and goals of what ran there."""
     with mock.patch.object(measured, "chip_in_use", lambda: other.full_name):       # the library's choices on that chip
         files = newest(ROOT / "benchmarks" / "results" / other.folder, shipped)
-    lines = [f"# Performance on {other.name}", "",
+    about = ["## How these figures are made", "",
              f"Made by `python docs/support/performance.py` from benchmarks/results/{other.folder}/*.jsonl, as [the page of the "
              f"H200](performance.md), which says what rows, ratios and `shipped` are. The ceiling's bytes are over "
              f"{other.memory / 1e9:.0f} GB/s, what a copy reaches. Configurations are those that were searched on an H200, "
              "but where benchmarks/notes says otherwise.", ""]
+    lines = [f"# Performance on {other.name}", "",
+             "Times of the baselines over ours, in the same run: above 1 we are faster. "
+             "[How these figures are made](#how-these-figures-are-made) stands below the tables.", ""]
     for section in SECTIONS:
         rows = in_order([row for file in section.files for row in files.get(file, []) if row.name.startswith(section.starts)])
         if rows:
@@ -192,7 +195,7 @@ def other_page(other: OtherChip) -> dict[str, str]:
                       *(f"* {goal_of(goal, rows)}" for goal in section.goals), ""]
             if (other.name, section.title) in EXPLAINED_ELSEWHERE:
                 lines += [" ".join(EXPLAINED_ELSEWHERE[other.name, section.title].split()), ""]
-    return {f"performance-{other.folder}.md": "\n".join(lines)} if files else {}
+    return {f"performance-{other.folder}.md": "\n".join(lines + about)} if files else {}
 
 
 def pages() -> dict[str, str]:
@@ -203,13 +206,9 @@ def pages() -> dict[str, str]:
     return {name: reflow(text) if name.endswith(".md") else text for name, text in made.items()}
 
 
-def page() -> dict[str, str]:
-    """File under docs/ -> its text."""
-    results = ROOT / "benchmarks" / "results"
-    files, counted, (operations, memory) = newest(results, shipped), newest_counters(results / "counters.jsonl"), limits()
-    pictures, taken = {}, set()
-    lines = [
-        "# Performance", "",
+def provenance(operations: dict[str, float], memory: float) -> list[str]:
+    """Paragraphs on where rows come from, and what their columns mean."""
+    return [
         "Made by `python docs/support/performance.py` from benchmarks/results/*.jsonl, where the benchmarks keep what they "
         "measured. A "
         "row is the newest run of its shape; where that run tried several configurations (`tried`), the one that the library "
@@ -227,8 +226,21 @@ def page() -> dict[str, str]:
         "benchmarks/notes; what the words cost, in TIMING.md. Lines \"Counters\" are of one launch under ncu, with "
         "cold caches and the clock as it is (`python -m benchmarks.counters`): shares of what each unit can do while the kernel "
         "runs, the reasons for which warps wait (shares of their time), and how even their work is. Under "
-        "ncu a kernel runs alone on a cooler chip than in the tables.", "",
-        "## At a glance", "", peers.table()]
+        "ncu a kernel runs alone on a cooler chip than in the tables.", ""]
+
+
+def page() -> dict[str, str]:
+    """File under docs/ -> its text."""
+    results = ROOT / "benchmarks" / "results"
+    files, counted, (operations, memory) = newest(results, shipped), newest_counters(results / "counters.jsonl"), limits()
+    pictures, taken = {}, set()
+    shown, days = peers.standings(), peers.days()
+    pictures["performance/glance.svg"] = glance.chart(shown, f"{peers.measured_on()}; rows of {days}.")
+    lines = ["# Performance", "",
+             "![Time of each peer over ours, an operator a line](performance/glance.svg)", "",
+             "## At a glance", "", peers.table(), "",
+             "[How these figures are made](#how-these-figures-are-made) says which rows count, what a ceiling is, and how "
+             "to measure again.", ""]
     for section in SECTIONS:
         rows = in_order([row for file in section.files for row in files.get(file, []) if row.name.startswith(section.starts)])
         taken.update(section.files)
@@ -236,12 +248,13 @@ def page() -> dict[str, str]:
             continue
         if section.published:
             rows = [replace(row, baselines=section.published(row) | row.baselines) for row in rows]
-        lines += [f"## {section.title}", "", f"`{section.command}`; {measured_on(rows)}.", "", *table(rows, section), ""]
+        lines += [f"## {section.title}", "", f"`{section.command}`; {measured_on(rows)}.", ""]
         for name, starts in section.curves:
             points = alike([row for row in rows if re.match(starts, row.name)] or rows)
             if len(points) > 1:
                 pictures[f"performance/{name}.svg"] = chart(section, points, f"{section.title}: {name}")
                 lines += [f"![{name}](performance/{name}.svg)", ""]
+        lines += [*table(rows, section), ""]
         lines += [f"**Ceiling.** {' '.join(section.bound.split())}", ""]
         lines += [*(f"* {goal_of(goal, rows)}" for goal in section.goals), ""]
         if section.title in EXPLAINED:
@@ -251,6 +264,7 @@ def page() -> dict[str, str]:
     for name, rows in files.items():
         if name not in taken:
             lines += [f"## {name}", "", f"{measured_on(rows)}.", "", *table(in_order(rows), None), ""]
+    lines += ["## How these figures are made", "", *provenance(operations, memory)]
     return {"performance.md": "\n".join(lines)} | pictures
 
 

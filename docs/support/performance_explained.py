@@ -41,6 +41,15 @@ EXPLAINED = {
         scales and in torch's), issue slots 40 % in all three, which is the adding up in fp32. Row scales in the tensor cores,
         K = 2048: 90 % where torch's kernel has 94 % at the same clock; ours asks 6 % more of L2, and its SMs are active 94 %
         of the launch, torch's 96 %.""",
+    "Products of real models": """
+        4096 x 2112 x 7168: tensor cores 91 % in ours and 92 % in cuBLAS's at the same clock of 1580 MHz, an SM busy 97 % as
+        long as the last one in both: the same rounds at the same limit, so 1.02 of it is not there. 512 x 2880 x 2880: tensor
+        cores 58 and 63 %, and some of our SMs have no tile at all where all of cuBLAS's have: what is left is the division of
+        345 tiles by 132 SMs. Decoding, 64 x 10240 x 8192: the memory is busy 83 and 81 %, which is the limit of both.""",
+    "Products of real models, fp8": """
+        Decoding, 64 x 10240 x 8192: the memory is busy 74 % in ours and 65 % in torch's kernel, of whose SMs one is busy 58 %
+        as long as the last one. Of prefill one row is below, which was at 1.00 in a longer run; no counters of prefill were
+        read.""",
     "Few rows": """
         One row: the memory is busy 81 % in ours and 80 % in cuBLAS's, L2 83 and 82 %, for 35.0 and 35.5 us; 256 rows: tensor
         cores 81 % and memory 63 % in both, 46.8 and 46.2 us. So both stand at the same limits, and 1.1 of cuBLAS is not to be
@@ -53,7 +62,8 @@ EXPLAINED = {
         is busy 83 % as long as the last one: 32 x 16.5 tiles of 128 x 128 are 4.0 to 4.1 rounds of 132 SMs, so a fifth
         begins.""",
     "Attention, forward": """
-        FlashAttention-4, which leads where sequences are long, was not profiled. 4096 full: tensor cores 79 % of the cycles,
+        Heads of 64 and 96 are where FlashAttention-4 leads most, by 18 % at 16384 causal; its counters have not been read
+        there, and those of heads of 128 only backward. Heads of 128, 4096 full: tensor cores 79 % of the cycles,
         cuDNN's 75 %, at 1634 and 1653 MHz, so ours is ahead under ncu, where the chip is cool. Neither L2 (45 %), shared
         memory (53 %) nor the memory (7 %) bounds it. Issue slots are 39 % busy: the fifth of the time in which the tensor
         cores rest is where both consumers are in their softmax; warps wait for barriers of keys and values (long scoreboard
@@ -94,13 +104,13 @@ EXPLAINED = {
         conflicts, those of the histograms. Passes over a row follow each other, each begins with an empty pipeline; 128 of
         132 SMs have a CTA.""",
     "Sparse MLA": """
-        8192 rows: the pipe form takes 4258 us with tensor cores 56 % and shared memory 59 %; warps wait for gathered rows
-        (long scoreboard 44 %) although 96 % of them come out of L2, which is 44 % busy: latency, not bandwidth. 131072 rows:
-        5025 us, L2 hits 45 %, the same waits 58 %, and neither L2 (51 %) nor the memory (36 %) is a limit; the demand counts
-        0.70 of the published time there, as if the memory were. Steps that follow each other are what takes the time: the
-        producer's list, rows and hand-over are 3800 of the 3860 clocks of a block, in which the products need 2176
-        (benchmarks/notes/sparse-mla.md, "What a block takes, and why the seesaw form is gone"). The form without roles, 7193
-        us, has no second worker that computes while rows come: 33 %. The library calls the pipe form.""",
+        The counters below are those of the pipe form with one producer, until 28 November: 4258 us at 8192 rows with tensor
+        cores 56 %, since the producer's list, rows and hand-over follow each other, 3800 of the 3860 clocks of a block, in
+        which the products need 2176 (benchmarks/notes/sparse-mla.md, "What a block takes, and why the seesaw form is gone").
+        Two producers take 4096 us there, and 4215 at 131072 rows, where one took 5043: FlashMLA's published time is 0.94 and
+        1.08 of ours, the published pipe form 1.18 and 1.45. The demand counts 0.70 of the published time from 65536 rows on,
+        as if the memory bounded it, which it does not. The form without roles has no second worker that computes while rows
+        come. The library calls the pipe form.""",
     "Mixture of experts": """
         mixtral-512, longest launch: tensor cores 82 % and memory 70 % at once, at 1364 MHz: bound by both, and by power
         (stock Triton's: 58 and 59 %, 709 us where ours takes 597). The second product has a tail: an SM is busy 73 % as long

@@ -75,6 +75,13 @@ SECTIONS = (
             """
             What is above it ran before the clock fell.""", (Goal(1.03, ("cuBLAS", )), ), "fp8",
             (("gemm-fp8", "gemm-fp8-GH"), )),
+    Section("Products of real models", "python -m benchmarks.models", ("models-bf16", ), "models-", work.product, "TFLOP/s", """
+            Prefill as the GEMM; decoding, 16 to 128 rows, by the bytes of the weights, behind a flush of L2 as few rows are
+            (below). The extents are those of the models' published configurations (benchmarks/model_shapes.py).""",
+            (Goal(1.05, ("torch", )), Goal(0.98, ("torch", ), every=True))),
+    Section("Products of real models, fp8", "python -m benchmarks.models", ("models-fp8", ), "models-", work.product, "TFLOP/s", """
+            As those of bf16. Both operands have a scale for each row, and the sums stay in the tensor cores.""",
+            (Goal(1.05, ("torch", )), Goal(0.98, ("torch", ), every=True)), "fp8"),
     Section("GEMM beside stock Triton and Gluon", "python -m benchmarks.gemm_peers", ("gemm_peers", ), "gemm_peers-", work.product,
             "TFLOP/s", """
             As the GEMM. `Triton` is the fastest of eight configurations of one kernel (benchmarks/plain_gemm.py), `Gluon` the

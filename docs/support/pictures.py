@@ -28,8 +28,9 @@ from mimw.report import barrier_graph_svg, svg
 from mimw.runtime.simulate import prepare
 
 FOLDER = Path(__file__).resolve().parents[1] / "concepts"
-BLUE, ORANGE, GREEN, GREY = "#3b6fb6", "#e08e2b", "#2f8f5b", "#e3e6eb"
-DARK = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(0.9) hue-rotate(180deg) } }</style>"
+BLUE, ORANGE, GREEN, GREY = "#3b6fb6", "#e08e2b", "#287f50", "#e3e6eb"
+# White becomes the ground of the site's dark pages.
+DARK = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(0.924) hue-rotate(180deg) } }</style>"
 
 
 def program(name: str) -> ModuleType:

@@ -25,8 +25,8 @@ ITEM = re.compile(r"(\s*)([-*+]|\d{1,9}[.)])(\s+)(?=\S)")
 QUOTE = re.compile(r"\s*>\s?")
 # A line that is no prose: heading, table, HTML or comment, link definition, rule under a heading or between parts, MyST's target.
 VERBATIM = re.compile(r"\s*(#{1,6}(\s|$)|\||</?[a-zA-Z!]|<!--|\[[^\]]+\]:\s|(=+|-{3,}|\*{3,}|_{3,})\s*$|\([\w-]+\)=\s*$)")
-# A word that would begin another kind of block if it began a line.
-OPENS = re.compile(r"([-*+>|]|#{1,6}|\d{1,9}[.)]|=+|-{2,})$|[|>]|</?[a-zA-Z!]|`{3,}|~{3,}|:{3,}|\[[^\]]+\]:$")
+# A word that would begin another kind of block if it began a line; of "%" MyST makes a comment, which the site does not show.
+OPENS = re.compile(r"([-*+>|]|#{1,6}|\d{1,9}[.)]|=+|-{2,})$|[|>%]|</?[a-zA-Z!]|`{3,}|~{3,}|:{3,}|\[[^\]]+\]:$")
 # One word: runs of no space, in which a code span or the address of a link counts as no space.
 WORD = re.compile(r"(?:(`+)(?:(?!`).|(?<!`)(?!\1(?!`))`+)*?(?<!`)\1(?!`)|\S)+", re.DOTALL)
 

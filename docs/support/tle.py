@@ -20,21 +20,22 @@ from reflow import reflow  # noqa: E402
 import mimw.tle as tle  # noqa: E402
 
 TARGETS = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950", "ascend_910b")
-PREFACE = """# TLE: what works where
+PREFACE = """# TLE: the functions of each chip
 
-Made by `python docs/support/tle.py`, which compiles a probe of each word (docs/support/tle_probes.py) to a binary for each
-chip, and runs it on the simulator. Do not edit by hand; a test compares. `yes`: compiles, or runs on the simulator (as an
-sm_90a; what is said of ascend_910b is of the simulator, too: docs/SPACES.md). `-`: the chip cannot do it, or this release not
-there, and the call is refused with its line.
+`yes`: the call compiles, or runs on the simulator (as an sm_90a; the column of ascend_910b is about the simulator, too:
+docs/SPACES.md). `-`: the chip, or this release on it, cannot do it, and mimw refuses the call with its line.
 
-TLE words and TLX words may stand in one kernel. One pipeline written three ways: docs/THREE_WAYS.md. Where copies by a tensor
-descriptor can begin (`tle.gpu.copy`) is one rule for all words: docs/tlx.md, "Said once".
+`python docs/support/tle.py` makes this page: it compiles a probe of each function (docs/support/tle_probes.py) to a binary for
+each chip, and runs it on the simulator. Do not edit it by hand; a test compares.
+
+One kernel may call functions of TLE and of TLX; docs/THREE_WAYS.md writes one pipeline in three ways. For the places where a copy
+by a tensor descriptor may begin (`tle.gpu.copy`) see docs/tlx.md, "Rules and exceptions".
 """
 STRUCTS = """## Structs
 
 A struct gives values that belong together one name: `@tle.struct` over a class of annotated fields. The class is called in a
-kernel; its values go to helpers and back, through loops and branches, into tasks and partitions, and into other structs. In the
-compiled kernel nothing is left of them.
+kernel; its values go to helpers and back, through loops and branches, into tasks and partitions, and into other structs. The
+compiled kernel has no trace of them.
 
 ```python
 @tle.struct
@@ -86,17 +87,17 @@ assert np.allclose(y, 3 * x.reshape(4, 128).mean(0))
 
 * A pipe that is given a struct of buffers, `tle.pipe(stages, capacity=2)`, has the struct's fields, and its slots are such structs
   of one stage each: `acquire(i)` and `wait(i).slot` have the methods. Constants among the fields are every slot's.
-* `tl.tensor` is a tile, a scalar or a pointer; a number that is given for it becomes a value of the run, as in `n = 0`. A loop
-  may so carry it. `tl.constexpr` stays known when compiling; a loop cannot change it. `tl.tensor | tl.constexpr` and `Any` leave
-  a number what it is: a launch's argument 1 is a constant. `A | None` takes None. Any other class of values takes these.
+* `tl.tensor` is a tile, a scalar or a pointer; a number that is given for it becomes a run-time value, as in `n = 0`, so a loop
+  may carry it. `tl.constexpr` stays known when compiling; a loop cannot change it. `tl.tensor | tl.constexpr` and `Any` keep
+  a number as it is: a launch's argument 1 is a constant. `A | None` takes None. Any other class takes its values.
 * Methods are functions of `@mimw.jit` (`__add__` and the like among them) or of `@triton.constexpr_function`. Structs have no
-  `__init__`: a value that takes some work is made by a function. They may inherit from structs.
+  `__init__`: let a function make a value that needs some work. They may inherit from structs.
 * A field is never assigned: `sums = sums.replace(chunks=0)` is a copy with another field. `a if c else b` between structs takes
   a `c` that is known when compiling; write `if c: sums = ..`.
-* A launch takes no struct, only the fields, of which the kernel makes one; or Python's named tuples of numbers and
-  arrays, whose fields the kernel reads by name. A struct of constants may be made outside of kernels: a kernel names it
-  as a global, or is given it for a parameter `TILES: tl.constexpr`. Equal ones are one launch, also in caches and in
-  other processes; `Tiles(4, 8).replace(M=2)` is another configuration to tune.
+* A launch takes no struct, only the fields, from which the kernel makes one; or Python's named tuples of numbers and
+  arrays, whose fields the kernel reads by name. You may make a struct of constants outside of kernels: a kernel names it
+  as a global, or takes it for a parameter `TILES: tl.constexpr`. Launches with equal structs share one binary, also in
+  caches and in other processes; `Tiles(4, 8).replace(M=2)` is another configuration to tune.
 """
 
 
@@ -123,7 +124,7 @@ def _call(item) -> str:
 
 def table(cells_of=cells_of) -> str:
     """The whole page; `cells_of(probe)` are the cells of its row."""
-    lines = [PREFACE, "## Where the words work", "", f"| Word | {' | '.join(TARGETS)} | simulator |"]
+    lines = [PREFACE, "## Functions and chips", "", f"| Function | {' | '.join(TARGETS)} | simulator |"]
     lines.append("|---" * (len(TARGETS) + 2) + "|")
     lines += [f"| `{name}` | {' | '.join(cells_of(name))} |" for name in tle_probes.PROBES]
     lines += ["", *STRUCTS.splitlines()]

@@ -55,17 +55,18 @@ FAMILIES = {
            "warp_pipeline_stage",
 }
 
-PREFACE = """# TLX: what works where
+PREFACE = """# TLX: the functions of each chip
 
-Made by `python docs/support/tlx.py`, which compiles a probe of each name (docs/support/probes.py) to a binary for each chip, and
-runs it on the simulator, as an sm_90a or, if that lacks the word, as an sm_100a or a gfx1250. Do not edit by hand; a test compares.
+`yes`: the call compiles, or runs on the simulator (as an sm_90a, or as another chip if only that has the function).
+`-`: the chip cannot do it, and mimw refuses the call with its line.
+`NotYet`: the name can be imported and its arguments are checked, and the call raises `mimw.errors.NotYet`.
 
-`yes`: compiles, or runs on the simulator (as an sm_90a, or as another chip where only that has the word).
-`-`: the chip cannot do it, and the call is refused with its line.
-`NotYet`: can be imported and is checked, and the call is refused with `mimw.errors.NotYet`.
+`python docs/support/tlx.py` makes this page: it compiles a probe of each name (docs/support/probes.py) to a binary for each chip,
+and runs it on the simulator, as an sm_90a or, if that lacks the function, as an sm_100a or a gfx1250. Do not edit it by hand; a
+test compares.
 """
 
-NOTES = """## Said once
+NOTES = """## Rules and exceptions
 
 * `async_tasks(mbarrier_try_wait_suspend_ns=)` becomes the suspend-time hint of every barrier wait of the kernel.
   `no_ending_cluster_sync` has nothing to leave out below sm_100. `async_task(warp_group_start_id=)` is checked and is a hint:
@@ -73,60 +74,63 @@ NOTES = """## Said once
 * `local_load(relaxed=, rematerialize_coordinates=)` and `require_layout(late_address_compute=)` are hints for AMD, without
   effect elsewhere.
 * An `amd_mfma_layout` decides the products whose sum lies in it, or whose operands lie in a `dot_operand_layout` of it: `tl.dot`
-  is then that MFMA instruction, and an operand without a layout of its author is converted. `dot_scaled` likewise on gfx950, whose
-  instructions with scales are 16x16x128 and 32x32x64. What no instruction multiplies is refused with its line. `extract_slice`,
-  `amd_register_resident`, `amd_register_handoff`, `amd_scheduled_mfma` and `amd_mfma_commit` give the same numbers on every chip;
-  where they are no instruction, they are a gather, a plain `tl.dot`, or nothing. No AMD chip was at hand: all of this is compiled,
-  its instructions asserted, and simulated; none of that code has run.
+  is then that MFMA instruction, and an operand without a layout of its author is converted. `dot_scaled` does the same on gfx950,
+  whose instructions with scales are 16x16x128 and 32x32x64. A product for which there is no instruction is refused with its line.
+  `extract_slice`, `amd_register_resident`, `amd_register_handoff`, `amd_scheduled_mfma` and `amd_mfma_commit` give the same numbers
+  on every chip; without such an instruction they become a gather, a plain `tl.dot`, or nothing. This code is compiled, its
+  instructions are tested, and it is simulated; none of it has run on an AMD chip.
 * A tile of `local_load`, or of a `tl.load` by a pointer into shared memory, that is cast or transposed and then an operand of
   one `tl.dot` or `async_dot` is read as the operand: `tl.dot(q, local_load(k).to(bf16))` of fp8 or int8 takes `ldmatrix`, or four
   bytes a thread on AMD, where elements lie together along K, and 16 bytes at a time elsewhere. Byte by byte remain tiles of 8 bits
   that the tensor core takes as they are and that lie together along M or N (wgmma of fp8 and int8, mma.sync of int8, MFMA of fp8):
   let those have K last in the buffer; they may be transposed on the way.
-* Launch: `ctas_per_cga` or `cluster_dims` up to 16 CTAs on sm_90a, sm_100a and sm_103a (above 8 the driver is asked for the size
-  that is not portable), 8 on sm_120a. `preferred_ctas_per_cga` is refused below sm_100. From there on it is checked (a
+* A launch takes `ctas_per_cga` or `cluster_dims` of up to 16 CTAs on sm_90a, sm_100a and sm_103a (above 8 mimw asks the driver for
+  the size that is not portable), 8 on sm_120a. `preferred_ctas_per_cga` is refused below sm_100. From there on it is checked (a
   multiple of `ctas_per_cga` that divides the grid) and a hint: Triton's launcher passes no such attribute to the driver, and the
   hardware may launch regular clusters at any time anyway. `launch_cluster` is accepted. `launch_cooperative_grid` is Triton's own.
-* Without a cluster a CTA is one by itself, of rank 0: remote stores and copies, multicast to rank 0 and `cluster_barrier` work. A
-  `remote_view`, and `barrier_arrive(remote_cta_rank=)`, are refused then. What can never run, for instance under
+* Without a cluster a CTA has rank 0 in a cluster of one: remote stores and copies, multicast to rank 0 and `cluster_barrier` work.
+  A `remote_view`, and `barrier_arrive(remote_cta_rank=)`, are refused then. Code that can never run, for instance under
   `if cluster_cta_rank() != 0`, compiles.
-* `multicast_pointer` and the multimem words are compiled to PTX that ptxas takes, and simulated; none of them has run on a GPU:
-  those at hand have no NVLink multicast. There the table of a world has no such address, and a kernel that asks ends in a trap.
-* The words of AMD's data mover (`async_amd_descriptor_load` and its kin), and `desc.load` and `desc.store` on gfx1250, take any
+* `multicast_pointer` and the multimem functions are compiled to PTX that ptxas takes, and simulated; they have not run on a GPU,
+  since none of those used has NVLink multicast. On such a GPU the table of a world has no multicast address, and a kernel that asks
+  for it ends in a trap.
+* The functions of AMD's data mover (`async_amd_descriptor_load` and its kin), and `desc.load` and `desc.store` on gfx1250, take any
   offset: the engine has no 16-byte rule. A block that begins in front of the tensor (a negative offset) is wholly outside of it
-  there: it reads as zeros, and a store of it is dropped. It pads with zeros only. A buffer that is pinned to a layout which the
-  engine does not write lies in plain rows, with a warning. None of that code has run on a chip.
+  there: it reads as zeros, and a store of it is dropped. The engine pads with zeros only. A buffer that is pinned to a layout which
+  the engine does not write lies in plain rows, with a warning. None of that code has run on a chip.
 * `wait_signal` and `world_barrier` on gfx942, gfx950 and gfx1250 are assembly that LLVM's assembler takes; none of it has run
   on a chip.
 * Named barriers count warps: `named_barrier_wait(14, 32)` in a task of four warps is four rounds, and orders nothing between tasks.
-  A warp counts for 32 threads on every chip, a wave of AMD's also, whatever its lanes; so it does on a barrier of
+  A warp counts for 32 threads on every chip, a wave of AMD's also, whatever its lanes, and also on a barrier of
   `alloc_warp_barrier`.
-* Tasks and barriers on AMD: gfx942 and gfx950 have neither barriers of a part of the waves nor barriers with phases, so the syncs
-  of a task, its barriers and named barriers are words in LDS (`compiler/triton_port/gfx9_tasks.py`, `amd_functions.py`); gfx1250
-  has both in hardware. `registers` and `num_regs` do nothing. Nothing of it has run on a chip: the code is asserted, and simulated.
-* Words of TMA, `async_dot` into registers and `fence("async_shared")` become other ops on AMD: copies by pointers, products at
-  once, nothing (docs/AMD.md). `make_tensor_descriptor` takes None for its slot there.
-* `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper. There `pred` holds
-  for the arrivals on `mBarriers`, too. No chip of sm_100 was at hand: its words are compiled, their PTX and SASS asserted, and
-  simulated; none of that code has run.
+* Tasks and barriers on AMD: gfx942 and gfx950 have neither barriers of a part of the waves nor barriers with phases, so mimw keeps
+  the syncs of a task, its barriers and named barriers as integers in LDS (`compiler/triton_port/gfx9_tasks.py`,
+  `amd_functions.py`); gfx1250 has both in hardware. `registers` and `num_regs` do nothing. The code is tested and simulated, and
+  has not run on a chip.
+* TMA copies, `async_dot` into registers and `fence("async_shared")` become other ops on AMD: copies by pointers, products that are
+  done at once, nothing (docs/AMD.md). `make_tensor_descriptor` takes None for its slot there.
+* `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper. On sm_100 `pred`
+  also controls the arrivals on `mBarriers`. The functions of sm_100 are compiled, their PTX and SASS are tested, and they are
+  simulated; none of that code has run on a chip.
 * `async_dot(input_precision="tf32x3" or "ieee")` waits for the accumulator given to it, and has computed its own
   when it returns: the tensor core multiplies float32 as tf32 only.
-* Where TMA can begin is one rule for all words, and for Triton's `desc.load`, `desc.store` and `desc.atomic_*`. The last offset is
-  a multiple of 16 bytes, of loads, multicast, prefetches, stores, reductions and the first column of picked rows. A read may begin
-  in front of the tensor (negative offsets); a store, a reduction and a scatter may not, though they may reach over the far edges.
-  The GPU answers either with "an illegal instruction was encountered", and the context is lost; the compiler and the simulator with
-  `IllegalCopy`. Begin at 0 with a block that is shifted or cut, or store under a mask by `tl.store`. Bulk copies take addresses and
-  sizes in multiples of 16 bytes (`misaligned address`). docs/MEMORY_MODEL.md has the table of such limits.
+* One rule says where a TMA copy may begin, for all functions, and for Triton's `desc.load`, `desc.store` and `desc.atomic_*`. The
+  last offset must be a multiple of 16 bytes, in loads, multicast, prefetches, stores, reductions and the first column of picked
+  rows. A read may begin in front of the tensor (negative offsets); a store, a reduction and a scatter may not, though they may
+  reach over the far edges. On a violation the GPU reports "an illegal instruction was encountered", and the context is lost; the
+  compiler and the simulator raise `IllegalCopy`. Begin at 0 with a block that is shifted or cut, or store under a mask by
+  `tl.store`. Bulk copies take addresses and sizes in multiples of 16 bytes (`misaligned address`). docs/MEMORY_MODEL.md has the
+  table of such limits.
 * `async_descriptor_load(multicast_targets=)`, `prefetch(tensormap=True)`, `async_descriptor_prefetch_tensor` and
   `async_descriptor_store(store_reduce=)` with an `eviction_policy` name the descriptor by its address, as `async_descriptor_gather`
-  and `async_descriptor_scatter` do on sm_90 and sm_120; where an `if` or a loop hands it on, the address goes along.
-* `async_dot(registers=)` is not of the published language, and for Hopper: a tile whose registers the result takes. It has no
+  and `async_descriptor_scatter` do on sm_90 and sm_120; if an `if` or a loop passes the descriptor on, the address goes with it.
+* `async_dot(registers=)` is an extension of the published language, for Hopper: a tile whose registers the result takes. It has no
   effect on Blackwell, whose products lie in tensor memory.
-* `async_descriptor_gather` and `async_descriptor_scatter` are not of the published language. On sm_90 and sm_120 each row
+* `async_descriptor_gather` and `async_descriptor_scatter` are extensions of the published language. On sm_90 and sm_120 each row
   is a copy; rows of 32 and 64 bytes go through 128 bytes of shared memory each there, and a gather of such rows waits for them.
 * `stoch_round` rounds neighbours along the last dimension together, four to fp8 and two to 16 bits, by the random
-  word of the first of them; the simulator takes the random bits of each element as `cvt.rs` does. Which elements
-  `warp_redux` takes together is the layout's affair: 32 rows of one column in a tile from tensor memory, also when
+  bits of the first of them; the simulator takes the random bits of each element as `cvt.rs` does. The layout decides
+  which elements `warp_redux` combines: 32 rows of one column in a tile from tensor memory, also when
   its shape has been changed.
 * `async_task_replica_id()` under a plain name stays a constexpr, and so does what is computed from it and constants.
 * `desc.store(offsets, value, store_reduce="add")` (or min, max, and, or, xor) combines; `[f(i) for i in range(N)]` is
@@ -191,13 +195,13 @@ def table(cells_of=cells_of) -> str:
             lines.append(f"| {call} | {' | '.join(cells_of(name))} |")
         lines.append("")
     rest = sorted(set(tlx.__all__) - shown, key=str.lower)
-    assert all(isinstance(getattr(tlx, name), type) for name in rest), f"words in no family: {rest}"
+    assert all(isinstance(getattr(tlx, name), type) for name in rest), f"names in no family: {rest}"
     lines += ["## Types and values", "", "Plain values, wherever Python runs.", "", "| Name | |", "|---|---|"]
     for name in rest:
         lines.append(f"| `{name}{parameters(name)}` | {inspect.getdoc(getattr(tlx, name)).splitlines()[0]} |")
-    lines += ["", "## What the chips lack", "",
-              "Refused before anything else is looked at (`compiler/passes/check_target.py`).", "",
-              "| Word | Chips that have it |", "|---|---|"]
+    lines += ["", "## Functions that some chips lack", "",
+              "mimw refuses them before all other checks (`compiler/passes/check_target.py`).", "",
+              "| Function | Chips that have it |", "|---|---|"]
     lines += [f"| `{word}` | {', '.join(chips)} |" for word, chips in word_targets().items()]
     return reflow("\n".join([*lines, "", NOTES]))
 

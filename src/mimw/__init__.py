@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .ir.world import World
     from .runtime.ahead import compile
     from .runtime.autotune import Config, autotune
+    from .runtime.case import Case
     from .runtime.host import TensorDescriptor
     from .runtime.jit import jit
     from .runtime.simulate import simulate
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Case",
     "Config",
     "TensorDescriptor",
     "World",
@@ -51,6 +53,7 @@ __all__ = [
 
 # Public name -> the module that defines it; the names that are not here are modules themselves.
 _HOMES = {
+    "Case": "runtime.case",
     "Config": "runtime.autotune",
     "TensorDescriptor": "runtime.host",
     "World": "ir.world",
@@ -77,7 +80,7 @@ def install_aliases() -> None:
     `triton.experimental.tle` and `triton.experimental.tle.language` become `mimw.tle`, with `gpu`, `dsa` and `raw` below both, and
     `triton.experimental.flagtree.edsl` and `.language` `mimw.tle.raw` and `mimw.tle`; `mlir`, `mlir.ir` and `mlir.dialects`, where
     they are not installed, become what raw bodies need of them;
-    `triton.jit`, `triton.Config`, `triton.autotune` and `triton.compile` become ours (Config also where scripts import it from
+    `triton.jit`, `triton.Config`, `triton.autotune` and `triton.compile` become mimw's (Config also where scripts import it from
     `triton.runtime`). Where launches are simulated, `triton.runtime.driver.active` answers for the target that is simulated
     (MIMW_TARGET), and so do `torch.cuda.get_device_capability`, `get_device_properties` and `get_device_name`. Idempotent; call it
     before importing the sources: a module that took `triton.jit` by name earlier keeps the stock one.

@@ -21,23 +21,23 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   │   ├── AsyncDotMisuse          AsyncDotReadEarly
     │   │   └── WaitCycle
     │   ├── TaskError          what tasks may hold and capture
-    │   ├── StructError        a `tle.struct` that cannot be: its class, a call of the class, a name that it does not have
+    │   ├── StructError        an invalid `tle.struct`: its class, a call of the class, a name that it does not have
     │   ├── AssemblerError     the assembler in use is known to get such a kernel wrong
-    │   ├── AliasError         buffers that share storage in a way that cannot be
+    │   ├── AliasError         buffers that share storage in an impossible way
     │   ├── RemoteTwice        a pointer that leads to another GPU is made one of another GPU's once more
-    │   ├── IllegalPath        data go, or a unit computes, where the chip has no way
+    │   ├── IllegalPath        a copy, or a computation, for which the chip has no path
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
-    │   ├── RawCodeError       raw code of the author's that cannot be; names its line
+    │   ├── RawCodeError       invalid raw code of the author's; names its line
     │   │   └── UnknownSymbolError      a name that is neither the author's nor a dialect's
-    │   └── NotYet             a word of the language that this release does not offer
+    │   └── NotYet             a function of the language that this release does not offer
     ├── SimulationError        found while running on the CPU
     │   ├── Deadlock           no task can go on
     │   │   ├── WaitCycle               tasks wait for each other in a ring
     │   │   ├── PhaseOffByOne           a wait names the other parity than the one that would let it pass
     │   │   ├── TooFewArrivals
     │   │   ├── BytesNeverSent
-    │   │   ├── RankMissing             a barrier of several GPUs to which a rank comes no more
-    │   │   ├── SignalNeverSent         a wait for a signal that comes no more
+    │   │   ├── RankMissing             a barrier of several GPUs that a rank will not reach
+    │   │   ├── SignalNeverSent         a wait for a signal that no task will send
     │   │   └── Livelock                tasks spin on memory that does not change
     │   │       └── EndlessLoop         a loop took more trips than a task may take in the simulator
     │   ├── DataRace           two accesses that nothing orders
@@ -49,7 +49,7 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   │   ├── ScopeTooNarrow          two GPUs, ordered only by atomics whose scope ends at the GPU
     │   │   ├── MissingSystemFence      two GPUs, ordered only by relaxed atomics with no fence of system scope
     │   │   ├── SignalOvertakesData     a peer gets a signal about a copy that need not have ended
-    │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
+    │   │   └── UnfinishedAtExit        a copy from or to shared memory that may outlive its CTA
     │   ├── PartlyOverwritten  an operation of a local memory writes a part of what it reads; the compiler raises it, too
     │   ├── UnwrittenRead
     │   ├── OutOfBounds
@@ -59,20 +59,21 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   ├── BarrierMisuse
     │   │   ├── TooManyArrivals
     │   │   ├── BytesNotExpected
-    │   │   ├── PhaseMissed             a phase may be over before the task that waits for the phase has looked
-    │   │   ├── SignalReusedEarly       a signal is changed before who waits for it is known to have looked
+    │   │   ├── PhaseMissed             a phase may be over before the task that waits for it has looked
+    │   │   ├── SignalReusedEarly       a signal is changed before its waiter is known to have read it
     │   │   └── BarrierNotReady         used before its initialisation is known to be visible
     │   ├── AsyncDotReadEarly
     │   ├── PeerExited
+    │   ├── WrongResult        a result differs from what `expected=` gives; names the program and the lines that made it
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
     │   ├── NotAKernel              what `mimw.jit` cannot make a kernel of
-    │   ├── OutsideKernel           a word is called where no kernel is being recorded
-    │   └── GlobalChanged           what a kernel names is another thing than when it was frozen, or compiled and not recorded
+    │   ├── OutsideKernel           a function of kernels is called where no kernel is being recorded
+    │   └── GlobalChanged           an object that a kernel names has changed since it was frozen, or compiled and not recorded
     ├── DistributedError       several GPUs: what their processes cannot do together (docs/DISTRIBUTED.md)
     │   ├── NoProcessGroup          no torch.distributed to stand on
     │   ├── MeshTooLarge            a mesh of more GPUs than the world has
-    │   ├── NotSymmetric            a tensor that peers do not reach, where one is wanted that they do
+    │   ├── NotSymmetric            a tensor that peers cannot access, in a call that needs one they can
     │   ├── PeerWithoutAccess       a GPU that cannot reach another one's memory
     │   ├── HeapFull                the symmetric heap is full; the message holds the sum
     │   ├── RanksDisagree           ranks ask for different things in one collective call
@@ -98,12 +99,12 @@ from dataclasses import dataclass
 
 
 class KernelWarning(UserWarning):
-    """Something that the author of a kernel should know, though it may be meant."""
+    """A fact that the author of a kernel should know, though it may be intended."""
 
 
 class RemarkWarning(KernelWarning):
-    """A remark of the compiler's checks, at the kernel's line: the kernel is right, and does not run as its author meant, since its
-    register requests cannot be met for instance. `mimw.check` has it in its report instead."""
+    """A remark of the compiler's checks, at the kernel's line: the kernel is right, but does not run as its author intended, for
+    instance since its register requests cannot be met. `mimw.check` puts the remark into its report instead."""
 
 
 class MimwError(Exception):
@@ -234,11 +235,11 @@ class TaskError(KernelError):
 
 
 class StructError(KernelError):
-    """A `tle.struct` that cannot be, or a use of one: its class, the fields that it is given, a name that it does not have."""
+    """An invalid `tle.struct`, or an invalid use of one: its class, the fields that it is given, a name that it does not have."""
 
 
 class AliasError(KernelError):
-    """Buffers that are to share storage in a way that cannot be."""
+    """Buffers that are to share storage in an impossible way."""
 
 
 class RemoteTwice(KernelError, ValueError):
@@ -246,8 +247,8 @@ class RemoteTwice(KernelError, ValueError):
 
 
 class IllegalPath(KernelError):
-    """Data would go from one memory space to another between which the chip moves none, or a unit would compute where it does not
-    reach. The message says which paths there are."""
+    """A copy between two memory spaces between which the chip moves no data, or a computation in a space that the unit does not
+    access. The message lists the paths of the chip."""
 
 
 class LayoutConflict(KernelError):
@@ -267,7 +268,7 @@ class AssemblerError(KernelError):
 
 
 class NotYet(KernelError, NotImplementedError):
-    """A word of the language that this release does not offer."""
+    """A function of the language that this release does not offer."""
 
 
 class SimulationError(MimwError):
@@ -296,15 +297,15 @@ class WaitCycle(Deadlock, ProtocolError):
 
 
 class PhaseOffByOne(Deadlock):
-    """A wait names a parity that can come no more, or not yet: with the other one it would have passed."""
+    """A wait names a parity that will not complete, or not yet; the wait for the other parity would have passed."""
 
 
 class TooFewArrivals(Deadlock, ArriveCountMismatch):
-    """A phase got some of its arrivals, and those that are missing can come no more."""
+    """A phase got some of its arrivals, and the missing ones can never come."""
 
 
 class RankMissing(Deadlock):
-    """Some ranks wait at a barrier of several GPUs to which another rank comes no more."""
+    """Some ranks wait at a barrier of several GPUs that another rank will not reach."""
 
 
 class RankDied(Deadlock):
@@ -312,7 +313,7 @@ class RankDied(Deadlock):
 
 
 class SignalNeverSent(Deadlock):
-    """A task waits for a signal that no task sends any more."""
+    """A task waits for a signal that no task will send."""
 
 
 class BytesNeverSent(Deadlock, ExpectedBytesMismatch):
@@ -418,11 +419,11 @@ class BytesNotExpected(BarrierMisuse, ExpectedBytesMismatch):
 
 
 class PhaseMissed(BarrierMisuse):
-    """The next phase can complete before a task has looked at the one that it waits for: parities come round again."""
+    """The next phase can complete before a task has looked at the one that it waits for: parities repeat."""
 
 
 class SignalReusedEarly(BarrierMisuse):
-    """A word that a task waits for is changed again before that task is known to have looked at it."""
+    """A signal that a task waits for is changed again before that task is known to have looked at it."""
 
 
 class BarrierNotReady(BarrierMisuse):
@@ -438,12 +439,17 @@ class PeerExited(SimulationError):
 
 
 class WorkLost(SimulationError):
-    """A CTA has got the work of a cluster that will not start, and ends without a look at the answer: no CTA does that work."""
+    """A CTA has got the work of a cluster that will not start, and ends without reading the answer: no CTA does that work."""
 
 
 class RequestAfterRefusal(SimulationError):
     """A CTA asks for the work of another cluster after it has seen that such a request was refused; PTX leaves open what then
     happens."""
+
+
+class WrongResult(SimulationError):
+    """An array differs from what `expected=` gives for it. The first site is the store that wrote the first wrong element, the
+    others are the lines that made its value."""
 
 
 class SimulatorMisuse(SimulationError, ValueError):
@@ -456,19 +462,19 @@ def fail(kind: type[SimulationError], task, op, message: str, *sites, hint: str 
 
 
 class LaunchError(MimwError, ValueError):
-    """A launch that cannot be: a cluster shape, a grid that the cluster does not divide, a descriptor that TMA cannot have."""
+    """An invalid launch: a cluster shape, a grid that the cluster does not divide, a descriptor that TMA cannot have."""
 
     def __init__(self, message: str, *, hint: str = ""):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
 
 
 class CheckFailed(LaunchError, RuntimeError):
-    """Findings of MIMW_CHECK=1 in a kernel, which was therefore not launched. `report` is that of `mimw.check`."""
+    """Findings of MIMW_CHECK=1 in a kernel, which was therefore not launched. `report` is the report of `mimw.check`."""
 
     def __init__(self, kernel, report):
         self.kernel, self.report = kernel, report
         super().__init__(f"{kernel} was not launched: MIMW_CHECK=1 looks at each specialisation before its first launch, and "
-                         f"found\n\n{report}", hint="what the finding says; MIMW_CHECK=0 launches the kernel as it is.")
+                         f"found\n\n{report}", hint="follow the mend of the finding; MIMW_CHECK=0 launches the kernel as it is.")
 
     def __reduce__(self):
         return CheckFailed, (self.kernel, str(self.report))
@@ -479,16 +485,16 @@ class NotAKernel(LaunchError, TypeError):
 
 
 class OutsideKernel(LaunchError, RuntimeError):
-    """A word of kernels is called by Python. Triton's own words raise a `ValueError` there."""
+    """A function of kernels is called by Python. Triton's own functions raise a `ValueError` there."""
 
 
 class GlobalChanged(LaunchError, RuntimeError):
-    """Something that a kernel names is another thing than when the kernel was frozen; or than when it was compiled, if its program
-    is asked for only now. A launch or a simulation is of what is there; Triton raises a `RuntimeError`."""
+    """An object that a kernel names has changed since the kernel was frozen; or since it was compiled, if its program is needed
+    only now. Ordinary launches and simulations use the new object; Triton raises a `RuntimeError`."""
 
 
 class DistributedError(MimwError, RuntimeError):
-    """A failure of the processes of several GPUs to work together. `ranks` are those of the group that the message is about."""
+    """A failure of the processes of several GPUs to work together. `ranks` are the ranks of the group that the message names."""
 
     def __init__(self, message: str, *, hint: str = "", ranks=()):
         self.ranks = tuple(ranks)
@@ -508,7 +514,7 @@ class NotSymmetric(DistributedError, ValueError):
 
 
 class PeerWithoutAccess(DistributedError):
-    """A GPU cannot reach the memory of another one, or two ranks have one GPU, and not both have said that they share it."""
+    """A GPU cannot access the memory of another one, or two ranks have one GPU, and not both have allowed that."""
 
 
 class HeapFull(DistributedError, MemoryError):
@@ -524,11 +530,11 @@ class RanksDisagree(DistributedError, ValueError):
 
 
 class PeerLate(DistributedError, TimeoutError):
-    """A rank did not come within the time limit to where others wait for it."""
+    """A rank did not reach a point where others wait for it within the time limit."""
 
 
 class PeerLost(PeerLate):
-    """The process of a rank has ended, so the rank comes no more."""
+    """The process of a rank has ended, so the rank takes no further part."""
 
 
 class TuningError(MimwError, ValueError):
@@ -543,7 +549,7 @@ class CacheError(MimwError, OSError):
 
 
 class TargetError(MimwError, ValueError):
-    """An unknown target, or a word that the target cannot do."""
+    """An unknown target, or a function that the target lacks."""
 
 
 class IRSyntaxError(MimwError):
@@ -563,7 +569,7 @@ class InvalidProgram(MimwError):
 
 
 class OrderChanged(InvalidProgram):
-    """A bug of ours: we let a pass of Triton's run that changed the order of two effects. `pass_name` is that pass."""
+    """A bug of mimw: it let a pass of Triton's run that changed the order of two effects. `pass_name` is that pass."""
 
     def __init__(self, pass_name: str, moved: str, beside: str, *sites):
         self.pass_name, self.sites = pass_name, sites

@@ -93,6 +93,6 @@ def test_on_amd_no_registers_move(chip, extra, launch):
         (None, launch, False), (40, launch, False)]
     assert set(requests(program, chip).values()) == {(None, None)} and register_remarks(program, chip) == ()
     assert registers_stay(program, chip) == (
-        f"registers: requests do nothing on {chip}. Every thread has as many as the largest task needs, {launch} at most with "
+        f"register requests have no effect on {chip}. Every thread has as many as the largest task needs, {launch} at most with "
         f"{4 + extra} warps.")
     assert registers_stay(program, chip) in resource_table(program, chip) and registers_stay(program, SM90) == ""

@@ -224,12 +224,12 @@ def test_each_has_its_class_and_lines(kind):
 
 def test_every_class_is_shown_somewhere():
     """Those without a case are general, or shown in test_wrong_programs.py, test_truth_tables*.py, test_illegal_copies.py,
-    simulator/, passes/, words/."""
+    test_results.py, simulator/, passes/, words/."""
     elsewhere = {errors.SimulationError, errors.Deadlock, errors.DataRace, errors.SourceOverwritten, errors.UnfinishedAtExit,
                  errors.AsyncDotReadEarly, errors.SimulatorMisuse, errors.RequestAfterRefusal, errors.RankDied,
                  errors.WorkLost, errors.RankMissing, errors.SignalNeverSent, errors.SignalReusedEarly, errors.ScopeTooNarrow,
                  errors.MissingSystemFence, errors.SignalOvertakesData, errors.PeerUnreachable, errors.PartlyOverwritten,
-                 errors.IllegalCopy, errors.BufferMisuse}
+                 errors.IllegalCopy, errors.BufferMisuse, errors.WrongResult}
     every = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.SimulationError)}
     assert every == elsewhere | set(CASES)
 
@@ -276,6 +276,6 @@ def test_slots_that_are_never_released_are_refused():
     report = mimw.check(pipeline, grid, *args, **meta)
     (finding, ) = report.findings
     assert finding.kind == "TooFewArrivals" and report.runs == 0
-    assert "the slots of 'free' are not given back" in finding.message
+    assert "the slots of 'free' are not released" in finding.message
     assert {site.line for site in finding.sites} == {
         line_of(pipeline, "free = tlx.alloc"), line_of(pipeline, "tlx.barrier_wait(free[slot]")}

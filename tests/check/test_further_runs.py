@@ -16,6 +16,7 @@ from mimw.kernels import gemm
 from mimw.runtime.simulate import prepare
 from mimw.tools.search import Search
 from mimw.tools.search.protocol import TileData
+from mimw.tools.search.results import Seen
 
 from .mutated import with_mutants
 
@@ -161,7 +162,7 @@ def test_what_goes_wrong_without_data_is_made_again_with_them(monkeypatch):
     whole = Search._run
 
     def run(self, seed, launch=None, clusters=(), protocol=False):
-        return (MimwError("only without data"), 0) if protocol else whole(self, seed, launch, clusters)
+        return (MimwError("only without data"), 0, Seen()) if protocol else whole(self, seed, launch, clusters)
 
     monkeypatch.setattr(Search, "_run", run)
     assert report(launch, ALWAYS, monkeypatch).ok

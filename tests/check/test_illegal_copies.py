@@ -176,7 +176,7 @@ def empty(y_ptr, rows, COPIES: tl.constexpr):
 def test_nobody_copies_by_a_descriptor_of_no_rows():
     y = np.zeros((16, 64), np.float16)
     mimw.simulate(empty, (1, ), y, 0, False)
-    with pytest.raises(IllegalCopy, match="the descriptor it goes by cannot be: its dimension 0 has extent 0") as error:
+    with pytest.raises(IllegalCopy, match="its descriptor is invalid: its dimension 0 has extent 0") as error:
         mimw.simulate(empty, (1, ), y, 0, True)
     assert error.value.sites[0].line == line_of(empty, "# stores")
 

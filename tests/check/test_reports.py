@@ -85,7 +85,8 @@ def test_shared_memory(barrier):
          f"task 'default' of CTA (0, 0, 0): local_load at {at(in_shared, 'read')} reads 'tile'[1][64:128], bytes 768 to 1023 "
          "of its memory (generic proxy)")
     if barrier:
-        says(finding, "though 'full' goes from the one to the other", f"Mend: the arrive at {at(in_shared, 'arrive')} must come "
+        says(finding, "the second task waits for 'full', but not for an arrival of the first task after its access",
+             f"Mend: the arrive at {at(in_shared, 'arrive')} must come "
              f"after {at(in_shared, 'write')}, and the wait at {at(in_shared, 'wait')} before {at(in_shared, 'read')}")
     else:
         says(finding, "no barrier leads from 'task 1' to 'default' of CTA (0, 0, 0)", "Mend: let 'task 1' arrive on a barrier "
@@ -102,7 +103,8 @@ def test_memory_of_another_cta(barrier):
          f"task 'default' of CTA (1, 0, 0): local_store at {at(in_another_cta, 'other write')} writes 'tile'[1] of CTA (1, 0, 0), "
          "bytes 512 to 1023 of its memory (generic proxy)")
     if barrier:
-        says(finding, "though 'full' goes from the one to the other", f"Mend: the arrive at {at(in_another_cta, 'arrive')} must "
+        says(finding, "the second task waits for 'full', but not for an arrival of the first task after its access",
+             f"Mend: the arrive at {at(in_another_cta, 'arrive')} must "
              f"come after {at(in_another_cta, 'write')}, and the wait at {at(in_another_cta, 'wait')} before "
              f"{at(in_another_cta, 'other write')}")
     else:
@@ -116,7 +118,8 @@ def test_global_memory_of_two_ctas():
     says(finding, "argument 'x_ptr', bytes 256 to 511: two accesses, and nothing orders task 'default' of CTA (",
          f"CTA (1, 0, 0): store at {at(in_global, 'each')} writes argument 'x_ptr', bytes 256 to 767 of its memory",
          f"CTA (0, 0, 0): store at {at(in_global, 'each')} writes argument 'x_ptr', bytes 0 to 511 of its memory",
-         "Mend: order them by an atomic with release in 'default' after", "or let each CTA write a place of its own")
+         f"Mend: let each program store to a place of its own: what {at(in_global, 'each')} stores to must depend on tl.program_id "
+         "along each dimension of the grid (2, 1, 1) that is larger than 1")
 
 
 def test_global_memory_of_two_tasks():

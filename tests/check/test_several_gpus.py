@@ -190,7 +190,7 @@ def test_all_ranks_at_once():
     x, flags = world.each(lambda rank: np.zeros(24, np.float32), "x"), world.symmetric(1, "int32", "flags")
     report = mimw.check(told_everywhere, (24, ), x, flags, world, 4, seeds=2)
     assert report.ok and {one.sizes["ROUNDS"] for one in report.tried} >= {0, 2}
-    with pytest.raises(SimulatorMisuse, match="all ranks are told at once"):
+    with pytest.raises(SimulatorMisuse, match="signals all ranks at once"):
         mimw.check(told_everywhere, (24, ), x, flags, world, 4, ctas="sample")
     with pytest.raises(TargetError, match="no figure 'link.multicast_ns'"):
         mimw.predict(told_everywhere, (2, ), x, flags, world, 2)

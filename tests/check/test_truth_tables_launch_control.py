@@ -167,7 +167,7 @@ IN_PAIRS = " in each of the 2 CTAs of a cluster, 4 in all"
 def test_a_wrong_number_of_consumers_is_said(launch, kinds, told, ctas):
     finding = found(launch)
     assert finding.kind in kinds.split()
-    assert f"was told of num_consumers={told}, and 2 tasks call clc_consumer on it{ctas}: 'default' and 'task 1'" in str(finding)
+    assert f"has num_consumers={told}, but 2 tasks call clc_consumer on it{ctas}: 'default' and 'task 1'" in str(finding)
 
 
 def test_the_compilers_fence_is_needed():

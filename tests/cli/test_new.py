@@ -26,7 +26,8 @@ def test_a_start_runs_and_is_right(kind, here, capsys):
     assert f"python my_{kind}.py " in (here / f"my_{kind}.py").read_text()
     assert main(["run", f"my_{kind}.py"]) == 0
     assert main(["check", f"my_{kind}.py:case", "--seeds", "1", "--no-rounds", "--jobs", "1"]) == 0
-    assert "nothing found" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "nothing found" in told and "results compared: '" in told and "as expected in 1 run" in told and "note:" not in told
 
 
 def test_nothing_is_written_over_or_hidden(here, capsys):

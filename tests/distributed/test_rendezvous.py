@@ -62,7 +62,7 @@ class Gone:
 
 
 @pytest.mark.parametrize("ended, kind, said", [
-    ({0: "its process 17 has ended"}, PeerLost, "rank 0 of group 'tp' comes no more to the step: its process 17 has ended"),
+    ({0: "its process 17 has ended"}, PeerLost, "rank 0 of group 'tp' will not reach the step: its process 17 has ended"),
     ({}, DistributedError, "rank 1 of group 'tp' does not reach the store for the step: Connection reset by peer")])
 def test_a_store_that_is_no_more(ended, kind, said):
     with pytest.raises(DistributedError) as caught:

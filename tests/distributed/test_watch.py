@@ -105,7 +105,7 @@ def test_a_late_peer_is_named_after_the_limit(world):
     assert not world.after(LIMIT - 1)
     assert world.after(2)
     assert "PeerLate: rank 0 of group '0' does not go on: 'put', the 1st launch of several GPUs here," in world.text
-    assert "programs 0 to 1 of rank 0 came to a world barrier, and rank 1 did not" in world.text
+    assert "programs 0 to 1 of rank 0 reached a world barrier, and rank 1 did not" in world.text
     assert "rank 1: its process runs, and has made 3 such launches, 2 more than this rank; the last was 'get'" in world.text
     assert world.text.endswith("Time limits: 60 s (mimw.distributed.init(timeout=)), 3 s once a peer has ended.")
 
@@ -134,7 +134,7 @@ def test_a_peer_that_has_left_holds_nobody_up(world):
     world.ended[1] = "its process 4711 has ended"
     assert not world.after(1) and not world.after(LIMIT - 10) and not world.watch.lost
     world.pads[1][5, 0] = 1
-    assert world.after(1) and "program 5 of rank 0 came to a world barrier, and rank 1 did not" in world.text
+    assert world.after(1) and "program 5 of rank 0 reached a world barrier, and rank 1 did not" in world.text
 
 
 @pytest.mark.parametrize("shown, seconds", [(True, GRACE), (False, REST)])
@@ -193,7 +193,7 @@ def test_a_process_that_waits_for_a_killed_one_ends_and_says_so(monkeypatch):
     ranks = Ranks(2, work)
     assert ranks.found(failing=True) == [124, -signal.SIGKILL]
     assert "mimw: PeerLost: rank 0 of group '0' does not go on: 'put'" in ranks.stderr[0]
-    assert "program 0 of rank 0 came to a world barrier, and rank 1 did not" in ranks.stderr[0] and not ranks.stderr[1]
+    assert "program 0 of rank 0 reached a world barrier, and rank 1 did not" in ranks.stderr[0] and not ranks.stderr[1]
 
 
 def test_how_far_a_rank_is_told(world):
@@ -209,10 +209,10 @@ def test_pads_of_three_ranks():
     two[:, 1] = own[:, 2] = 1
     two[6, 1] = 0
     assert waits(1, {0: zero, 1: own, 2: two}) == {0: [1, 3, 4]}
-    assert told(1, {0: [1, 3, 4]}) == "programs 1, 3, 4 of rank 1 came to a world barrier, and rank 0 did not"
+    assert told(1, {0: [1, 3, 4]}) == "programs 1, 3, 4 of rank 1 reached a world barrier, and rank 0 did not"
     assert told(1, {0: [7], 2: list(range(0, 20, 2))}).splitlines() == [
-        "program 7 of rank 1 came to a world barrier, and rank 0 did not",
-        "programs 0, 2, 4, 6, 8, 10, 12, 14 and 2 more of rank 1 came to a world barrier, and rank 2 did not"]
+        "program 7 of rank 1 reached a world barrier, and rank 0 did not",
+        "programs 0, 2, 4, 6, 8, 10, 12, 14 and 2 more of rank 1 reached a world barrier, and rank 2 did not"]
 
 
 def test_what_a_watch_leaves_at_its_end_is_taken_again(monkeypatch):

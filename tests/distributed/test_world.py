@@ -239,7 +239,7 @@ def test_a_rank_that_has_ended_is_named_at_once():
     one, status, other = at_ranks(3, work, failing=True, timeout=30)
     assert status == 3
     for ranks, text, seconds in (one, other):
-        assert ranks == (1, ) and text == "rank 1 of group '0' comes no more to the first step:" and seconds < 10
+        assert ranks == (1, ) and text == "rank 1 of group '0' will not reach the first step:" and seconds < 10
 
 
 def test_a_rank_that_is_late_is_named_within_the_limit():
@@ -253,7 +253,7 @@ def test_a_rank_that_is_late_is_named_within_the_limit():
             world.barrier("the first step")
         return type(caught.value) is PeerLate, caught.value.ranks, str(caught.value).splitlines()[0]
 
-    told = "rank 1 of group '0' did not come to the first step within 0.1 s; rank 0 waits there"
+    told = "rank 1 of group '0' did not reach the first step within 0.1 s; rank 0 waits there"
     assert at_ranks(2, work)[0] == (True, (1, ), told)
 
 

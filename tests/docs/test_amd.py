@@ -7,7 +7,7 @@ from mimw.target import FEATURES, TARGETS
 from tests.every import every
 
 PAGE = (Path(__file__).parents[2] / "docs" / "AMD.md").read_text()
-TABLE = " ".join(PAGE.partition("## What maps to what")[2].partition("On gfx1250 descriptors")[0].split())
+TABLE = " ".join(PAGE.partition("## The replacements")[2].partition("On gfx1250 descriptors")[0].split())
 
 
 @every({name: row for name, row in OPS.items() if row.becomes})

@@ -3,6 +3,7 @@
 `tests/docs/blocks.py` says what is done with a block of which language.
 """
 
+import re
 import sys
 
 import pytest
@@ -15,6 +16,9 @@ ELSEWHERE = {"README.md": ("tests/test_readme.py", 2), "docs/DISTRIBUTED.md": ("
              "docs/OPERATORS.md": ("tests/docs/test_operators.py", 1), "docs/PYTHON.md": ("tests/docs/test_python.py", 1),
              "docs/RAW_BODIES.md": ("tests/docs/test_raw_bodies.py", 2), "docs/RAW_MLIR.md": ("tests/docs/test_raw_mlir.py", 2),
              "docs/SPACES.md": ("tests/docs/test_spaces.py", 1), "docs/THREE_WAYS.md": ("tests/docs/test_three_ways.py", 3)}
+# docs/operators: an example each, which need torch, and those of several GPUs, ranks.
+ELSEWHERE |= {path.relative_to(ROOT).as_posix(): ("tests/docs/test_operator_pages.py", 1)
+              for path in (ROOT / "docs" / "operators").rglob("*.md")}
 READ = {path.relative_to(ROOT).as_posix(): blocks(path) for path in pages()}
 
 
@@ -54,7 +58,7 @@ def test_other_pages_name_what_there_is(page):
 @every(ELSEWHERE)
 def test_other_programs_are_run_elsewhere(page):
     test, count = ELSEWHERE[page]
-    assert page.removeprefix("docs/") in (ROOT / test).read_text()
+    assert re.sub("^docs/|(?<=operators/).*", "", page) in (ROOT / test).read_text()
     assert len([block for block in READ[page] if is_run(block)]) == count
 
 

@@ -120,6 +120,7 @@ def test_what_is_not_there_is_warned_of(tmp_path):
 
 SHOWN = [f"{page}.html" for page in "index START concepts/barriers gallery/06 performance tlx race".split()]
 SHOWN += [f"reference/{page}.html" for page in "tlx-products mimw commands".split()]
+SHOWN += ["operators/attention.html", "operators/distributed/moe.html", "OPERATORS.html"]
 
 
 @pytest.mark.browser

@@ -28,6 +28,8 @@ FORMS = {
     "values of 96": dict(n=80, d=96), "values of 80": dict(n=160, d=80, element="bf16"),
     "values of 192": dict(n=112, d=192, element="bf16"), "keys last": dict(n=176, d=72, keys_last=True),
     "only N odd": dict(n=64, d=192), "two blocks of rows": dict(n=48, rows=128), "two warpgroups": dict(n=176, rows=128, warps=8),
+    "fp8, only N odd": dict(n=64, d=88, element="fp8", keys_last=True),
+    "fp8, two warpgroups": dict(n=128, d=24, element="fp8", keys_last=True, rows=128, warps=8),
     "tf32": dict(n=80, element="fp32", keys_last=True), "fp8": dict(n=160, element="fp8", keys_last=True),
 }
 PRECISE = {"fp8": 8e-2, "bf16": 2e-2}
@@ -120,7 +122,7 @@ def test_what_the_loop_holds(name):
     args, meta, *_ = kernels.launch(**FORMS[name])
     compiled = mimw.compile(kernels.weighted, (1, ), *args, target="sm_90a", **meta)
     n, d, blocks = meta["N"], meta["D"], meta["ROWS"] // 16 // meta["WARPS"]
-    depth = {"tf32": 8, "fp8": 32}.get(name, 16)
+    depth = {"fp32": 8, "fp8": 32}.get(FORMS[name].get("element"), 16)
     second = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\S+ \{[^}]*\}, \{([^}]*)\}, db", compiled.ptx)
     assert {(int(wide), int(k), words.count(",") + 1) for wide, k, words in second} == {(d, depth, 4)}
     assert len(second) == n // depth * blocks
@@ -128,8 +130,21 @@ def test_what_the_loop_holds(name):
     assert loop.count(rf"[HQ]GMMA\.64x{n}x16\S+") == 4 * blocks and loop.products == 4 * blocks + len(second)
     assert loop.count("MUFU.EX2") == blocks * (n // 2 + 2), "what is idle has no power; two rows shrink"
     assert loop.count("SHFL.BFLY") == blocks * 8 and loop.touching() == [] and compiled.stack_bytes == 0
-    if name not in ("tf32", "fp8"):
+    if depth == 16:
         assert not loop.count("SHFL.IDX|STSM|LDSM|STS|LDS"), "the weights stay where they are"
+
+
+@pytest.mark.parametrize("name", ["176", "fp8, only N odd", "fp8, two warpgroups"])
+def test_the_product_itself_packs_its_operand(name):
+    """Triton moves conversions of layouts across elementwise assembly: one that packed neighbours packed others than those along
+    K, where the first product has powers of two only. The product takes elements, in the layout of its operand."""
+    args, meta, *_ = kernels.launch(**FORMS[name])
+    ttgir = mimw.compile(kernels.weighted, (1, ), *args, target="sm_90a", **meta).ttgir
+    element = "i8" if FORMS[name].get("element") == "fp8" else "i16"
+    given = [line for line in ttgir.splitlines() if "ttg.inline_asm" in line and f"m64n{meta['D']}k" in line]
+    wanted = rf"tensor<{meta['ROWS']}x{padded((meta['N'], ))[0]}x{element}, #ttg\.dot_op<{{opIdx = 0, parent = #mma\d*, kWidth"
+    assert given and all(re.search(wanted, line.split(" : ")[-1].split(" -> ")[0]) for line in given)
+    assert "elementwise_inline_asm" not in ttgir
 
 
 def fragment(word: int, lane: int, each: int) -> tuple[int, int]:
@@ -143,12 +158,14 @@ def test_words_are_the_fragments_of_the_isa(bits):
     each, depth = 32 // bits, 256 // bits
     held = linear_of(DotOperand(0, Mma((4, 1), (16, 64, depth)), each), (128, 256))
     count = 1 << len(held.registers)
-    found = Fragments(0, each, count // 2)
+    found = Fragments(0, bits, count // 2)
     for block, step, warp, lane in ((0, 0, 0, 0), (0, 3, 1, 5), (1, 0, 3, 31), (1, 5, 2, 18)):
-        for word, name in enumerate(re.findall(r"\$(\d+)", found.at(block, step))):
+        names = list(map(int, re.findall(r"\$(\d+)", " ".join(found.packed(block, step)) or found.at(block, step))))
+        assert len(names) == 4 * each
+        for word in range(4):
             row, column = fragment(word, lane, each)
             for element in range(each):
-                assert place(held, int(name) + element, lane, warp) == (
+                assert place(held, names[word * each + element], lane, warp) == (
                     64 * block + 16 * warp + row, step * depth + column + element)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import mimw
 from mimw.errors import MimwError
+from mimw.testing.machines import Gpu
 from tests.kernels import any_columns
 from tests.kernels.turned_products import launch, turned
 
@@ -26,12 +27,9 @@ def test_a_wait_left_out_is_found():
 @pytest.mark.gpu
 @pytest.mark.parametrize("n, fenced", [(80, True), (48, True), (112, True), (80, False)])
 def test_a_gpu_gives_numpys_numbers(n, fenced):
-    import torch
     args, meta, out, want = launch(n, fenced)
-    arrays = [torch.from_numpy(one.base if isinstance(one, mimw.TensorDescriptor) else one).cuda() for one in args]
-    boxes = [one.block_shape for one in args[:3]]
-    turned[(1, )](*(mimw.TensorDescriptor.from_tensor(*pair) for pair in zip(arrays, boxes)), arrays[3], **meta)
-    np.testing.assert_allclose(arrays[2].cpu().numpy(), want, rtol=1e-2, atol=1e-1)
+    Gpu().launch(turned, (1, ), *args, **meta)
+    np.testing.assert_allclose(out, want, rtol=1e-2, atol=1e-1)
 
 
 def test_a_tile_that_its_task_has_fenced_is_not_fenced_again():

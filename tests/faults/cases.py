@@ -14,7 +14,7 @@ import signal
 from dataclasses import dataclass
 
 KILLED, HUNG = -signal.SIGKILL, 124
-WAITS = r"programs? [01].* of rank 0 came to a world barrier, and rank 1 did not"
+WAITS = r"programs? [01].* of rank 0 reached a world barrier, and rank 1 did not"
 LOST = rf"rank 1: its process \d+ has ended.*{WAITS}"
 
 
@@ -42,10 +42,10 @@ CASES = {
         (rf"{HUNG}\n.*PeerLost: rank 0 of group '0' .*{LOST}", str(KILLED))),
     "killed_in_the_host": Case(
         "A process is killed, and the other asks for symmetric memory",
-        ("PeerLost: rank 1 of group '0' comes no more to", str(KILLED))),
+        ("PeerLost: rank 1 of group '0' will not reach", str(KILLED))),
     "killed_at_rest": Case(
         "A process is killed while nothing runs: the other goes on alone, and its next launch is refused",
-        ("1048576 PeerLost: rank 1 of group '0' takes part in no launch", str(KILLED))),
+        ("1048576 PeerLost: rank 1 of group '0' takes part in no further launch", str(KILLED))),
     "late": Case(
         "A rank is late by seconds, within the limit",
         ("right", "right"), False),

@@ -32,7 +32,7 @@ def test_every_case_has_a_program():
 def test_what_is_judged():
     case = CASES["killed"]
     told = ("\nmimw: PeerLost: rank 0 of group '0' does not go on: a launch has not come back for 3 s.\n"
-            "rank 1: its process 17 has ended\nprogram 1 of rank 0 came to a world barrier, and rank 1 did not\n")
+            "rank 1: its process 17 has ended\nprogram 1 of rank 0 reached a world barrier, and rank 1 did not\n")
     assert not case.judge([124, -9], [told, ""])
     assert "rank 1 ended with '0" in case.judge([124, 0], [told, ""])
     assert "rank 0 ended with " in case.judge([124, -9], [told.replace("rank 1: its process 17 has ended", ""), ""])

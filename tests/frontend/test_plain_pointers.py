@@ -66,5 +66,5 @@ def test_other_mistakes_are_not_blamed_on_it():
 
 @pytest.mark.parametrize("family", [tlx, tle])
 def test_the_families_say_where_it_is(family):
-    with pytest.raises(AttributeError, match="There is mimw.TensorDescriptor"):
+    with pytest.raises(AttributeError, match="On the host it is mimw.TensorDescriptor"):
         family.TensorDescriptor

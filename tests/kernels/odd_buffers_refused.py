@@ -82,11 +82,11 @@ def refused(kernel, said, rows=176, columns=64):
 
 
 REFUSED = {
-    "a loop hands it on": refused(carried, "a loop or a branch hands on"),
+    "a loop hands it on": refused(carried, "a loop or a branch passes on"),
     "a box that cuts pieces": refused(cut_through, "16 rows x 64 columns of which it consists"),
     "rows of four": refused(rows_of_four, "multiple of 8", 12, 64),
     "memory of TLE": refused(in_padded_memory, "in memory of the extents", 12, 40),
     "elements in shared storage": refused(picked_in_storage, "of which threads pick elements, in storage that is shared"),
-    "a loop hands all of it on": refused(whole_and_cut, r"fp16\[128, 64\].*a loop or a branch hands on", 48, 64),
+    "a loop hands all of it on": refused(whole_and_cut, r"fp16\[128, 64\].*a loop or a branch passes on", 48, 64),
     "columns of eight": refused(rows_of_four, "multiple of 32 bytes", 16, 72),
 }

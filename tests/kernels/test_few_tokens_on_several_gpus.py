@@ -178,7 +178,7 @@ def test_what_is_not_few_is_refused():
         dispatching(2, 7, 2, 2, 8, programs=2, chosen=FEW)
     with pytest.raises(ValueError, match="9 tokens are not few for 2 programs"):
         listing(2, 9, 2, 2, 8, programs=2, chosen=FEW_ROWS)
-    with pytest.raises(ValueError, match="words have no room for 2097152 x 2 choices of 512 experts; take told=True"):
+    with pytest.raises(ValueError, match="pieces have no room for 2097152 x 2 choices of 512 experts; take told=True"):
         moe_dispatch.arguments(*(np.broadcast_to(np.int32(0), shape) for shape in (
             (2 << 20, 8), (2 << 20, 2), (16, 8), (256, ), (2, 2 << 20, 2))), dict(staging=np.zeros((1, 1))),
             SimpleNamespace(size=2), 2, chosen=replace(SMALL, told=False))

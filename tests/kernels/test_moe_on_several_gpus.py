@@ -186,17 +186,17 @@ def test_nothing_is_found(launch):
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="a ring has room for what"):
+    with pytest.raises(ValueError, match="a ring has room for the rows"):
         moe_dispatch.Configuration(out=1, group=2)
     with pytest.raises(ValueError, match="slots of its own: home and unread"):
         replace(SMALL, home=3, whole=2)
     with pytest.raises(ValueError, match="rows of 65536 bytes: 3 of them fit"):
         moe_dispatch.configuration(1 << 16)
-    with pytest.raises(ValueError, match="words is 6; rows must be multiples of 16 bytes, as words of int32"):
+    with pytest.raises(ValueError, match="words is 6; rows must be multiples of 16 bytes, as elements of int32"):
         dispatching(2, 4, 2, 2, 6, programs=2)
     with pytest.raises(ValueError, match="programs is 0"):
         dispatching(2, 4, 2, 2, 8, programs=0)
-    with pytest.raises(ValueError, match="a ring has room for what is on its way: out"):
+    with pytest.raises(ValueError, match="a ring has room for the rows in flight: out"):
         moe_dispatch.RowsConfiguration(4, 4)
     assert moe_combine.configuration(7168, 4096, 132) == moe_combine.Configuration() and SMALL.home > SMALL.unread
     assert moe_combine.configuration(7168, 128, 132).parts == 4
@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="one or two generations of partial sums, and one or two roles"):
         moe_combine.Configuration(generations=3)
     for columns, form in ((24, "sent"), (25, "words")):
-        with pytest.raises(ValueError, match="sums that are not told of go as words of 2 columns"):
+        with pytest.raises(ValueError, match="sums without an announcement go in pieces of 2 columns"):
             combining(2, 4, 2, 2, columns, came=FORMS[form][0], chosen=moe_combine.Configuration(told=False))
     with pytest.raises(ValueError, match="half of either role, of 4 or 8 warps"):
         moe_combine.Configuration(ctas=5, together=True)

@@ -191,7 +191,7 @@ def out_of_range(flag, VALUE: tl.constexpr, WAITS: tl.constexpr):
 def test_numbers_that_a_word_does_not_hold():
     """Cut to 32 bits, 1 << 40 is 0, for which nobody would wait."""
     for value, type_, waits in ((1 << 40, "*i32", True), (-1, "*u32", True), (1 << 31, "*i32", False)):
-        refused(ValueError, f"{value} is no value of the word", out_of_range, {"flag": type_}, VALUE=value, WAITS=waits)
+        refused(ValueError, f"{value} does not fit the signal", out_of_range, {"flag": type_}, VALUE=value, WAITS=waits)
 
 
 def test_ranks_that_no_stride_gives_are_listed():

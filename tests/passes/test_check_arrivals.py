@@ -75,7 +75,7 @@ def test_more_at_once_than_a_phase_takes():
     k.at(9).arrive(k.one(bar, 0), 2)
     assert refused(k).splitlines()[:2] == [
         "TooManyArrivals at kernel.py:9: 'ready' takes 1 arrival a phase, and task 'kernel' arrives 2 times at once. "
-        "What is too much corrupts the barrier.",
+        "The surplus arrivals corrupt the barrier.",
         "Mend: allocate with arrive_count=2, or arrive once.",
     ]
 
@@ -297,5 +297,5 @@ def test_slots_that_are_given_back(count, readers, rounds, flag, right):
         assert accepted(filler(count, readers, rounds, flag=flag))
         return
     text = refused(filler(count, readers, rounds, flag=flag))
-    assert text.startswith("TooFewArrivals at kernel.py:2: the slots of 'free' are not given back: a phase takes ")
+    assert text.startswith("TooFewArrivals at kernel.py:2: the slots of 'free' are not released: a phase takes ")
     assert ("a round brings one arrive of task 'read0' at kernel.py:7" in text) == bool(readers)

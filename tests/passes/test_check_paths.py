@@ -77,16 +77,17 @@ def test_what_a_core_can_do():
     (L1, UB, "to_buffer", "to_buffer(tile.T, TO)",
      "Out of l1 go MTE1 to l0a, MTE1 to l0b, MTE3 to global; into ub go MTE2 from global", "l1 -MTE3-> global -MTE2-> ub"),
     (L0C, UB, "store", "copy(x + at, a", "a copy cannot go from global memory to the L0C buffer",
-     "nothing leads from global to l0c"),
+     "no engine copies from global to l0c"),
     (L0A, L0A, "store", "tl.store(y + at, tile)", "a tensor cannot go from the L0A buffer to global memory",
-     "nothing leads from l0a"),
+     "no engine copies from l0a"),
     (L1, L1, "add", "tle.dsa.add(a, a, a)", "the buffer 'a' in the L1 buffer cannot be computed with by 'tle.dsa.add'",
      "take it there first, l1 -MTE3-> global -MTE2-> ub"),
     (L0B, L0B, "vector", "tile + tile", "a tensor in the L0B buffer cannot be computed with .*; Cube units take it for tl.dot",
      "copy to ub what is to be computed with"),
     (UB, L0B, "dot", "tl.dot(tile", "operand a of a product cannot go from the unified buffer .* to the L0A buffer",
      "ub -MTE3-> global -MTE2-> l0a"),
-    (L0B, L0B, "dot", "tl.dot(tile", "operand a of a product cannot go from the L0B buffer to the L0A buffer", "nothing leads"),
+    (L0B, L0B, "dot", "tl.dot(tile", "operand a of a product cannot go from the L0B buffer to the L0A buffer",
+     "no engine copies from"),
 ])
 def test_what_a_core_cannot_do(source, to, how, line, said, mend):
     with pytest.raises(IllegalPath, match=said) as caught:
@@ -131,7 +132,8 @@ def test_a_space_that_is_too_small_is_refused_with_its_map():
         mimw.simulate(two, (1, ), np.zeros(32768, np.float32), SIZE=32768, target=CHIP)
     assert (caught.value.required, caught.value.limit) == (262144, target(CHIP).space("ub"))
     text = str(caught.value)
-    assert "262144 bytes of the unified buffer (UB) are needed together, a vector core of ascend_910b has 196608: 65536 too" in text
+    assert ("262144 bytes of the unified buffer (UB) are needed together, but a vector core of ascend_910b has 196608: 65536 too"
+            in text)
     assert re.search(r" 0 \.\. 131072  first +buffer  131072 bytes  \|\.*#+", text) and "131072 .. 262144  second" in text
     assert "blocks of a half of the size fit" in text and "first = tle.dsa.alloc" in text
     x = np.ones(16384, np.float32)

@@ -38,7 +38,7 @@ def test_the_map_the_sum_and_the_lines():
     with pytest.raises(OutOfSharedMemory) as caught:
         check_scratch(ring(7), SM90, 245888, pieces(7, ("convert_layout", 5, 16384), ("reduce", 5, 512)))
     assert str(caught.value).splitlines() == [
-        "OutOfSharedMemory at kernel.py:5: 245888 bytes of shared memory are needed, 16504 of them scratch and padding; a CTA "
+        "OutOfSharedMemory at kernel.py:5: 245888 bytes of shared memory are needed, 16504 of them scratch and padding, but a CTA "
         "on sm_90a has 232448: 13440 too many.",
         "         0 .. 229376  ring                     229376 bytes  kernel.py:3",
         "    229376 .. 229384  full                          8 bytes  kernel.py:4",

@@ -34,7 +34,7 @@ def test_it_fits():
 
 def test_the_sum_is_in_the_message():
     assert refused(pipeline(5, 5)).splitlines() == [
-        "OutOfSharedMemory at kernel.py:4: 245792 bytes of shared memory are needed together, a CTA on sm_90a has 232448: "
+        "OutOfSharedMemory at kernel.py:4: 245792 bytes of shared memory are needed together, but a CTA on sm_90a has 232448: "
         "13344 too many.",
         "    a       5 x 16384 =  81920 bytes  kernel.py:3",
         "    b       5 x 32768 = 163840 bytes  kernel.py:4",

@@ -83,7 +83,7 @@ def test_words_by_target(word, where, name):
 def test_the_way_round():
     k = Kernel()
     with_clusters(k.at(7))
-    with pytest.raises(TargetError, match="Mend: hand on what other programs need through global memory; or compile for a target"):
+    with pytest.raises(TargetError, match="Mend: pass data for other programs through global memory; or compile for a target"):
         check_target(k.program(), target("gfx942"))
 
 

@@ -35,6 +35,6 @@ def test_a_task_that_waits_for_itself(order, phase, other, right):
     with pytest.raises(WaitCycle) as caught:
         check_waits(kernel(order, phase, other), SM90)
     assert str(caught.value).splitlines()[:2] == [
-        "WaitCycle at kernel.py:5: the wait of task 'one' for 'ready' never returns: what completes the phase comes from the same "
-        "task, behind the wait, at kernel.py:6.",
-        "Mend: arrive before the wait, or let another task arrive; who is to pass a fresh barrier at once waits for parity 1."]
+        "WaitCycle at kernel.py:5: the wait of task 'one' for 'ready' never returns: the arrivals that complete the phase "
+        "come from the same task, behind the wait, at kernel.py:6.",
+        "Mend: arrive before the wait, or let another task arrive; a wait that must pass a fresh barrier at once takes parity 1."]

@@ -235,7 +235,7 @@ def test_a_slot_is_released_behind_its_products(pending, capacity, chunk, right)
     if right:
         check_pipes(program, SM90)
     else:
-        with pytest.raises(ProtocolError, match="pipe 'p': released while the async_dot of line 7 may still read") as caught:
+        with pytest.raises(ProtocolError, match="pipe 'p' is released while the async_dot of line 7 may still read") as caught:
             check_pipes(program, SM90)
         assert "async_dot_wait in between" in caught.value.hint
 

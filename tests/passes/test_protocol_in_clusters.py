@@ -34,7 +34,7 @@ def test_a_ring_over_two_ctas():
                       "a barrier gets what every CTA of the cluster sends to it"), dict(EXPECT=3 * HALF)),
     (BytesNotExpected, (f"{HALF} bytes are expected, {HALF} bytes from each of 2 CTAs are copied",), dict(EXPECT=HALF)),
     (BytesNeverSent, ("'full' of CTA 1 of each cluster", f"{2 * HALF} bytes are expected, 0 bytes are copied"), dict(TARGETS=[0])),
-    (TooFewArrivals, ("'empty' are not given back: a phase takes 2 arrivals; a round brings one arrive of task 'default'", ),
+    (TooFewArrivals, ("'empty' are not released: a phase takes 2 arrivals; a round brings one arrive of task 'default'", ),
      dict(TELL="own")),
     (TooFewArrivals, ("a phase takes 2 arrivals; a round brings one arrive of task 'default'", ), dict(TELL="other")),
     (TooFewArrivals, ("a phase takes 3 arrivals", ), dict(ARRIVALS=3)),

@@ -40,7 +40,7 @@ def test_the_rest_of_the_buffer_is_nobodys():
 
 
 @pytest.mark.parametrize("change, error, text", [
-    (dict(expected=240), BarrierMisuse, "16 bytes more than it was told to expect"),
+    (dict(expected=240), BarrierMisuse, "16 bytes more than it expects"),
     (dict(expected=272), Deadlock, "16 bytes pending"),
     (dict(size=512), SimulatorMisuse, "a bulk copy of 512 bytes with .* of 256 bytes"),
     (dict(size=24), IllegalCopy, "of 24 bytes, and such copies move multiples of 16"),

@@ -81,7 +81,7 @@ def test_asynchronous_bytes():
     assert (run(asynchronous, 128, True, 3)[:32] == np.arange(32)).all()
     with pytest.raises(Deadlock, match="bytes could have come from async_remote_store .* of CTA \\(1, 0, 0\\)"):
         run(asynchronous, 256, True, 3)
-    with pytest.raises(BarrierMisuse, match="64 bytes more than it was told to expect"):
+    with pytest.raises(BarrierMisuse, match="64 bytes more than it expects"):
         run(asynchronous, 64, True, 3)
 
 

@@ -83,7 +83,7 @@ def test_a_wrong_parity_for_the_full_slot_reads_too_early():
 
 
 def test_fewer_bytes_than_come():
-    with pytest.raises(BarrierMisuse, match="64 bytes more than it was told to expect"):
+    with pytest.raises(BarrierMisuse, match="64 bytes more than it expects"):
         run_ring(bytes_short=64)
 
 

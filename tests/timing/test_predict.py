@@ -185,7 +185,7 @@ def test_loops_that_depend_on_data(chip):
     x, out = np.full(128, 100.0, np.float32), np.zeros(128, np.float32)
     found = mimw.predict(until_small, (1, ), x, out, SIZE=128, COPIED=False)
     assert 8 * 100 <= found.cycles < 9 * 100 and not out.any()         # seven rounds until 100 is below 1, and the last load
-    with pytest.raises(SimulatorMisuse, match="bounds of a loop come out of a copy") as error:
+    with pytest.raises(SimulatorMisuse, match="bounds of a loop come from a copy") as error:
         mimw.predict(until_small, (1, ), x, out, SIZE=128, COPIED=True)
     assert "while highest" in str(error.value)
 
@@ -204,7 +204,7 @@ def test_loops_that_depend_on_shared_memory_written_through_pointers(chip, how):
 def test_loops_that_depend_on_what_other_ctas_hold(chip, how):
     chip(chip__sms=2, cluster__bytes=32, cluster__latency=200)
     told, out = np.full(1, 5, np.int32), np.zeros(32, np.int32)
-    with pytest.raises(SimulatorMisuse, match="come out of a copy, a dot or another CTA") as error:
+    with pytest.raises(SimulatorMisuse, match="come from a copy, a dot or another CTA") as error:
         mimw.predict(told_by_a_peer, (1, ), told, out, SIZE=32, HOW=how)
     assert "for i in range(rounds)" in str(error.value)
 

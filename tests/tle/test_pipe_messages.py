@@ -95,21 +95,22 @@ MISTAKES = [
      "not complete yet", "commit each chunk once", ("again", )),
     ("late store", "", 1, "CopyReadEarly", "comes after the start of the TMA load", "between acquire and commit", ("late", )),
     ("", "one more", 1, "TooFewArrivals", "it could have come from the commit at", "", ("wait", )),
-    ("", "no release", 1, "TooFewArrivals", "no reader of pipe 'ring' gives slots back, of which there are 2", "call release(k)",
+    ("", "no release", 1, "TooFewArrivals", "no reader of pipe 'ring' releases its 2 slots", "call release(k)",
      ("acquire", )),
-    ("", "no release", 2, "TooFewArrivals", "only 1 of the 2 readers of pipe 'ring' gives slots back", "call release(k)",
+    ("", "no release", 2, "TooFewArrivals", "only 1 of the 2 readers of pipe 'ring' release its", "call release(k)",
      ("acquire", )),
     ("", "some releases", 1, "WaitCycle", "pipe 'ring', chunk 3: the writer waits for the release of slot 1 by the reader; it has "
-     "been given back 0 times", "", ("wait", "acquire")),
+     "been released 0 times", "", ("wait", "acquire")),
     ("", "some releases", 1, "WaitCycle", "in task 'take', which is blocked at", "", ("wait", )),
     ("", "some releases", 1, "WaitCycle", "; the last there: pipe 'ring', chunk 1: the writer commits slot 1\n", "", ("acquire", )),
     ("", "some releases", 1, "WaitCycle", "; none there yet\n", "", ("acquire", )),
     ("", "some releases", 2, "TooFewArrivals", "; the last there: pipe 'ring', chunk 1: reader 'first' releases slot 1\n", "",
      ("acquire", )),
     ("", "some releases", 2, "TooFewArrivals", "; none there yet\n", "", ("acquire", )),
-    ("", "some releases", 2, "TooFewArrivals", "it has been given back 0 times, and since then released by 1 of its 2 readers", "",
+    ("", "some releases", 2, "TooFewArrivals", "it has been released 0 times, and since then released by 1 of its 2 readers", "",
      ("acquire", )),
-    ("", "late read", 1, "SlotReusedEarly", "though pipe 'ring' goes from the one to the other", "the release at",
+    ("", "late read", 1, "SlotReusedEarly",
+     "acquire of the second task waits for pipe 'ring', but not for a release of the first task after", "the release at",
      ("late", "release")),
     ("", "late read", 1, "SlotReusedEarly", "(generic proxy), behind pipe 'ring', chunk 0: the reader releases slot 0", "",
      ("late", )),
@@ -176,8 +177,8 @@ def test_a_deadlock_names_pipe_chunk_and_reader():
     with pytest.raises(errors.Deadlock) as caught:
         mimw.simulate(shared_by_two, (1, ), *arguments(), 6)
     told = str(caught.value)
-    assert "pipe 'kv', chunk 3: the writer waits for the release of slot 1 by readers 'first' and 'second'; it has been given " \
-        "back 0 times, and since then released by 1 of its 2 readers" in told
+    assert "pipe 'kv', chunk 3: the writer waits for the release of slot 1 by readers 'first' and 'second'; it has been released " \
+        "0 times, and since then released by 1 of its 2 readers" in told
     assert "pipe 'kv', chunk 3: reader 'second' waits for the writer's commit to slot 1; 1 chunk has been committed there" in told
     assert len(re.findall(r"  task 'take\S*' of CTA \(0, 0, 0\) waits at ", told)) == 2, told
     assert not BARRIERS.search(re.sub(r"/\S+", "", caught.value.message))

@@ -336,7 +336,7 @@ def test_a_pipe_over_another(kernel):
     with pytest.raises(ValueError, match="over must be a pipe"):
         kernel(tle.pipe, capacity=2, over=3, o=below.fields["x"])
     kernel(kernel(below.reader).release, 0)
-    with pytest.raises(errors.ProtocolError, match="pipe 'q': released by its own reader, though pipe 'o' is written over"):
+    with pytest.raises(errors.ProtocolError, match="pipe 'q' is released by its own reader, though pipe 'o' is written over"):
         check_pipes(kernel.program(), target("sm_90a"))
 
 

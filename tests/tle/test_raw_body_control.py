@@ -212,7 +212,7 @@ def defines(x: InOut[L["memref<?xi32, 3>"]]):
     (unknown_name, UnknownSymbolError, "raw bodies have no arith.constnt_of. Did you mean arith.constant"),
     (unknown_module, UnknownSymbolError, "'memreff' is not known in the raw body unknown_module. Did you mean memref"),
     (two_types, RawCodeError, "arith.addi takes operands of one type, got i32 and index"),
-    (meets_in_a_branch, RawCodeError, "nvvm.barrier0 stands where threads differ in whether they come"),
+    (meets_in_a_branch, RawCodeError, "nvvm.barrier0 is reached by some threads only"),
     (out_of_its_region, RawCodeError, "was made inside this scf.for_ and is not known outside of it"),
     (writes_an_input, RawCodeError, "memref.store writes to x, which is an Input"),
     (wrong_rank, RawCodeError, "2 indices for x of rank 1, memref<64xi32, 3>"),

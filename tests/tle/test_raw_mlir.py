@@ -514,7 +514,7 @@ def test_a_file_is_read_anew_and_named(tmp_path):
 
 
 @every([({"fence": "gpu"}, "fence= says nothing"), ({"flags": ("-O3", )}, "flags= says nothing"),
-                                           ({"effects": {"x": "out"}}, "return what is new")])
+                                           ({"effects": {"x": "out"}}, "return the new value")])
 def test_options_without_a_meaning_are_refused(case):
     options, says = case
     with pytest.raises((ValueError, RawCodeError), match=says):

@@ -34,7 +34,7 @@ def hangs(name: str, *expected: str, **environment: str) -> str:
 
 def shown(told: str) -> str:
     """How a report speaks of an mbarrier's word: the H200 gives 0 to every load of one, so counts come from the verdict alone."""
-    return "its word read as 0" if "its word read as 0" in told else "it is in a phase of parity 0"
+    return "its state reads as 0" if "its state reads as 0" in told else "it is in a phase of parity 0"
 
 
 @pytest.mark.gpu
@@ -55,7 +55,7 @@ def test_a_wrong_parity():
 
 @pytest.mark.gpu
 def test_an_arrival_that_stops_coming():
-    told = hangs("last_arrive", "and 2 others, which stand alike")
+    told = hangs("last_arrive", "and 2 others in the same state")
     assert f"parity 0 of 'full'[0]: {shown(told)}" in told
 
 
@@ -89,7 +89,7 @@ def test_a_cluster():
 @pytest.mark.gpu
 @pytest.mark.parametrize("name, expected", [
     ("spin", f"task 'default' of CTA (0, 0, 0) runs in the loop at {SCRIPT.parent}/hangs.py:"),
-    ("plain", "The kernel leaves no stamps: it uses none of mimw's words.")])
+    ("plain", "The kernel leaves no stamps: it calls nothing of tlx or tle.")])
 def test_a_loop_on_memory(name, expected):
     hangs(name, expected, "The simulator, on the same launch: Livelock")
 

@@ -45,7 +45,7 @@ def test_waits_are_told_as_the_simulator_tells_them():
     arrive = "      an arrival could have come from barrier_arrive at"
     fresh = "it is in a phase of parity 0 with 0 of 1 arrivals and 0 bytes pending"
     assert told[:5] == [
-        "WaitCycle: no task of CTA (0, 0, 0) and 2 others, which stand alike, can go on.",
+        "WaitCycle: no task of CTA (0, 0, 0) and 2 others in the same state can go on.",
         f"  task 'storer' of CTA (0, 0, 0) waits at {here}:{FULL} for parity 0 of 'full'[0]: {fresh}",
         f"{arrive} {here}:{LINES['tlx.barrier_arrive(full[0])']}, in task 'loader', {blocked} {here}:{FREE}",
         f"  task 'loader' of CTA (0, 0, 0) waits at {here}:{FREE} for parity 0 of 'free'[0]: {fresh}",
@@ -86,7 +86,7 @@ def test_a_word_that_nobody_has_seen_is_not_a_word_of_zero():
     table.put(0, range(4), table.number("default", "waits"), row=0)
     table.words(0, None)
     told = places(table.program, (1, 1, 1), table.bytes)       # the row is empty, and the warp itself has seen 0
-    assert "for parity 0 of 'met'[0]: its word read as 0, so this chip does not show its phase and counts" in told
+    assert "for parity 0 of 'met'[0]: its state reads as 0, so this chip does not show its phase and counts" in told
     assert "last seen: parity" not in told
     table.words(0, 0)
     assert "'met'[0]  0  0 of 3  0  0x0000000000000000" in places(table.program, (1, 1, 1), table.bytes)
@@ -101,7 +101,7 @@ def test_a_word_that_nobody_has_seen_is_not_a_word_of_zero():
     assert cta.words == (None, None) and cta.addresses == (FIRST_ADDRESS, FIRST_ADDRESS + 8)
     barriers = Hung(other.program, [cta], (3, 1, 1)).ctas[0].barriers
     assert barriers[0].state().endswith("0 of 1 arrivals and 0 bytes pending")
-    assert barriers[1].state() == "nobody has looked at its word"
+    assert barriers[1].state() == "its state was not read"
 
 
 def test_ctas_in_other_states_are_groups_of_their_own():
@@ -161,7 +161,7 @@ def test_named_barriers_clusters_and_loops():
     table.words(1, word(0, 0, 1))
     told = places(table.program, (2, 1, 1), table.bytes)
     assert "no task of CTAs (0, 0, 0), (1, 0, 0) can go on" in told
-    assert "for the cluster barrier, to which CTA (1, 0, 0) has not come" in told
+    assert "for the cluster barrier, to which CTA (1, 0, 0) has not arrived" in told
     assert "of CTA (0, 0, 0), which is blocked at" in told
 
     table = Table(stamped(case("spin")), 1)

@@ -193,7 +193,7 @@ REFUSED = {
                   "no matrix core instruction 16x16x64 multiplies fp16 by fp16: those of 16x16 have K = 16 or 32.\n"
                   "Mend: write K = 32"),
     "K of gfx950": ("gfx942", MFMA(3, [16, 16, 32], True, [2, 2]), {}, "those of 16x16 have K = 16"),
-    "fp8 on gfx942": ("gfx942", MFMA(3, [16, 16, 32], True, [2, 2]), {"dtype": "fp8e4nv"}, "there is none of 16x16 for fp8e4nv"),
+    "fp8 on gfx942": ("gfx942", MFMA(3, [16, 16, 32], True, [2, 2]), {"dtype": "fp8e4nv"}, "no instruction has 16x16 for fp8e4nv"),
     "little K": ("gfx950", GFX950, {"shape": (64, 64, 16)}, "multiplies 32 along K at a time; this product has 16"),
     "few rows": ("gfx950", MFMA(4, [32, 32, 16], True, [2, 2]), {"shape": (16, 64, 64)}, "32 along M at a time"),
     "blocks of four": ("gfx950", MFMA(4, [64, 4, 64], True, [4, 1]), {}, "have 4 neighbours along K in a lane, not 8"),

@@ -284,11 +284,11 @@ def added(y):
 def test_explain_says_what_became_of_each_word():
     x = TensorDescriptor.from_tensor(np.zeros((48, 16), np.float16), [16, 16])
     explained = mimw.explain(reused_early, (1, ), x, np.zeros((16, 16), np.float16), N=16, target="gfx942")
-    lines = explained.sections["Words that become others on this chip"].splitlines()
+    lines = explained.sections["Calls that this chip replaces by others"].splitlines()
     assert [line.split("  ")[0] for line in lines] == ["barrier_expect_bytes", "async_descriptor_load"]
     assert all("test_mapped_words.py:" in line for line in lines) and "copies by pointers" in lines[1]
     hopper = mimw.explain(reused_early, (1, ), x, np.zeros((16, 16), np.float16), N=16, target="sm_90a")
-    assert "Words that become others on this chip" not in hopper.sections
+    assert "Calls that this chip replaces by others" not in hopper.sections
 
 
 @mimw.jit
@@ -306,7 +306,7 @@ def both_engines(x_desc, out, N: tl.constexpr):
 
 def test_words_of_tma_and_of_the_mover_do_not_share_a_kernel():
     x = TensorDescriptor.from_tensor(np.zeros((16, 16), np.float16), [16, 16])
-    with pytest.raises(triton.CompilationError, match="data mover moves by descriptors, here in a kernel with words of TMA"):
+    with pytest.raises(triton.CompilationError, match="data mover moves by descriptors, and this kernel has TMA copies"):
         mimw.compile(both_engines, (1, ), x, np.zeros((16, 16), np.float16), N=16, target="gfx1250")
 
 

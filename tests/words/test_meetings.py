@@ -76,7 +76,7 @@ def test_in_a_stage_it_would_meet_the_border_of_the_other_half(what, sem, refuse
     """A wave's barriers are counted: two before the loop and one behind it for the borders to be one apart, and two a trip."""
     x, y = np.zeros(512, np.int32), np.zeros(4 * 512, np.int32)
     if refused:
-        with pytest.raises(KernelError, match="meets all waves of the work-group, of which half are in another stage"):
+        with pytest.raises(KernelError, match="waits for all waves of the work-group, of which half are in another stage"):
             mimw.simulate(in_a_stage, (1, ), x, y, 4, what, sem, num_warps=8, target="gfx950")
         return
     code = mimw.compile(in_a_stage, (1, ), x, y, 4, what, sem, num_warps=8, target="gfx950")

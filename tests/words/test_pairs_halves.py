@@ -110,7 +110,7 @@ def refusal(p, CASE: tl.constexpr):
 
 @pytest.mark.parametrize("case, kind, text", [
     ("middle", KernelError, "columns 16 to 47 of 64 rows of 64"), ("product", KernelError, "adds up into both halves of 64 rows"),
-    ("handed on", NotYet, "that an `if` or a loop hands on"),
+    ("handed on", NotYet, "that an `if` or a loop passes on"),
 ])
 def test_refusals(case, kind, text):
     with pytest.raises(kind, match=text):

@@ -83,7 +83,7 @@ def test_fp4_beside_fp8_is_refused():
 
 def test_a_loop_that_hands_them_on_is_refused():
     args, meta, _ = launch_of("e2m1", "e2m1", 32)
-    with pytest.raises(mimw.errors.KernelError, match="a loop hands on a tile of bytes"):
+    with pytest.raises(mimw.errors.KernelError, match="a loop passes on a tile of bytes"):
         mimw.simulate(scaled, (1, ), *args, target=TARGET, **meta | {"CONTROL": True})
 
 

@@ -80,7 +80,7 @@ class Names(SphinxDirective):
         module = self.arguments[0]
         if module in READ:
             places = homes(READ[module])
-            found = [entry(module, name, places[name]) for name in places]
+            found = [entry(module, name, places[name]) for name in self._asked() or places]
         else:
             found = [entry(module, name) for name in self._public(module)]
         if "results" in self.options:
@@ -88,9 +88,12 @@ class Names(SphinxDirective):
         about = contract(inspect.getdoc(import_module(module)) or "") if "about" in self.options else []
         return about + [node for one in found for node in drawn(one, self.env)]
 
+    def _asked(self) -> list[str]:
+        return [name for line in self.content for name in line.split()]
+
     def _public(self, module: str) -> list[str]:
-        if self.content:
-            return [name for line in self.content for name in line.split()]
+        if asked := self._asked():
+            return asked
         loaded = import_module(module)
         return [name for name in public(module) if not inspect.ismodule(getattr(loaded, name)) and not name.startswith("__")]
 

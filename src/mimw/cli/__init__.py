@@ -29,11 +29,11 @@ COMMANDS = ("demo", "new", "run", "compile", "export", "opt", "explain", "simula
             "completion")
 
 _EPILOG = """examples:
-  mimw demo                                      the shipped GEMM: simulated, compiled, explained
-  mimw new gemm                                  a file to start from, which runs
-  mimw run kernel.py                             a published TLX script, unchanged
-  mimw compile kernel.py:gemm --emit ptx ...     any stage of one kernel, without a GPU
-  mimw doctor                                    what works on this machine
+  mimw demo                                      simulate, compile and explain the shipped GEMM
+  mimw new gemm                                  write a kernel to start from
+  mimw run kernel.py                             run a published TLX script unchanged
+  mimw compile kernel.py:gemm --emit ptx ...     print any stage of one kernel, without a GPU
+  mimw doctor                                    show what works on this machine
 
 MIMW_TRACEBACK=1 shows the Python traceback of an error. `mimw COMMAND --help` has more examples.
 """

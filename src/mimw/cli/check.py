@@ -1,4 +1,4 @@
-"""Look for races, deadlocks and protocol errors of a kernel under many interleavings, without a GPU.
+"""Look for races, deadlocks, protocol errors and wrong results of a kernel under many interleavings, without a GPU.
 
 Input: a kernel with a grid and arguments, or a function that returns all of them. Output: a report of what was found,
 as text or JSON:
@@ -28,11 +28,11 @@ from .page import add_page, check_page, name_page, write_page
 from .places import nearer
 
 REFUSED = 2
-HELP = "races, deadlocks and protocol errors of a kernel, under many interleavings"
+HELP = "races, deadlocks, protocol errors and wrong results of a kernel, under many interleavings"
 EXAMPLES = """\
   mimw check ring.py:double --args 'fp16[224,64]/32,64' 'fp16[224,64]' 7 ROWS=32 COLS=64 STAGES=2
   mimw check gemm.py:kernel --grid 2 --search systematic --args 'bf16[256,256]/128,64' ... BM=128
-  mimw check ring.py:case                    case() returns (kernel, grid, args, meta)
+  mimw check ring.py:case                    case() returns (kernel, grid, args, meta), or a mimw.Case with `expected=`
   mimw check ring.py:case --seeds 200 --json
   mimw check ring.py:case --html ring.html   a page: source, findings on their lines, timeline, storage, barriers
   mimw check ring.py:case --replay 17        the seed, or the schedule, that a finding names
@@ -78,15 +78,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> int:
     from ..runtime.call import Given
+    from ..runtime.case import case_of
     from ..tools.check import check
     from ..tools.search import Meter
 
     check_page(options)
-    kernel, grid, args, meta = launch_of(options)
+    kernel, grid, args, meta = case = case_of(launch_of(options))
     how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)
     meter = Meter(lambda text: print(f"mimw: {text}", file=sys.stderr, flush=True))
     how |= dict(rounds=not options.no_rounds and options.replay is None, limit=options.limit, target=options.target,
-                jobs=options.jobs, ctas=options.ctas, protocol=options.protocol, time_limit=options.time_limit, progress=meter)
+                jobs=options.jobs, ctas=options.ctas, protocol=options.protocol, time_limit=options.time_limit, progress=meter,
+                expected=case.expected, tolerance=case.tolerance)
     report = check(Given(kernel, meta), grid, *args, **how)
     report = with_mend(options, report, Given(kernel, meta), grid, args, how)
     write_page(options, report)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from argparse import ArgumentParser, Namespace
 
-HELP = "a script that completes commands, options and functions, for a shell"
+HELP = "print a script by which a shell completes commands, options and functions"
 EXAMPLES = """\
   mimw completion bash >> ~/.bashrc
   mimw completion zsh >> ~/.zshrc

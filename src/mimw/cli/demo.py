@@ -5,9 +5,9 @@ Input: a seed and the path of a picture. Output: four steps on the terminal, and
     mimw demo --out gemm.svg        1  Simulate C[512,512] = A[512,256] B[256,512] in bf16 on 2 simulated CTAs ...
 
 1. The kernel runs in the simulator on numpy arrays and is compared with numpy.
-2. The kernel is compiled for sm_90a to a cubin; a table says what each task got.
+2. The kernel is compiled for sm_90a to a cubin; a table shows the resources of each task.
 3. The simulated run is drawn: a page with its source and timeline, or the timeline as SVG.
-4. Where a GPU and torch are present the kernel is launched, checked and timed against cuBLAS.
+4. If a GPU and torch are present, the kernel is launched, checked and timed against cuBLAS.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .errors import CommandError
 from .output import check_output, writing
 from .progress import working
 
-HELP = "the shipped GEMM, from source to timeline"
+HELP = "simulate, compile, explain and draw the shipped GEMM"
 EXAMPLES = """\
   mimw demo
   mimw demo --out gemm.svg --seed 3

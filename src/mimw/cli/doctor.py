@@ -1,9 +1,9 @@
 """Say what is installed and what works on this machine.
 
-Input: nothing. Output: a row for each package, tool and ability; every "yes" was tried a moment ago:
+Input: nothing. Output: a row for each package, tool and ability; every "yes" was tried just now:
 
     compile for sm_90a   yes, a cubin of 5576 bytes (0.5 s)
-    tools for gfx942     yes: simulate, check, predict; never run, for want of a chip (0.1 s)
+    tools for gfx942     yes: simulate, check, predict; not run on a chip yet (0.1 s)
     simulate ascend_910b yes; no binary is made for it (0.0 s)
     launch               no: needs a GPU
 
@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from ..errors import CacheError, TargetError, causes
 from .progress import working
 
-HELP = "what is installed and what works here"
+HELP = "show the installed packages, and try what works here"
 EXAMPLES = """\
   mimw doctor
   mimw doctor --json
@@ -173,7 +173,7 @@ def _tools(chip: str) -> str:
         predicts = "predict"
     except TargetError:
         predicts = "no predictions, as AMD has published no rates"
-    return f"yes: simulate, check, {predicts}; never run, for want of a chip"
+    return f"yes: simulate, check, {predicts}; not run on a chip yet"
 
 
 def _compile(chip: str, kernel: str) -> str:

@@ -1,4 +1,4 @@
-"""Explain what the compiler made of one kernel. No GPU is needed.
+"""Explain the result of compiling one kernel. No GPU is needed.
 
 Input: a kernel, the types of its arguments, its constants and a chip. Output: sections of text, and the barrier graph
 as SVG where asked. A line of the section "Barriers":
@@ -7,7 +7,7 @@ as SVG where asked. A line of the section "Barriers":
 
 The sections: the warps, registers and buffers of each task; the layouts with the reasons for them; the contents of
 shared memory over time; the barriers; the loops that Triton pipelines; the bank conflicts. For a chip without a compiler here, as
-ascend_910b, there is one: what each memory space of the chip holds, and for how long.
+ascend_910b, there is one: the contents of each memory space of the chip over time.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Named:
 def add_gpus(parser: ArgumentParser) -> None:
     """The option."""
     parser.add_argument("--gpus", type=int, metavar="N",
-                        help="on so many simulated GPUs: what a mimw.World() without a number has (docs/DISTRIBUTED.md)")
+                        help="the number of simulated GPUs of a mimw.World() without a number (docs/DISTRIBUTED.md)")
 
 
 def several(options: Namespace) -> None:

@@ -67,29 +67,39 @@ def launch_named(function: Any, name: str) -> tuple:
     """(kernel, grid, args, meta) of the launch that `function`, named `name`, gives. CommandError if it gives no such thing."""
     case = called(function, name)
     if not is_launch(case):
-        raise CommandError(f"{name} should return (kernel, grid, args, meta), and returned {_shown(case)}.")
+        raise CommandError(f"{name} should return (kernel, grid, args, meta), and returned {_shown(case)}.{with_results(case)}")
     return case
 
 
 def is_launch(value: Any) -> bool:
-    """True if `value` is (kernel, grid, args, meta)."""
+    """True if `value` is (kernel, grid, args, meta), as a plain tuple or a `mimw.Case`."""
     return (isinstance(value, tuple) and len(value) == 4 and (hasattr(value[0], "fn") or hasattr(value[0], "params"))
             and isinstance(value[2], (tuple, list)) and isinstance(value[3], dict))
 
 
+def with_results(case: Any) -> str:
+    """A sentence for an author who gives expected results in another way than by a `mimw.Case`; "" for any other launch."""
+    beside = isinstance(case, tuple) and len(case) == 5
+    among = is_launch(case) and "expected" in case[3] and "expected" not in getattr(case[0], "arg_names", ())
+    return " Expected results are given as mimw.Case(kernel, grid, args, meta, expected=...)." if beside or among else ""
+
+
 def called(function: Any, name: str) -> Any:
-    """The result of `function()`. CommandError in one line if it is no such function or raises an error that is no refusal of
-    ours."""
+    """The result of `function()`. CommandError in one line if it is no such function, raises an error that is no refusal of
+    ours, or has expected results among the launch's compile-time values."""
     if not names_launch(function):
         raise CommandError(f"{name} is {_shown(function)}, and should be a function without arguments that returns (kernel, grid, "
                            "args, meta).")
     try:
-        return function()
+        case = function()
     except Exception as error:
         if wanted_whole() or refusal(error) is not None:
             raise
         message = " ".join(str(error).split())
         raise CommandError(f"{name}() raised {type(error).__name__}: {message}{_line_of(error)}") from error
+    if is_launch(case) and (mend := with_results(case)):
+        raise CommandError(f"{name} has 'expected' among its compile-time values, and the kernel has no such argument.{mend}")
+    return case
 
 
 def _shown(value: Any) -> str:
@@ -118,7 +128,7 @@ def _module(name: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name is None or not (name + ".").startswith(error.name + "."):
                 raise
-            raise CommandError(f"no file and no module {name!r}.") from None
+            raise CommandError(f"there is no file and no module {name!r}.") from None
 
 
 @contextmanager

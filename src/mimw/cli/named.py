@@ -1,6 +1,7 @@
 """`FILE:FUNCTION` and `FILE:KERNEL` under `run` and `simulate`: the same launch as under every other command.
 
-Input: the name and the words behind it. Output: the launch, made; or what the function does, if it launches by itself:
+Input: the name and the words behind it. Output: the launch, made and, if a case expects results, compared with them; or what the
+function does, if it launches by itself:
 
     mimw simulate add.py:case                           case() returns (kernel, grid, args, meta)
     mimw simulate add.py:add --args 'fp32[128]' 'fp32[128]' 128 BLOCK=128
@@ -12,10 +13,11 @@ A function that does neither is refused: nothing would have been done.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import CommandError
-from .load import called, is_launch, load, names_launch
+from .load import called, is_launch, kernel_of, load, names_launch, with_results
 
 
 def is_name(script: str | None) -> bool:
@@ -23,9 +25,19 @@ def is_name(script: str | None) -> bool:
     return bool(script) and ":" in script
 
 
-def launched(options: Namespace) -> Any:
-    """Make the launch that `options.script` names, with `options.rest` as its words; what the launch returns, or None if the
-    function has launched by itself. CommandError if there was no launch."""
+@dataclass(frozen=True)
+class Made:
+    """A launch: what it returned, None if a function has launched by itself, and what is known of its results, "" for such a
+    function."""
+
+    run: Any = None
+    results: str = ""
+
+
+def launched(options: Namespace) -> Made:
+    """Make the launch that `options.script` names, with `options.rest` as its words. CommandError if there was no launch,
+    WrongResult if an array is not what the case expects."""
+    from ..runtime.case import case_of
     from ..runtime.simulate import prepared
     from .check import launch_of
 
@@ -39,12 +51,12 @@ def launched(options: Namespace) -> Any:
         before = prepared.launches
         case = called(found, name)
         if is_launch(case):
-            return _launch(*case)
+            return _launch(case_of(case))
         if prepared.launches == before and not _on_gpu_since(found):
             raise CommandError(f"{name}() launched nothing, and returned no launch: it should do so, or return (kernel, "
-                               "grid, args, meta).")
-        return None
-    return _launch(*launch_of(_words(options)))
+                               f"grid, args, meta).{with_results(case)}")
+        return Made()
+    return _launch(case_of(launch_of(_words(options))))
 
 
 def _words(options: Namespace) -> Namespace:
@@ -58,13 +70,36 @@ def _words(options: Namespace) -> Namespace:
     return words
 
 
-def _launch(kernel, grid, args, meta) -> Any:
+def _launch(case: Any) -> Made:
+    from ..runtime.case import expecting
     from ..runtime.simulating import simulating
+
+    results = "results not compared" if case.expected is None else "results as expected"
+    if not simulating():
+        return Made(_on_gpu(case), results)
+    kernel, grid, args, meta = case
+    with expecting(case.expected, case.tolerance):
+        return Made(kernel[grid](*args, **meta), results)
+
+
+def _on_gpu(case: Any) -> Any:
+    """Launch on a GPU, and compare there; who wrote a wrong element only the simulator knows."""
+    from ..runtime.results import expectations, first_wrong, wrong_result
+    from ..runtime.results.arrays import base_of
+    from ..runtime.simulate import prepare
     from .on_gpu import on_gpu
 
-    if not simulating():
-        args, meta = [on_gpu(value) for value in args], {name: on_gpu(value) for name, value in meta.items()}
-    return kernel[grid](*args, **meta)
+    kernel, grid, args, meta = case
+    there, chosen = [on_gpu(value) for value in args], {name: on_gpu(value) for name, value in meta.items()}
+    if case.expected is None:
+        return kernel[grid](*there, **chosen)
+    wanted = expectations(case.expected, case.tolerance, prepare(kernel, grid, args, dict(meta)))     # of the arrays of numpy
+    run = kernel[grid](*there, **chosen)
+    given = dict(zip(kernel_of(kernel, "").arg_names, there)) | chosen
+    wrong = first_wrong(replace(one, array=base_of(given[one.name])) for one in wanted)
+    if wrong is not None:
+        raise wrong_result(wrong)
+    return run
 
 
 def _on_gpu_since(function: Any) -> bool:

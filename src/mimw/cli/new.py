@@ -1,6 +1,6 @@
 """Write a file to start from: a kernel with its launch, its check against numpy, and a `main` that runs it.
 
-Input: what kind of kernel, and where to. Output: a file of Python that runs as it is, with a GPU and without:
+Input: a kind of kernel, and a path. Output: a file of Python that runs as it is, with a GPU and without:
 
     mimw new gemm               gemm.py: python gemm.py, mimw check gemm.py:case, ...
 """
@@ -15,9 +15,9 @@ from pathlib import Path
 from .errors import CommandError
 from .output import check_output, writing
 
-HELP = "a file to start from, which runs"
+HELP = "write a kernel to start from, with its launch and check"
 EXAMPLES = """\
-  mimw new                             what there is
+  mimw new                             the kinds of files that can be written
   mimw new gemm                        gemm.py, then: python gemm.py
   mimw new gemm -o kernels/mine.py
 """
@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("kind", metavar="KIND", nargs="?", choices=starts(), help=", ".join(starts()))
     parser.add_argument("-o", "--output", type=Path, metavar="PATH", help="the file (default KIND.py)")
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
-    parser.add_argument("--json", action="store_true", help="print what was written, or what there is, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the file that was written, or the kinds, as JSON")
 
 
 def starts() -> list[str]:

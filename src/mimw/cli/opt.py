@@ -20,7 +20,7 @@ from .output import check_output, writing
 
 HELP = "run passes over IR text"
 EXAMPLES = """\
-  mimw opt --list                                            the passes, in the order in which a kernel meets them
+  mimw opt --list                                            the passes, in the order in which they run
   mimw opt gemm.ir                                           all of them
   mimw opt gemm.ir --pass drop_unused fence_handovers        these two
   mimw opt gemm.ir --print-after --no-sites                  what each pass changes
@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--print-after", action="store_true", help="print the program after each pass that changes it")
     parser.add_argument("--list", action="store_true", help="list the passes, a line each")
     parser.add_argument("--target", metavar="CHIP", help="sm_90a (default, unless MIMW_TARGET says more), sm_100a, gfx942, gfx950")
-    parser.add_argument("--num-warps", type=int, metavar="N", help="warps of the default task (default: what the text says)")
+    parser.add_argument("--num-warps", type=int, metavar="N", help="warps of the default task (default: those of the text)")
     parser.add_argument("--no-sites", action="store_true", help="leave out the source lines at the right")
     parser.add_argument("-o", "--output", metavar="PATH", help="write the program there instead of to the terminal")
 

@@ -21,7 +21,7 @@ HELP = "run a TLX script unchanged"
 EXAMPLES = """\
   mimw run gemm.py
   mimw run gemm.py --m 4096            arguments behind the script are the script's
-  mimw run gemm.py:case                case() returns (kernel, grid, args, meta); it is launched once
+  mimw run gemm.py:case                case() returns (kernel, grid, args, meta), or a mimw.Case; it is launched once
   mimw run -m pytest test_gemm.py -q   a published test file
   mimw run --check gemm.py             what mimw.check finds in a kernel ends the run before its first launch
   mimw run --watchdog 10 gemm.py       a launch that hangs ends after 10 s, with who waits where
@@ -47,8 +47,9 @@ def execute(options: Namespace) -> int:
         os.environ["MIMW_CHECK"] = "1"      # for processes that the script starts, too
     install_aliases()
     if is_name(options.script):
-        launched(options)
-        print(f"{options.script}: {'simulated, nothing wrong in this run' if simulating() else 'launched'}")
+        results = launched(options).results
+        how = "simulated, nothing wrong in this run" if simulating() else "launched"
+        print(f"{options.script}: {how}{'; ' * bool(results)}{results}")
         return 0
     run_script(options)
     return 0

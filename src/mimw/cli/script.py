@@ -48,7 +48,7 @@ def add_script_arguments(parser: ArgumentParser, script_help: str) -> None:
     parser.add_argument("--target", metavar="CHIP", help="the chip that is simulated, or compiled for without a GPU: sm_100a, ... "
                                                          "(default MIMW_TARGET or sm_90a)")
     parser.add_argument("--watchdog", metavar="SECONDS",
-                        help="end the process, with a report of who waits where, if a launch takes longer (exit status 124)")
+                        help="end the process, with a report of each waiting task, if a launch takes longer (exit status 124)")
     parser.usage = f"{parser.prog} [options] (SCRIPT | FILE:FUNCTION | -m MODULE) [args of the script]"
 
 

@@ -26,7 +26,7 @@ HELP = "run a script with its launches simulated on the CPU"
 EXAMPLES = """\
   mimw simulate gemm.py
   mimw simulate gemm.py --m 512                    arguments behind the script are the script's
-  mimw simulate gemm.py:case                       case() returns (kernel, grid, args, meta), or launches
+  mimw simulate gemm.py:case                       case() returns (kernel, grid, args, meta), a mimw.Case, or launches
   mimw simulate add.py:add --args 'fp32[128]' 'fp32[128]' 128 BLOCK=128
   mimw simulate --seed 7 gemm.py                   another interleaving of the tasks
   mimw simulate --timeline gemm.html gemm.py:case  a picture of who ran and who waited
@@ -80,13 +80,15 @@ def _simulate(options: Namespace) -> None:
     """Run the script, or the launch that is named, and print the launch's result."""
     if is_name(options.script):
         with working(f"simulating {options.script}"):
-            run = launched(options)
+            made = launched(options)
+        run = made.run
         if options.json:
             print(json.dumps({"launch": options.script, "seed": int(os.environ.get("MIMW_SEED") or 0),
-                              **({} if run is None else {"cycles": run.cycles, "ops": dict(run.counts)})}, indent=2))
+                              **({} if run is None else {"cycles": run.cycles, "ops": dict(run.counts),
+                                                         "results": made.results})}, indent=2))
         elif run is not None:
-            print(f"{options.script}: simulated, {run.summary}")
+            print(f"{options.script}: simulated, {run.summary}; {made.results}")
     else:
         if options.json:
-            raise CommandError("--json is for FILE:FUNCTION; what a script prints is its own.")
+            raise CommandError("--json is for FILE:FUNCTION; a script prints its own output.")
         run_script(options)

@@ -1,7 +1,7 @@
 """Predict the time and the timeline of a launch from the cost model of a chip, or measure them with time stamps on a GPU.
 
-Input: a launch, with arguments as for `mimw check`. Output: the time, what bounds the kernel, and how busy each task
-and unit was, as text or JSON; pictures where asked. For example:
+Input: a launch, with arguments as for `mimw check`. Output: the time, the bound of the kernel, and the work of each task
+and unit, as text or JSON; pictures where asked. For example:
 
     mimw timeline tile.py:kernel --args 'fp32[128]' 'fp32[128]'
     kernel on grid (1,): 4.2 us at 1,980 MHz, on NVIDIA H200: 4.0 us of the launch and 491 cycles (0.2 us)
@@ -21,7 +21,7 @@ from .page import add_page, check_page, name_page, write_page
 from .places import nearer
 from .progress import working
 
-HELP = "predicted (or measured) time and timeline of a kernel"
+HELP = "predict (or measure) time and timeline of a kernel"
 EXAMPLES = """\
   mimw timeline gemm.py:case                                case() returns (kernel, grid, args, meta)
   mimw predict gemm.py:case --target sm_100a                the same command by its other name, for another chip
@@ -37,8 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
                         help="draw the timeline there: .html (a page, as --html), .svg or .json (Chrome trace, for Perfetto); may "
                         "be repeated")
-    parser.add_argument("--target", metavar="CHIP", help="whose cost model predicts (default MIMW_TARGET or sm_90a)")
-    parser.add_argument("--mhz", type=float, metavar="N", help="SM clock; by default what the power limit leaves")
+    parser.add_argument("--target", metavar="CHIP", help="the chip whose cost model predicts (default MIMW_TARGET or sm_90a)")
+    parser.add_argument("--mhz", type=float, metavar="N", help="the SM clock (default: the clock that the power limit allows)")
     parser.add_argument("--measure", action="store_true", help="measure on the GPU of this machine instead of predicting")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     add_page(parser)

@@ -1,13 +1,13 @@
 """Search for the fastest configurations of an operator of the library, or of your own, for some shapes.
 
-Input: an operator and shapes. Output: a table of what was measured, why the others were left out, and with --write rows
-of the kernel's configs.json. For example:
+Input: an operator and shapes. Output: a table of the measurements, the reasons for leaving out the others, and with --write
+rows of the kernel's configs.json. For example:
 
     mimw tune gemm --shapes 4096x4096x4096 --set group_m=8,16 --write
 
-Candidates are predicted in parallel processes, pruned by what fits and by prediction, compiled in parallel, checked
+Candidates are predicted in parallel processes, pruned by their size and by prediction, compiled in parallel, checked
 against a reference and timed beside a baseline, each in a process of its own under a time limit. A search that was
-killed goes on where it was, by its journal. Without a GPU candidates are compiled and ranked by prediction, and nothing
+killed continues from its journal. Without a GPU candidates are compiled and ranked by prediction, and nothing
 is measured.
 """
 
@@ -36,24 +36,25 @@ EXAMPLES = """\
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("operator", nargs="?", metavar="OP", help="an operator of --list, or MODULE:NAME of your own")
-    parser.add_argument("--list", action="store_true", help="what can be tuned")
-    parser.add_argument("--shapes", nargs="+", default=[], metavar="SHAPE", help="as --list has them: 4096x4096x4096")
+    parser.add_argument("--list", action="store_true", help="list the operators that can be tuned")
+    parser.add_argument("--shapes", nargs="+", default=[], metavar="SHAPE", help="shapes, written as in --list: 4096x4096x4096")
     parser.add_argument("--dtype", help="the type of the inputs (default: the operator's first)")
     parser.add_argument("--set", nargs="+", action="extend", default=[], type=_field, metavar="FIELD=V[,V]", dest="fields",
                         help="values of a field of the configuration to try, in place of the candidates' own")
     parser.add_argument("--keep", type=float, default=0.5, metavar="SHARE",
-                        help="share of the candidates that goes on after predicting (default 0.5)")
-    parser.add_argument("--least", type=int, default=4, metavar="N", help="how many go on at least (default 4)")
-    parser.add_argument("--spills", type=int, default=0, metavar="BYTES", help="spills a thread that are let through (default 0)")
+                        help="the fraction of the candidates that is kept after predicting (default 0.5)")
+    parser.add_argument("--least", type=int, default=4, metavar="N", help="the least number that is kept (default 4)")
+    parser.add_argument("--spills", type=int, default=0, metavar="BYTES",
+                        help="bytes of spills a thread that are accepted (default 0)")
     parser.add_argument("--jobs", type=int, metavar="N",
                         help="processes that predict and compile (default MIMW_JOBS, else one a core)")
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS",
-                        help="after which a candidate that is measured counts as hung (default 60)")
+                        help="the time after which a measured candidate counts as hung (default 60)")
     parser.add_argument("--compile-limit", type=float, default=300.0, metavar="SECONDS",
-                        help="the same of predicting and of compiling (default 300)")
-    parser.add_argument("--ms", type=float, default=60.0, help="how long each candidate is timed at least (default 60)")
-    parser.add_argument("--journal", type=Path, metavar="PATH", help="where each step is noted (default ./mimw-tune-OP.jsonl)")
-    parser.add_argument("--restart", action="store_true", help="begin anew, whatever the journal says")
+                        help="the same limit for predicting and for compiling (default 300)")
+    parser.add_argument("--ms", type=float, default=60.0, help="the least time of each measurement (default 60)")
+    parser.add_argument("--journal", type=Path, metavar="PATH", help="a file for each step (default ./mimw-tune-OP.jsonl)")
+    parser.add_argument("--restart", action="store_true", help="start again and ignore the journal")
     parser.add_argument("--target", metavar="CHIP", help="compile for this chip (default the GPU's, else MIMW_TARGET or sm_90a)")
     parser.add_argument("--no-measure", action="store_true", help="compile, prune and rank only, as without a GPU")
     parser.add_argument("--write", nargs="?", type=Path, const=Path(), metavar="PATH",

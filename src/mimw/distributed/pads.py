@@ -4,7 +4,7 @@ Input: a world's pads, this rank's and its peers', as numpy arrays of (programs,
 that have come to a barrier where the peer has not:
 
     waits(0, {0: own, 1: theirs})       {1: [0, 1, 2]}
-    told(0, {1: [0, 1, 2]})             "programs 0 to 2 of rank 0 came to a world barrier, and rank 1 did not"
+    told(0, {1: [0, 1, 2]})             "programs 0 to 2 of rank 0 reached a world barrier, and rank 1 did not"
 
 Word (program, r) of a rank is 1 from when r has come until the rank itself goes on (docs/DISTRIBUTED.md, "Scopes"). So `me` waits
 for p where p's word of `me` is 1 and `me`'s word of p is 0.
@@ -30,7 +30,7 @@ def waits(me: int, pads: Mapping[int, np.ndarray]) -> dict[int, list[int]]:
 
 def told(me: int, waiting: Mapping[int, list[int]]) -> str:
     """A description of the waits in words; one line a peer."""
-    return "\n".join(f"{_programs(programs)} of rank {me} came to a world barrier, and rank {peer} did not" for peer, programs in
+    return "\n".join(f"{_programs(programs)} of rank {me} reached a world barrier, and rank {peer} did not" for peer, programs in
                      waiting.items())
 
 

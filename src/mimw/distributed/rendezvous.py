@@ -58,7 +58,7 @@ class Rendezvous:
         except RuntimeError as error:       # torch's, of a store that is no more
             raise self._without_store(what, error) from error
         if any(other != what for other, _ in said):
-            raise self.difference("the ranks make different calls, all of which are made by all", [other for other, _ in said])
+            raise self.difference("the ranks make different collective calls", [other for other, _ in said])
         return [value for _, value in said]
 
     def agree(self, what: str, mine: Any, shown: Callable[[Any], str] = str) -> None:
@@ -125,7 +125,7 @@ class Rendezvous:
             groups.setdefault(text, []).append(rank)
         told = "; ".join(f"{named(ranks)}: {text}" for text, ranks in groups.items())
         common = max(groups.values(), key=len)
-        return RanksDisagree(f"{problem} (group {self.group!r}, told by rank {self.rank}): {told}",
+        return RanksDisagree(f"{problem} (group {self.group!r}, reported by rank {self.rank}): {told}",
                              hint="make the same calls with the same shapes and types in the same order at every rank",
                              ranks=[rank for ranks in groups.values() if ranks is not common for rank in ranks])
 
@@ -154,16 +154,16 @@ class Rendezvous:
         if ended:
             return self._absent(PeerLost, what, ended, list(ended))
         return DistributedError(f"rank {self.rank} of group {self.group!r} does not reach the store for {what}: {error}",
-                                hint="look for what ended rank 0, or torchrun, which keeps the store; start all ranks anew")
+                                hint="find out why rank 0 ended, or torchrun, which keeps the store; then start all ranks again")
 
     def _absent(self, kind: type, what: str, ended: Mapping[int, str], missing: list[int]) -> PeerLate:
         here = [rank for rank in range(self.size) if rank not in missing]
         there = f"; {named(here)} wait{'s' * (len(here) == 1)} there"
         if ended:
-            told = "; ".join(f"rank {rank} of group {self.group!r} comes no more to {what}: {how}" for rank, how in ended.items())
-            return kind(told + there, hint="look for what ended that process; start all ranks anew", ranks=ended)
-        return kind(f"{named(missing)} of group {self.group!r} did not come to {what} within {self.limit:g} s{there}",
-                    hint="find what holds that rank up; or allow more, mimw.distributed.init(timeout=seconds)", ranks=missing)
+            told = "; ".join(f"rank {rank} of group {self.group!r} will not reach {what}: {how}" for rank, how in ended.items())
+            return kind(told + there, hint="find out why that process ended, then start all ranks again", ranks=ended)
+        return kind(f"{named(missing)} of group {self.group!r} did not reach {what} within {self.limit:g} s{there}",
+                    hint="find out why that rank is late, or allow more: mimw.distributed.init(timeout=seconds)", ranks=missing)
 
 
 def named(ranks: list[int]) -> str:

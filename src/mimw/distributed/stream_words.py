@@ -28,7 +28,7 @@ class Step(ctypes.Structure):
 
 
 def waits(address: int, number: int) -> Step:
-    """A step that waits until the word is at least `number`, by the sign of their difference."""
+    """A step that waits until the integer is at least `number`, by the sign of their difference."""
     return Step(_WAIT_VALUE_32, address, number, _AT_LEAST)
 
 

@@ -242,12 +242,12 @@ class Watch:
         key = f"at/{rank}"
         text = self._asked_of_the_store(lambda: self.store.get(key).decode() if self.store.check([key]) else "0 ")
         if text is None:
-            return f"rank {rank}: the store that would tell of it has ended"
+            return f"rank {rank}: unknown, since the store of its progress has ended"
         launches, _, last = text.partition(" ")
         behind = self.launches - int(launches)
         place = f"{behind} fewer than" if behind > 0 else f"{-behind} more than" if behind else "as many as"
         return (f"rank {rank}: its process runs, and has made {launches} such launches, {place} this rank"
-                + (f"; the last was {last!r}" if last else "") + f" (told every {TOLD_EVERY:g} s)")
+                + (f"; the last was {last!r}" if last else "") + f" (updated every {TOLD_EVERY:g} s)")
 
 
 def _ordinal(number: int) -> str:

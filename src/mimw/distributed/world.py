@@ -257,7 +257,7 @@ class GroupWorld:
         import torch
         if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             raise DistributedError(f"{what} cannot be made while a CUDA graph is recorded",
-                                   hint="call once before the recording: what is needed is then there")
+                                   hint="call the operator once before the recording, which makes what it needs")
 
     def _store(self):
         """The world's part of the group's store, by a connection of its own."""
@@ -266,8 +266,8 @@ class GroupWorld:
 
     def _lost(self) -> PeerLost:
         lost = self._watch.lost
-        return PeerLost("; ".join(f"rank {rank} of group {self.name!r} takes part in no launch any more: {how}" for rank, how in
-                                  lost.items()), hint="look for what ended that process; start all ranks anew", ranks=lost)
+        return PeerLost("; ".join(f"rank {rank} of group {self.name!r} takes part in no further launch: {how}" for rank, how in
+                                  lost.items()), hint="find out why that process ended, then start all ranks again", ranks=lost)
 
     def _finish(self) -> None:
         if self.device.type == "cuda":

@@ -93,7 +93,7 @@ def corner_problem(corner: Numbers, shape: Numbers | None, element_bytes: int, *
     """
     for dim, extent in enumerate(shape or ()):
         if extent is not None and (problem := extent_problem(dim, extent)):
-            return f"the descriptor it goes by cannot be: {problem[0]}", problem[1]
+            return f"its descriptor is invalid: {problem[0]}", problem[1]
     begin = begin_problem(corner[-1], element_bytes) if corner[-1] is not None else None
     negative = next((dim for dim, at in enumerate(corner) if at is not None and at < 0), None) if writes else None
     if begin is None and negative is None:
@@ -112,7 +112,7 @@ def rows_problem(column: int | None, row: int | None, shape: Numbers | None, ele
     problem = corner_problem((row, column), shape, element_bytes, writes=writes)
     if problem is None or row is None or row >= 0 or column is not None and column * element_bytes % ROW_BYTES:
         return problem
-    return problem[0], "send what nobody wants to the number of rows of the tensor, or beyond: such rows are left out"
+    return problem[0], "give rows that are not needed the number of rows of the tensor, or more: TMA leaves such rows out"
 
 
 def begin_problem(coordinate: int, element_bytes: int) -> Problem:

@@ -62,7 +62,7 @@ class World(PerRank):
                dies     by rank, after how many of its steps that GPU dies: it does nothing more, and the run ends in a `RankDied`
                         that says what each of the others would report, unless all of them come to their end; 0: it never starts
                late     by rank, how many steps the others make before that GPU's first, or until they can make none without it
-               multicast  whether there is an address of all heaps, for multimem words; many GPUs have none
+               multicast  whether there is an address of all heaps, for multimem functions; many GPUs have none
     errors:    SimulatorMisuse for a number of GPUs that is none, for a heap that is full, and for a rank that there is not
 
     A step is an op that others can notice, such as an access to memory or a wait, with the arithmetic before it.

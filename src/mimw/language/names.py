@@ -35,9 +35,9 @@ def no_such_name(family: str, name: str, names: Iterable[str] | None = None) -> 
     """The message about a name that `family`, which has `names`, does not have."""
     elsewhere = [f"{other}.{name}" for other, words in _FAMILIES.items() if other != family and name in words]
     if elsewhere:
-        return f"{family} has no {name!r}. There is {' and '.join(elsewhere)}"
+        return f"{family} has no {name!r}, but there is {' and '.join(elsewhere)}"
     if name in _ON_THE_HOST:
-        return f"{family} has no {name!r}, which is no word of kernels. There is mimw.{name}"
+        return f"{family} has no {name!r}: a kernel cannot call it. On the host it is mimw.{name}"
     close = get_close_matches(name, _FAMILIES.get(family, ()) if names is None else names, n=2, cutoff=0.7)
     if not close:
         every = [f"{other}.{word}" for other, words in _FAMILIES.items() for word in words]

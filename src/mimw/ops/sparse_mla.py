@@ -18,7 +18,7 @@ from mimw.kernels import plain_sparse_mla
 from mimw.kernels import sparse_mla as library
 
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, is_hopper
+from .launching import Launch, is_exact, is_hopper, programs
 from .operator import Operator
 from .planned import Planned
 
@@ -61,7 +61,7 @@ def _plan(of: Extents, q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, 
     if is_hopper(q) and q.dtype in (torch.bfloat16, torch.float16):
         hopper = share % library.HEADS == 0 and value_dim % 32 == 0 and tail > 0 and tail % 16 == 0
     if hopper:
-        kernel, grid, args, meta = library.arguments(*ready, out, lse, scale, causal, base_2)
+        kernel, grid, args, meta = library.arguments(*ready, out, lse, scale, causal, base_2, programs=programs(q))
     else:
         kernel = plain_sparse_mla.kernel
         grid, args, meta = plain_sparse_mla.arguments(*ready, out, lse, scale, causal, base_2, exact, is_hopper(q))

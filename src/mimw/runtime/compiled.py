@@ -102,7 +102,8 @@ class Compiled(Shown):
     def recorded(self) -> str:
         """The kernel as it was recorded, before any pass: text for `mimw opt`. AttributeError for a kernel without our words."""
         if not self.source.has_program():
-            raise AttributeError(f"{self.name} uses no word of mimw: stock Triton compiled it; there are {', '.join(self.stages)}")
+            raise AttributeError(f"{self.name} calls nothing of tlx or tle: stock Triton compiled it. "
+                                 f"It has {', '.join(self.stages)}")
         return print_program(self.source.authored())
 
     @property
@@ -188,7 +189,7 @@ class Compiled(Shown):
         facts = (self.target.name, f"{self.warps} warps", f"{self.registers} registers a thread",
                  f"{self.stack_bytes} bytes of stack")
         if self.program is None:
-            return Page(self.name, facts, "stock Triton compiled this kernel, which uses no word of mimw",
+            return Page(self.name, facts, "stock Triton compiled this kernel, which calls nothing of tlx or tle",
                         sites=(site_of(self.source.fn.fn), ))
         rows = places(self)
         return Page(self.name, facts, program=self.program, target=self.target, rows=rows, shared=self.shared_bytes)

@@ -38,7 +38,7 @@ def kernel_source(value: Any, options: dict[str, Any], source: str | None) -> tu
     name = getattr(value, "__name__", type(value).__name__)
     if hasattr(value, "configs") or hasattr(value, "fn") and hasattr(value, "values"):
         raise NotAKernel("mimw.jit got a kernel that is autotuned or has heuristics already",
-                         hint="the other way round: @mimw.autotune(...) above @mimw.jit")
+                         hint="swap the two: @mimw.autotune(...) above @mimw.jit")
     if isinstance(value, functools.partial):
         raise NotAKernel("mimw.jit got a functools.partial, which has no source of its own",
                          hint="decorate the function, and give the fixed arguments at the launch: kernel[grid](..., BLOCK=128)")

@@ -106,7 +106,7 @@ def check_descriptor(descriptor: StockTensorDescriptor, what: str = "this tensor
             problem = (f"it pads with `nan`, and TMA copies elements of type {element} as plain integers",
                        "pad with `zero`, or use fp16, bf16, fp32 or fp64")
     if problem:
-        raise LaunchError(f"{what} cannot be: {problem[0]}.", hint=f"{problem[1]}.")
+        raise LaunchError(f"{what} is invalid: {problem[0]}.", hint=f"{problem[1]}.")
 
 
 def check_descriptors(names: list[str], args, kwargs) -> None:

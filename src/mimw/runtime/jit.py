@@ -230,8 +230,10 @@ class MimwFunction(Shown, JITFunction):
         return Page(self.__name__, (known, ), sites=(site_of(self.fn), ), **last)
 
     def _simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
+        from .case import taken
         from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
-        done = simulate(Given(self, {**kwargs, **memory}), grid, *args)
+        expected, tolerance = taken()       # of a command that launches a case
+        done = simulate(Given(self, {**kwargs, **memory}), grid, *args, expected=expected, tolerance=tolerance)
         return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
@@ -343,7 +345,7 @@ def jit(fn: Callable[..., Any] | None = None, *, version: Any = None, repr: Call
         source: str | None = None) -> MimwFunction | Callable[[Callable[..., Any]], MimwFunction]:
     """Compile a Python function to a GPU kernel; a drop-in for `triton.jit`, with its arguments.
 
-    A kernel that uses none of our words is compiled by Triton's own path. Helpers called from it may be decorated with
+    A kernel that calls nothing of tlx or tle is compiled by Triton's own path. Helpers called from it may be decorated with
     either decorator. `kernel[grid](...)` launches (on the simulator where there is no GPU, or with MIMW_SIMULATE=1),
     `kernel.warmup(..., grid=...)` compiles. A launch on the simulator takes `memory=[...]`, as `mimw.simulate` does; on a GPU that
     keyword changes nothing.

@@ -32,11 +32,12 @@ from ..ir.shown import Shown
 from ..ir.switches import switched_on
 from ..ir.world import PerRank, at_rank, gpus_of
 from ..report import chrome_trace, timeline_svg
-from ..simulator import Run, cut_short, live_tensors, run, watching
+from ..simulator import Hooks, Run, Writers, cut_short, live_tensors, run, watching
 from ..target import Target, asked, asking, wanted
 from .call import MEMORY, bound, resolve, tool
 from .fits import Specialisation
 from .host import is_aligned, is_array, specialise
+from .results import expectations, first_wrong, wrong_result
 
 
 @dataclass(frozen=True)
@@ -99,13 +100,13 @@ class SimulatedLaunch(SimulatedRun):
 @tool
 def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
              gpus: int | Any = None, seed: int | tuple | Any = None, trace: bool | Any = False, races: bool | Any = None,
-             memory: Sequence[Any] | Any = (), **meta: Any) -> SimulatedRun:
+             memory: Sequence[Any] | Any = (), expected: Any = None, tolerance: Any = None, **meta: Any) -> SimulatedRun:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
                grid     1 to 3 ints, or a function of the arguments giving them
                args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
-               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its words and limits; and what host code
+               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its functions and limits; and what host code
                         that the launch calls (a grid, a heuristic, a `constexpr_function`) learns of Triton's driver
                num_warps, num_stages   as for a launch: warps of the default task, and stages of Triton's pipelining; by default an
                         autotuned kernel's, or Triton's 4 and 3
@@ -120,10 +121,12 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
                         table of `data_ptr()`s (int64 or uint64); on several GPUs a World's arrays. Their memory is read and
                         written as that of arguments. An address in no array is an error. With MIMW_MEMORY=tensors, as under
                         `mimw run`, every tensor of torch that is alive and on the CPU is memory of a launch on one GPU, too
+               expected, tolerance   what arrays hold afterwards, as for `mimw.Case`; nothing is compared by default
                meta     compile-time parameters and launch options (ctas_per_cga, maxnreg, ...). Where the kernel has a parameter
-                        `seed`, `trace`, `races`, `target`, `gpus` or `memory`, the keyword is the kernel's
+                        `seed`, `trace`, `races`, `target`, `gpus`, `memory`, `expected` or `tolerance`, the keyword is the kernel's
     returns:   SimulatedRun, with cycles, op counts and the trace; `save_html` writes its page
-    errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
+    errors:    SimulationError and its kinds, each naming tasks and lines: a WrongResult where an array is not as expected;
+               triton.CompilationError
     """
     launch = prepare(kernel, grid, args, meta, target, gpus, memory)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
@@ -133,10 +136,14 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     about = dict(name=launch.name, launched=(f"simulated for {chip.name}", f"grid {launch.grid}", f"seed {seed}"),
                  program=launch.program, target=chip)
     machines: list = []
+    wanted_results = expectations(expected, tolerance, launch)
+    writers = Writers() if wanted_results else None
     try:
         with _seen(machines) if picture else nullcontext():
             found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
-                        gpus=launch.gpus, memory=launch.memory)
+                        gpus=launch.gpus, memory=launch.memory, hooks=Hooks(writers=writers))
+        if wanted_results and (wrong := first_wrong(wanted_results)) is not None:
+            raise wrong_result(wrong, launch.program, writers)
     except SimulationError as error:
         if machines:
             until, at = cut_short(machines[0])
@@ -181,7 +188,8 @@ def _draw(done: SimulatedRun, path: str) -> None:
 class Launch:
     """A launch made ready: the checked program, and what its parameters are bound to, by path. `recorded` is the program as
     the author wrote it, before any pass; `specialisation` what it takes to compile it; `gpus` how many ranks run it, for which
-    `values` has a `world.PerRank` each where they differ; `memory` are further arrays, which the kernel reaches by addresses."""
+    `values` has a `world.PerRank` each where they differ; `memory` are further arrays, which the kernel reaches by addresses;
+    `arguments` are what the author gave, by name."""
 
     name: str
     program: Program
@@ -191,6 +199,7 @@ class Launch:
     specialisation: Specialisation
     gpus: int = 1
     memory: tuple[Any, ...] = ()
+    arguments: dict[str, Any] = field(default_factory=dict)
 
     def arrays(self) -> list[Any]:
         """All values among which the launch may write arrays."""
@@ -237,7 +246,7 @@ def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: in
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
     check_grid(extents, options.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
     return Launch(specialisation.fn.__name__, program, extents, values, recorded, specialisation, gpus,
-                  (*_listed(memory), *_alive(program, gpus)))
+                  (*_listed(memory), *_alive(program, gpus)), arguments)
 
 
 def memory_of(meta: dict[str, Any], own: Sequence[str]) -> Sequence[Any]:

@@ -15,6 +15,7 @@ How a caller takes part in a run, all given before the machine is made:
     hooks=Hooks(clusters=..)            the clusters that run, of the whole grid
     hooks=Hooks(look=..)                an observer between the steps
     hooks=Hooks(skipped=..)             what is not computed
+    hooks=Hooks(writers=Writers())      a book of who wrote what in global memory
     watching.set(observer)              an observer of each machine that this context makes, for callers of callers of `run`
 """
 
@@ -29,11 +30,12 @@ from .machine.table import HANDLERS
 from .memory.global_memory import describe
 from .memory.live_tensors import live_tensors
 from .memory.worlds import bind_launch
+from .memory.writers import Writer, Writers
 from .run import Run, run, watching
 from .search.counterfactual import flipped_waits, verb_of_pipe
 from .search.explore import explore, schedule_of
 
 __all__ = [
-    "HANDLERS", "Event", "Guide", "Hooks", "Run", "Trace", "asks", "bind_launch", "check_seed", "clusters", "cut_short", "describe",
-    "explore", "flipped_waits", "live_tensors", "run", "schedule_of", "verb_of_pipe", "watching",
+    "HANDLERS", "Event", "Guide", "Hooks", "Run", "Trace", "Writer", "Writers", "asks", "bind_launch", "check_seed", "clusters",
+    "cut_short", "describe", "explore", "flipped_waits", "live_tensors", "run", "schedule_of", "verb_of_pipe", "watching",
 ]

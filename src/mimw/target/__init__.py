@@ -68,7 +68,7 @@ FEATURES: dict[str, str] = {
     "stages": "warp pipeline, in which two halves of the waves run the stages of a loop one apart",
     "scheduling": "barrier to the scheduling of instructions",
 }
-"""What a chip may have, each with the words in which an error says that a chip has none. A row of the op table names the feature
+"""The features of chips, each with the name that it has in an error for a chip without it. A row of the op table names the feature
 that its op needs (`needs`)."""
 
 NVIDIA_WARP = 32  # lanes, on every chip of NVIDIA: for words that only these have

@@ -21,6 +21,7 @@ from ..compiler.passes import declared_effects, remarks
 from ..errors import KernelError, MimwError, NotYet, RemarkWarning, SimulatorMisuse, TargetError, causes
 from ..runtime.call import resolve, tool
 from ..runtime.fits import check_fits
+from ..runtime.results import expectations
 from ..runtime.simulate import prepare
 from ..target import asking, wanted
 from .findings import Report
@@ -41,10 +42,12 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
           shrink: bool | Any = True, rounds: bool | Any = True, mends: bool | float | Any = False,
           progress: Callable[[int, int, int], None] | Any = None,
           jobs: int | Any = None, time_limit: float | Any = None, ctas: str | Sequence[Sequence[int]] | Any = "all",
-          protocol: bool | Any = False, memory: Sequence[Any] | Any = (), **meta: Any) -> Report:
+          protocol: bool | Any = False, memory: Sequence[Any] | Any = (), expected: Any = None, tolerance: Any = None,
+          **meta: Any) -> Report:
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
 
     args:      kernel, grid, args, target, num_warps, num_stages, gpus, memory, meta   as for `mimw.simulate`
+               expected, tolerance   as for `mimw.Case`: the results of all runs of the launch are compared, and these have all data
                seeds     how many seeds, or which; each is one random interleaving. 0 lands every copy as late as can be;
                          the schedule of a finding may stand among them, too
                search    "random": the seeds. "systematic": all interleavings that can matter, by partial-order reduction,
@@ -68,7 +71,7 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
                          Refused are kernels whose CTAs wait for each other, or draw their work from a counter. On several GPUs
                          a program runs at all ranks, together with those whose signals it waits for
                protocol  True: leave tile data out, where it decides nothing (zeros stand for it), so that runs are faster. What
-                         decides control flow, addresses, masks, barriers and atomics is computed as ever, so the findings are
+                         decides control flow, addresses, masks, barriers and atomics is still computed, so the findings are
                          those of a full run, less assertions on tiles, divisions by zero and indices of `tl.gather`. Seeds after
                          the first and smaller launches run so by themselves where none of these is about such tiles
     returns:   Report: `.ok`, `.findings`, each different finding once. What the compiler refuses is a finding, too
@@ -91,7 +94,8 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
             raise
         return Report((finding_of(refusal, None, ()), ), 0, kernel=resolve(kernel, args, dict(meta))[0].__name__)
     choice = chosen(ctas, launch)
-    report = Search(launch, progress, jobs, time_limit, begun, choice, protocol).all(seeds, search, limit, shrink, rounds)
+    report = Search(launch, progress, jobs, time_limit, begun, choice, protocol,
+                    expectations(expected, tolerance, launch)).all(seeds, search, limit, shrink, rounds)
     return replace(report, remarks=remarks(launch.recorded, chip), declared=declared_effects(launch.recorded), kernel=launch.name,
                    replay=Replay(launch, choice, chip))
 

@@ -47,16 +47,16 @@ class CompiledAhead:
 
 def compile_ahead(function: Callable[..., Any], /, *args: Any, jobs: int | None = None, share: tuple[int, int] = (0, 1),
                   **keywords: Any) -> CompiledAhead:
-    """Call `function(*args, **keywords)` with every launch of ours left out, then compile side by side what it would have launched.
+    """Call `function(*args, **keywords)` with every launch left out, then compile its kernels in parallel.
 
     args:      function   anything that launches: a model's step, a test. What kernels would have written is not there, so tensors
                           hold whatever they held: a function that decides by their values, or indexes with them, may go astray. Its
-                          other calls, of torch too, happen; ranks of a group meet as ever, where their operators do
+                          other calls, of torch too, happen; ranks of a group still synchronise where their operators do
                jobs       processes; by default MIMW_JOBS, or one a core
                share      (rank, ranks): of the binaries, in an order that is the same for the same list, this process has every
-                          `ranks`-th compiled from `rank` on. For ranks that share a cache on disk; let them meet before they launch
+                          `ranks`-th compiled from `rank` on. For ranks that share a cache on disk and synchronise before the launch
     returns:   CompiledAhead. Whatever the function returns is of no use, and dropped
-    errors:    those of `function`; what does not compile is told in the result, and raised by its launch
+    errors:    those of `function`; the result lists kernels that do not compile, and their launches raise the error
     """
     from .search.processes import job_count
 

@@ -54,7 +54,8 @@ class Finding:
             return ""
         sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
         shown = f"grid={self.grid}{sizes}, seed={self.seed}"
-        return (f"Shown by {shown}, races=True." if not self.ctas else
+        told = " and `expected=`" if self.kind == "WrongResult" else ", races=True"
+        return (f"Shown by {shown}{told}." if not self.ctas else
                 f"Shown by mimw.check with {shown.replace('seed=', 'seeds=[')}], ctas={list(self.ctas)}.")
 
     def as_json(self) -> dict[str, Any]:
@@ -91,9 +92,11 @@ class Report(Shown):
     operations of these runs. `tried` are the smaller launches that were run besides, and `untried` says why others, or all, were
     not. `remarks` are what the author should know although nothing is wrong, such as register requests that cannot be met; `ok`
     does not depend on them. `stopped` says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid
-    does not show; `ok` then is about what ran. `declared` is what was taken as the truth about native code (`tle.raw`), which
-    nobody has looked at. `mend` is the `Mend` of all findings, if one was looked for and found. `kernel` is its name.
-    `replay(finding)` runs a finding, or with None seed 0, again for the timeline of the page."""
+    does not show; `ok` then is about what ran. `results` says whether results were compared with `expected=`, "" if something is
+    wrong; `unwritten` are sentences on results of which no program wrote a part, which may be meant. `declared` is what was taken
+    as the truth about native code (`tle.raw`), which nobody has looked at. `mend` is the `Mend` of all findings, if one was looked
+    for and found. `kernel` is its name. `replay(finding)` runs a finding, or with None seed 0, again for the timeline of the
+    page."""
 
     findings: tuple[Finding, ...]
     runs: int
@@ -105,6 +108,8 @@ class Report(Shown):
     stopped: str = ""
     unseen: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
+    results: str = ""
+    unwritten: tuple[str, ...] = ()
     mend: Any = field(default=None, compare=False)
     kernel: str = field(default="", compare=False)
     replay: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
@@ -153,6 +158,9 @@ class Report(Shown):
         """Lines about what did not run, and about the smaller launches."""
         if self.stopped:
             yield f"not complete: {self.stopped}"
+        if self.results:
+            yield self.results
+        yield from (f"note: {one}" for one in self.unwritten)
         yield from self.unseen
         yield from (f"taken as declared: {one}" for one in self.declared)
         run = [one.what for one in self.tried if one.outcome != "not applicable"]
@@ -171,5 +179,6 @@ class Report(Shown):
                 "findings": [finding.as_json() for finding in self.findings], "tried": [one.as_json() for one in self.tried],
                 "untried": self.untried, "stopped": self.stopped, "mend": self.mend.as_json() if self.mend is not None else None,
                 "unseen": list(self.unseen), "declared": list(self.declared),
+                "results": self.results, "unwritten": list(self.unwritten),
                 "remarks": [{"message": remark.message, "hint": remark.hint, "file": remark.site.file, "line": remark.site.line}
                             for remark in self.remarks]}

@@ -73,14 +73,14 @@ class _Trials:
 
     def all(self) -> tuple[list[Trial], str]:
         if not self.loops:
-            return [], ("how many tiles a program has, the seeds decide" if self._asks() else "no loop waits or starts anything")
+            return [], ("the seeds decide how many tiles a program has" if self._asks() else "no loop waits or starts anything")
         unknown = [loop.op.site for loop in self.loops if not loop.known]
         if unknown:
-            return [], f"what is loaded, or another loop, says how often the loop at {unknown[0]} goes round"
+            return [], f"loaded values, or another loop, decide how many iterations the loop at {unknown[0]} has"
         found = list(self._by_rounds())
         found += self._by_tiles(found)
         if not found:
-            why = "the compiler knows how often each loop goes round" if not any(
+            why = "the compiler knows the iterations of each loop" if not any(
                 loop.parameters & self.params.keys() for loop in self.loops) else "no argument may be smaller"
         else:
             why = ""

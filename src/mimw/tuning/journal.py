@@ -44,7 +44,7 @@ class Journal:
             except (ValueError, KeyError, TypeError):
                 if number < len(text.splitlines()):
                     raise TuningError(f"{self.path}, line {number}, is no line of a search's journal",
-                                      hint="name another file by --journal, or write this one anew by --restart") from None
+                                      hint="name another file by --journal, or overwrite this one by --restart") from None
         if text and not text.endswith("\n"):
             self.path.write_text(text[:text.rfind("\n") + 1])
         self.read = len(self._known)

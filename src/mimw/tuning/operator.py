@@ -133,7 +133,7 @@ class Operator:
                               + (f", then if wanted {' or '.join(':' + word for word in self.words)}" if self.words else ""))
         if unknown := [word for word in words if word not in self.words]:
             raise TuningError(f"{text!r}: {self.name} knows no {unknown[0]!r}",
-                              hint=f"it knows {', '.join(self.words) or 'no words'}")
+                              hint=f"it takes {', '.join(self.words) or 'no such names'}")
         dtype = dtype or self.dtypes[0]
         if dtype not in self.dtypes:
             raise TuningError(f"{self.name} is not tuned for {dtype!r}", hint=f"there are {', '.join(self.dtypes)}")

@@ -32,7 +32,7 @@ def one_trip(x_desc, y_ptr, steps, MENDED: tl.constexpr):
 
 @case("tile-ai/tilelang#2566", kind="TooFewArrivals", lines=("barrier_wait(full", ), by="rounds")
 def a_loop_of_one_trip(mended):
-    """A pipelined loop that goes round once is put together in another way, without the producer's arrive, and hangs."""
+    """A pipelined loop with one iteration is put together in another way, without the producer's arrive, and hangs."""
     x, y = np.ones((96, 32), np.float16), np.zeros((96, 32), np.float16)
     return one_trip, 1, (describe(x, [16, 32]), y, 6, mended), {}
 
@@ -52,7 +52,7 @@ def softmax_ready(y_ptr, THREADS: tl.constexpr):
 
 @case("deepseek-ai/FlashMLA#57", kind="Deadlock", lines=("named_barrier_wait", ))
 def more_threads_than_come(mended):
-    """A named barrier is told of more threads than ever reach it, and the block hangs."""
+    """A named barrier expects more threads than ever reach it, and the block hangs."""
     return softmax_ready, 1, (np.zeros(128, np.float32), 256 if mended else 384), {}
 
 

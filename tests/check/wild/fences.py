@@ -68,7 +68,7 @@ def combining(x_desc, y_ptr, steps):
 @case("deepseek-ai/DeepEP#642", "NVIDIA/nccl-extensions#8", "Dao-AILab/flash-attention#2462", "NVIDIA/TransformerEngine#2695",
       kind="MissingFence", lines=("local_load", "async_descriptor_load"), by="the compiler", taken_out=is_hand_over)
 def read_then_filled_again(mended):
-    """A stage is read by ordinary loads and given back, and TMA fills it again: no proxy fence before the arrive."""
+    """A stage is read by ordinary loads and released, and TMA fills it again: no proxy fence before the arrive."""
     x, y = np.ones((96, 32), np.float16), np.zeros((16, 32), np.float32)
     return combining, 1, (describe(x, [16, 32]), y, 6), {}
 

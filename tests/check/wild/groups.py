@@ -121,7 +121,7 @@ def sharing(x_ptr, y_ptr, MENDED: tl.constexpr):
 
 @case("NVIDIA/Fuser#3428", kind="CopyReadEarly", lines=("async_load(x_ptr", "local_load(row"))
 def a_barrier_without_the_wait_for_cp_async(mended):
-    """Threads meet at a barrier after cp.async, but nobody has waited for the copy: the barrier says nothing of it."""
+    """Threads synchronise at a barrier after cp.async, but nobody has waited for the copy: the barrier says nothing of it."""
     return sharing, 1, (np.ones(128, np.float32), np.zeros(128, np.float32), mended), {}
 
 

@@ -111,7 +111,7 @@ def test_a_rank_that_has_ended_is_named():
         shifted(torch.zeros(16))
 
     error, ended = at_ranks(2, work, failing=True)
-    assert type(error) is PeerLost and error.ranks == (1, ) and "rank 1 of group '0' comes no more to shifted on CPU" in str(error)
+    assert type(error) is PeerLost and error.ranks == (1, ) and "rank 1 of group '0' will not reach shifted on CPU" in str(error)
 
 
 def test_a_rank_that_ends_while_inputs_travel_is_named():
@@ -148,7 +148,7 @@ def test_rank_0_simulates_for_all():
 
     ended, other = at_ranks(2, work, failing=True)
     assert ended == 3
-    assert other == ([2.0], 999, None, [2, "not at rank 1", "rank 0 of group '0' comes no more to last, simulated"])
+    assert other == ([2.0], 999, None, [2, "not at rank 1", "rank 0 of group '0' will not reach last, simulated"])
 
 
 def test_plans_and_memory_go_with_their_group():

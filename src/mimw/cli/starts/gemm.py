@@ -1,7 +1,7 @@
 """A pipelined GEMM to start from: C = A B in fp16, one task loads tiles by TMA, another multiplies them.
 
     python gemm.py                      on the GPU (with torch), or simulated on numpy where there is none
-    mimw check gemm.py:case             races and deadlocks, under many interleavings
+    mimw check gemm.py:case             races, deadlocks and wrong results, under many interleavings
     mimw explain gemm.py:case           warps, layouts, shared memory, barriers
     mimw predict gemm.py:case           time on an H200, and what bounds it
     mimw export gemm.py:case -o build   a cubin with a C header and a launcher
@@ -53,11 +53,12 @@ def launch(a, b, c):
 
 
 def case():
-    """The launch that `mimw check`, `explain`, `predict` and `export` are given: small, on numpy arrays."""
+    """The launch that `mimw check`, `explain`, `predict` and `export` are given: small, on numpy arrays, with what C should be. It
+    has more than one program along each dimension of the grid, so that a mistake in any shows."""
     import numpy as np
     random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((128, 256), (256, 128)))
-    return launch(a, b, np.zeros((128, 128), np.float16))
+    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((128, 256), (256, 256)))
+    return mimw.Case(*launch(a, b, np.zeros((128, 256), np.float16)), expected={"c": a.astype(np.float32) @ b.astype(np.float32)})
 
 
 def main():

@@ -1,7 +1,7 @@
 """A layer norm to start from: plain `tl` words, a row a program, and the words of warps where you want them.
 
     python layer_norm.py                on the GPU (with torch), or simulated on numpy where there is none
-    mimw check layer_norm.py:case       reads and writes outside of arrays, races
+    mimw check layer_norm.py:case       reads and writes outside of arrays, races, wrong results
     mimw predict layer_norm.py:case     time on an H200, and what bounds it
 
 Input: x (rows, width), weight and bias (width, ), fp32. Output: (x - mean) / sqrt(variance + eps) * weight + bias.
@@ -33,15 +33,16 @@ def launch(x, weight, bias, y):
 
 
 def case():
-    """The launch that `mimw check`, `explain`, `predict` and `export` are given."""
+    """The launch that `mimw check`, `explain`, `predict` and `export` are given, and what its result should be."""
     x = np.random.default_rng(0).standard_normal((4, 200), np.float32)
-    return launch(x, np.full(200, 2.0, np.float32), np.ones(200, np.float32), np.zeros_like(x))
+    expected = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * 2 + 1
+    weight, bias = np.full(200, 2.0, np.float32), np.ones(200, np.float32)
+    return mimw.Case(*launch(x, weight, bias, np.zeros_like(x)), expected={"y": expected})
 
 
 def main():
-    kernel, grid, args, meta = case()
-    x = args[0]
-    expected = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * 2 + 1
+    kernel, grid, args, meta = wanted = case()
+    x, expected = args[0], wanted.expected["y"]
     try:
         import torch
         if torch.cuda.is_available():

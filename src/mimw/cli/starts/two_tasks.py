@@ -1,7 +1,7 @@
 """A copy to start from, the smallest kernel of two tasks: one loads a tile into shared memory, the other stores it.
 
     python two_tasks.py                      on the GPU (with torch), or simulated on numpy where there is none
-    mimw check two_tasks.py:case             races and deadlocks, under many interleavings
+    mimw check two_tasks.py:case             races, deadlocks and wrong results, under many interleavings
     mimw simulate --timeline copy.html two_tasks.py:case
 
 Input: n numbers, fp32. Output: the same numbers elsewhere.
@@ -36,9 +36,9 @@ def launch(source, target):
 
 
 def case():
-    """The launch that `mimw check`, `explain`, `predict` and `export` are given."""
+    """The launch that `mimw check`, `explain`, `predict` and `export` are given, and what its result should be."""
     source = np.arange(1000, dtype=np.float32)
-    return launch(source, np.zeros_like(source))
+    return mimw.Case(*launch(source, np.zeros_like(source)), expected={"target": source})
 
 
 def main():

@@ -2,7 +2,7 @@
 
 Input: a program, and one of a context's arrays of barriers. Output: a sentence for reports, "" if the numbers agree. For example:
 
-    miscounted(program, empty)      "clc_create_context at k.py:15 was told of num_consumers=3, and 2 tasks call clc_consumer ..."
+    miscounted(program, empty)      "clc_create_context at k.py:15 has num_consumers=3, but 2 tasks call clc_consumer ..."
 
 A context's barriers are those of one `alloc_barriers` with the attribute `clc`, `empty` or `full`, and of the other one at the same
 place of the source.
@@ -42,7 +42,7 @@ def miscounted(program: Program, root: Value) -> str:
         return ""
     tasks = " and ".join(map(repr, names)) or "none"
     many = f" in each of the {ctas} CTAs of a cluster, {len(names) * ctas} in all" if ctas > 1 else ""
-    return (f"clc_create_context at {empty.site} was told of num_consumers={empty.arrive_count}, and {len(names)} "
+    return (f"clc_create_context at {empty.site} has num_consumers={empty.arrive_count}, but {len(names)} "
             f"task{'s call' if len(names) != 1 else ' calls'} clc_consumer on it{many}: {tasks}")
 
 

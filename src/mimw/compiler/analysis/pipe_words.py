@@ -98,7 +98,7 @@ class PipeSide:
             begun = f", and of the next chunk {pending} bytes are still to come" if arrived or pending else ""
             return f"{_times(phase, 'chunk')} been committed there{begun}"
         begun = f", and since then released by {arrived} of its {self.readers} readers" if self.readers > 1 else ""
-        return f"it has been given back {'once' if phase == 1 else f'{phase} times'}{begun}"
+        return f"it has been released {'once' if phase == 1 else f'{phase} times'}{begun}"
 
     def too_many(self, index: int, chunk: int) -> tuple[str, str]:
         """The fault and its mend, for an arrival more than a phase takes."""

@@ -50,8 +50,8 @@ def registers_stay(program: Program, target: Target) -> str:
     rows = register_plan(program, target)
     if target.has("register_moves") or not any(row.requested for row in rows):
         return ""
-    return (f"registers: requests do nothing on {target}. Every thread has as many as the largest task needs, {rows[0].launch} at "
-            f"most with {total_warps(program)} warps.")
+    return (f"register requests have no effect on {target}. Every thread has as many as the largest task needs, "
+            f"{rows[0].launch} at most with {total_warps(program)} warps.")
 
 
 def _region(program: Program, target: Target, number: int, region: Op, rows: list[TaskRegisters]) -> Remark:

@@ -218,7 +218,7 @@ def _with_depth(layout: AmdMfma | AmdWmma, op: Op) -> AmdMfma | AmdWmma:
     found = depths(layout.version, layout.instruction[:2], element, getattr(op.precision, "name", "") == "TF32")
     if element.bits != other.bits or layout.instruction[2] not in found:
         tile, depth = "x".join(map(str, layout.instruction[:2])), layout.instruction[2]
-        there = f"those of {tile} have K = {' or '.join(map(str, found))}" if found else f"there is none of {tile} for {element}"
+        there = f"those of {tile} have K = {' or '.join(map(str, found))}" if found else f"no instruction has {tile} for {element}"
         mend = f"write K = {found[-1]} into instr_shape." if found else "convert the operands, or take another tile."
         raise LayoutConflict(f"no matrix core instruction {tile}x{depth} multiplies {element} by {other}: {there}.", op.site,
                              hint=mend)

@@ -51,7 +51,7 @@ class Semantic(TritonSemantic):
         """Make a descriptor as Triton does; a block that TMA cannot copy is refused with the mend."""
         problem = block_problem([unwrap(extent) for extent in block_shape], base.dtype.element_ty.primitive_bitwidth // 8)
         if problem:
-            raise KernelError(f"this tensor descriptor cannot be: {problem[0]}.", self.builder.site, hint=f"{problem[1]}.")
+            raise KernelError(f"this tensor descriptor is invalid: {problem[0]}.", self.builder.site, hint=f"{problem[1]}.")
         return super().make_tensor_descriptor(base, shape, strides, block_shape, padding_option)
 
     def arange(self, start, end, *, ret_ty=None):

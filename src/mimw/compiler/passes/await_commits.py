@@ -31,8 +31,8 @@ from .sync_clusters import ends_apart
 def late_commits(program: Program, target: Target) -> Iterable[Remark]:
     """A remark on the last commit of each task, if no task waits for it."""
     for op in _late(program).values():
-        yield Remark("nobody waits for this commit, which arrives in both CTAs of the pair: so that it comes before they end, the "
-                     "compiler has them wait for it at the end.", op.site)
+        yield Remark("no task waits for this commit, which arrives in both CTAs of the pair. The compiler makes both CTAs wait for "
+                     "it at their end, so that it arrives before they exit.", op.site)
 
 
 def await_commits(program: Program) -> Program:

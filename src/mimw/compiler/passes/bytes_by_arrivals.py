@@ -52,10 +52,10 @@ class _Plan:
         if not traffic:
             return
         if array.escapes:
-            self.refuse(array.op.site, f"a barrier of '{array.name}' is handed on by an `if` or a loop, so the bytes that come "
-                        "there cannot be counted", "index the array where the barrier is used")
+            self.refuse(array.op.site, f"a barrier of '{array.name}' is passed on by an `if` or a loop, so the bytes that arrive "
+                        "on it cannot be counted", "index the array where the barrier is used")
         if array.root.type.per_thread:
-            self.refuse(array.op.site, f"each thread arrives for itself on '{array.name}', so one arrival for bytes is none",
+            self.refuse(array.op.site, f"each thread arrives for itself on '{array.name}', so no single arrival can count bytes",
                         "let the copies complete on a barrier of alloc_barriers")
         groups = self.grouped(traffic)
         if groups is not None:

@@ -8,7 +8,7 @@ A barrier completes a phase after `arrive_count` arrivals. This check speaks onl
 lets pass may still hang, and the simulator is the place to find that. It is certain of four things: more arrivals at
 once than a phase takes; commits of one stretch of a task that complete two phases, so that no task can see the first
 of them in time; a wait for a phase that all the arrivals of the kernel together, each as often as its loops go
-round, do not complete; and slots that no task gives back, so that the task that fills them passes once round the ring
+round, do not complete; and slots that no task releases, so that the task that fills them passes once round the ring
 and then never again.
 """
 
@@ -131,11 +131,11 @@ def _unreleased(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> None:
         _unreleased_slots(array, wait, arrivals)
     who = "".join(f"; a round brings {_what(one)} of task '{task_label(one.task)}' at {one.op.site}" for one in arrivals)
     raise TooFewArrivals(
-        f"the slots of {array} are not given back: a phase takes {_arrivals(array.arrive_count)}"
+        f"the slots of {array} are not released: a phase takes {_arrivals(array.arrive_count)}"
         f"{who or ', and nothing ever arrives there'}. The wait of task '{task_label(wait.task)}' at {wait.op.site} passes "
         f"once for each of the {array.count} barriers, and never again.",
         array.op.site, wait.op.site, *(one.op.site for one in arrivals),
-        hint="let who has used a slot arrive on its barrier, or leave the wait out if every slot is used once.")
+        hint="let the task that has used a slot arrive on its barrier, or leave the wait out if every slot is used once.")
 
 
 def _unreleased_slots(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:
@@ -143,7 +143,7 @@ def _unreleased_slots(array: BarrierArray, wait: BarrierAccess, arrivals: list[B
     pipe, sites = array.pipe, [one.op.site for one in arrivals]
     come = f"only {len(arrivals)} of the {array.arrive_count} readers" if arrivals else "no reader"
     raise TooFewArrivals(
-        f"{come} of {pipe.pipe} gives slots back, of which there are {array.count}. The acquire of task "
+        f"{come} of {pipe.pipe} {'release' if arrivals else 'releases'} its {array.count} slots. The acquire of task "
         f"'{task_label(wait.task)}' at {wait.op.site} passes once for each slot, and never again.",
         array.op.site, wait.op.site, *sites,
         hint="let every reader call release(k) for each chunk k, behind its last use of the slot.")
@@ -173,7 +173,7 @@ def _too_many(uses: Uses, array: BarrierArray) -> None:
         if at_once > array.arrive_count and not _never(uses, one):
             raise TooManyArrivals(
                 f"{array} takes {_arrivals(array.arrive_count)} a phase, and task '{task_label(one.task)}' arrives "
-                f"{at_once} times at once. What is too much corrupts the barrier.", one.op.site, array.op.site,
+                f"{at_once} times at once. The surplus arrivals corrupt the barrier.", one.op.site, array.op.site,
                 hint=_PER_THREAD if array.root.type.per_thread else
                 f"allocate with arrive_count={at_once}, or arrive {_times(array.arrive_count)}.")
 

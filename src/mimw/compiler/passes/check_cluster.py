@@ -34,7 +34,7 @@ def check_cluster(program: Program, target: Target) -> tuple[Remark, ...]:
         elif op.name == "distributed_barrier" and uses.task(op) is not None and (uses.program.cluster_size > 1 or op.attrs["grid"]):
             raise ProtocolError("this distributed_barrier never opens: it waits for all threads of each CTA, and task "
                                 f"'{task_label(uses.task(op))}' has only some of them.", op.site,
-                                hint="call it before or after the tasks, or let tasks meet on mbarriers.")
+                                hint="call it before or after the tasks, or let the tasks synchronise on mbarriers.")
     return tuple(remarks)
 
 

@@ -63,4 +63,4 @@ def _check(uses: Uses, op: Op, base, shape, strides) -> None:
 
 
 def _refuse(op: Op, facts: str, mend: str) -> None:
-    raise KernelError(f"this tensor descriptor cannot be: {facts}.", op.site, hint=f"{mend}.")
+    raise KernelError(f"this tensor descriptor is invalid: {facts}.", op.site, hint=f"{mend}.")

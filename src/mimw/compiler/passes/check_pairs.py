@@ -60,8 +60,8 @@ def _check_parts(program: Program) -> None:
                               hint="allocate a buffer of that width for it, or give each CTA 128 rows")
     for carry in all_carries(program):
         if carry.source in parts:
-            raise NotYet("not yet: some columns of 64 rows, in a kernel of pairs of CTAs, that an `if` or a loop hands on",
-                         parts[carry.source].site, hint="hand the whole buffer on, and cut it where it is used")
+            raise NotYet("not yet: some columns of 64 rows, in a kernel of pairs of CTAs, that an `if` or a loop passes on",
+                         parts[carry.source].site, hint="pass the whole buffer on, and cut it where it is used")
 
 
 def _doubled(program: Program) -> set[Value]:

@@ -83,7 +83,7 @@ class _Paths:
             mend = (f"take it {here}{_text(way)}: tle.dsa.copy goes to and from global memory, and from space to space "
                     "tle.dsa.to_buffer(tle.dsa.to_tensor(x), space)")
         else:
-            mend = f"keep what it was made of: nothing leads from {here} to {there}"
+            mend = f"keep the value that it was made of: no engine copies from {here} to {there}"
         raise IllegalPath(f"{what} cannot go from {TITLES[here]} to {TITLES[there]} on {self.target}: no engine does that. "
                           f"{self.out_of(here)}; {self.into(there)}.", op.site, hint=f"{mend}.")
 

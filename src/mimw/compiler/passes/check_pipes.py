@@ -36,9 +36,9 @@ def check_pipes(program: Program, target: Target) -> None:
     for op in program.named("pipe_release"):
         if makes[op.pipe] in covered:
             over = pipe_label(covered[makes[op.pipe]])
-            raise ProtocolError(f"{pipe_label(makes[op.pipe])}: released by its own reader, though {over} is written over its "
+            raise ProtocolError(f"{pipe_label(makes[op.pipe])} is released by its own reader, though {over} is written over its "
                                 "chunks.", op.site, covered[makes[op.pipe]].site,
-                                hint=f"leave that to the reader of {over}, whose release gives the slot back.")
+                                hint=f"leave that to the reader of {over}, whose release frees the slot.")
     if program.named("async_dot"):
         _Products(makes).visit(program.body)
 
@@ -143,6 +143,6 @@ class _Products:
         make, chunk = self.makes[op.pipe], self.spell(op.chunk)
         for dot, slots in reversed(self.started[len(self.started) - self.running:]):
             if not make.attrs.get("one_shot") and any(slot.is_released(make, chunk) for slot in slots):
-                raise ProtocolError(f"{pipe_label(make)}: released while the async_dot of line {dot.site.line} may still read the "
-                                    "slot.", op.site, dot.site,
+                raise ProtocolError(f"{pipe_label(make)} is released while the async_dot of line {dot.site.line} may still read "
+                                    "the slot.", op.site, dot.site,
                                     hint="put an async_dot_wait in between, or release the chunk one step later.")

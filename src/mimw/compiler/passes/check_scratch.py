@@ -26,8 +26,8 @@ _MOST_NEEDS = 4  # of one place that are in the map
 _MENDS = {
     "convert_layout": "the tile changes hands between threads through shared memory: cut it into pieces there, narrow its "
                       "elements before, or give it the shape in which it is used next.",
-    "reduce": "warps meet in shared memory to reduce: reduce a smaller tile, or the dimension that one warp holds.",
-    "scan": "warps meet in shared memory to scan: scan a smaller tile, or fewer columns at a time.",
+    "reduce": "warps exchange values in shared memory to reduce: reduce a smaller tile, or the dimension that one warp holds.",
+    "scan": "warps exchange values in shared memory to scan: scan a smaller tile, or fewer columns at a time.",
     "gather": "elements move between warps through shared memory: gather from a smaller tile, or from a buffer.",
     "local_alloc": "a product's operand, or what a descriptor loads or stores, goes through a tile of its own there, and where "
                    "Triton pipelines the loop through several: take fewer num_stages or smaller tiles, or copy between the "
@@ -47,7 +47,7 @@ def check_scratch(program: Program, target: Target, total: int, pieces: Iterable
                     key=lambda row: (row.entry is not None, -row.size))
     sites = dict.fromkeys(site for row in beyond for site in row.sites)
     raise OutOfSharedMemory(
-        f"{total} bytes of shared memory are needed, {total - buffers} of them scratch and padding; a CTA on {target} has "
+        f"{total} bytes of shared memory are needed, {total - buffers} of them scratch and padding, but a CTA on {target} has "
         f"{target.shared_bytes}: {excess} too many.\n" + "\n".join(_lines(rows, counter_bytes(program, target), total, target)),
         *list(sites)[:_MOST_SITES], hint=_hint(rows, beyond[0] if beyond else None, excess),
         required=total, limit=target.shared_bytes)

@@ -29,7 +29,7 @@ def check_shared(program: Program, target: Target) -> None:
         return
     lines = _lines(entries, counters, total, target) + _maps(entries, uses)
     raise OutOfSharedMemory(
-        f"{total} bytes of shared memory are needed together, a CTA on {target} has {target.shared_bytes}: "
+        f"{total} bytes of shared memory are needed together, but a CTA on {target} has {target.shared_bytes}: "
         f"{total - target.shared_bytes} too many.\n" + "\n".join(lines),
         *(entry.site for entry in sorted(entries, key=lambda entry: -entry.bytes)[:1]),
         hint=fewer_buffers(entries, total - target.shared_bytes) or "use smaller tiles, or fewer stages of several arrays at once.",

@@ -2,7 +2,7 @@
 
 Input: a program and its target. Output: nothing, or `OutOfLocalMemory` with the map of the space: who lies where, for how long:
 
-    262144 bytes of the unified buffer (UB) are needed together, a vector core of ascend_910b has 196608: 65536 too many.
+    262144 bytes of the unified buffer (UB) are needed together, but a vector core of ascend_910b has 196608: 65536 too many.
          0 .. 131072  a  buffer  131072 bytes  |####....|
     131072 .. 262144  b  buffer  131072 bytes  |..######|
 
@@ -26,7 +26,7 @@ def check_spaces(program: Program, target: Target) -> None:
         if use is not None and use.peak > space.bytes:
             largest = max(use.at_peak, key=use.size)
             raise OutOfLocalMemory(
-                f"{use.peak} bytes of {space.title} are needed together, a {space.unit} of {target} has {space.bytes}: "
+                f"{use.peak} bytes of {space.title} are needed together, but a {space.unit} of {target} has {space.bytes}: "
                 f"{use.peak - space.bytes} too many.\n" + "".join(f"    {line}\n" for line in use.map().splitlines()).rstrip(),
                 largest.site, hint=_mend(use), required=use.peak, limit=space.bytes)
 
@@ -36,5 +36,5 @@ def _mend(use: SpaceUse) -> str:
     part = -(-use.peak // use.space.bytes)
     slots = [entry for entry in use.at_peak if entry.count > 1]
     fewer = ", or fewer stages: " + ", ".join(f"{entry.name!r} has {entry.count} slots" for entry in slots) if slots else ""
-    return (f"blocks of a {'half' if part == 2 else f'{part}th'} of the size fit{fewer}. Buffers whose lives do not meet share "
-            "bytes: allocate late, and read for the last time early.")
+    return (f"blocks of a {'half' if part == 2 else f'{part}th'} of the size fit{fewer}. Buffers whose lifetimes do not overlap "
+            "share bytes: allocate late, and read for the last time early.")

@@ -12,9 +12,9 @@ from ...errors import TargetError, excerpt
 from ...ir import OPS, Buffer, Op, OpDef, Program
 from ...target import DSA, FEATURES, SHARED, TARGETS, TENSOR, TITLES, Target
 
-_INSTEAD = {"clusters": "hand on what other programs need through global memory", "bulk": "copy by pointers",
+_INSTEAD = {"clusters": "pass data for other programs through global memory", "bulk": "copy by pointers",
             "tensor_memory": "add up in a tile, by tl.dot", "multimem": "access the memory of each GPU"}
-"""The way round what a chip of another vendor lacks, by feature."""
+"""The alternative to what a chip of another vendor lacks, by feature."""
 
 
 def check_target(program: Program, target: Target) -> None:

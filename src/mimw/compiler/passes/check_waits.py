@@ -59,6 +59,6 @@ def _refuse(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAcce
             f"comes from the same task, behind it, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
             hint=f"call the {brings} first, or give the pipe's other end to another partition.")
     raise WaitCycle(
-        f"the wait of task '{task_label(wait.task)}' for {array} never returns: what completes the phase comes from the "
-        f"same task, behind the wait, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
-        hint="arrive before the wait, or let another task arrive; who is to pass a fresh barrier at once waits for parity 1.")
+        f"the wait of task '{task_label(wait.task)}' for {array} never returns: the arrivals that complete the phase come from "
+        f"the same task, behind the wait, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
+        hint="arrive before the wait, or let another task arrive; a wait that must pass a fresh barrier at once takes parity 1.")

@@ -73,7 +73,7 @@ def _check(found: StagedBlock, around: Op | None, task: Op | None) -> None:
     ends = [next(filter(_waits, gap), None) for gap in (found.gaps[0], found.gaps[-1])]
     if None not in ends:
         raise KernelError("warp_pipeline_stage: waits stand both in front of the first stage and behind the last one, which are "
-                          "one place: the loop goes round.", *(op.site for op in ends),
+                          "the same place in a loop.", *(op.site for op in ends),
                           hint="wait at one of the two: behind the last stage, and once before the loop.")
 
 
@@ -94,16 +94,16 @@ def _check_inside(op: Op, start: Op) -> None:
             raise KernelError(f"warp_pipeline_stage: {row.word} is for all waves of the work-group, of which half are in "
                               "another stage.", inner.site, start.site, hint="put it in front of the loop or behind it.")
         if why := meets(inner):
-            raise KernelError(f"warp_pipeline_stage: {inner.name} meets all waves of the work-group, of which half "
+            raise KernelError(f"warp_pipeline_stage: {inner.name} waits for all waves of the work-group, of which half "
                               f"are in another stage: {why}.", inner.site, start.site,
-                              hint='put it in front of the loop or behind it; an atomic op with sem="relaxed" meets nobody.')
+                              hint='put it in front of the loop or behind it; an atomic op with sem="relaxed" waits for none.')
 
 
 def _check_between(gap: tuple[Op, ...]) -> None:
     waits = [op for op in gap if _waits(op)]
     if len(waits) > 1:
         raise KernelError("warp_pipeline_stage: two waits stand between two stages, and there is one barrier to wait at.",
-                          *(op.site for op in waits[:2]), hint="write one wait, for the fewest that may be under way.")
+                          *(op.site for op in waits[:2]), hint="write one wait, for the fewest that may be in flight.")
     for op in gap:
         if not _waits(op) and (op.row.effects not in ({"pure"}, {"debug"}) or "dot" in op.row.traits):
             raise KernelError(f"warp_pipeline_stage: {op.row.word} stands between stages, where there is room for waits and "

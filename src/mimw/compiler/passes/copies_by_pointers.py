@@ -34,7 +34,7 @@ _ORDERED = ("MIN", "MAX")
 
 
 def copies_by_pointers(program: Program, target: Target) -> Program:
-    """The program with those copies. TargetError for descriptors that an `if` or a loop hands on, and for the smaller or larger
+    """The program with those copies. TargetError for descriptors that an `if` or a loop passes on, and for the smaller or larger
     of floats in memory."""
     if "tma" not in target.mapped or not program.orchestrates():
         return program
@@ -77,10 +77,10 @@ class _Writer:
             write(op)
             return
         if op.row.needs == "tdm":
-            refuse(self.target, op.site, "AMD's data mover moves by descriptors, here in a kernel with words of TMA",
+            refuse(self.target, op.site, "AMD's data mover moves by descriptors, and this kernel has TMA copies",
                    "write tlx.async_amd_descriptor_load and tlx.async_amd_descriptor_store for these, too, or do without the mover")
         if any(isinstance(value.type, Descriptor) for value in (*op.operands, *op.results)):
-            refuse(self.target, op.site, f"'{op.row.word}' cannot take one or hand one on",
+            refuse(self.target, op.site, f"'{op.row.word}' cannot take one or pass one on",
                    "copy by a descriptor of its own in each branch")
         copied = op.with_blocks(self.block)
         self.builder.copy(copied, copied.args)

@@ -84,8 +84,8 @@ class _Expander:
         """An op that knows no local memory, but may hand a buffer on."""
         for operand in op.operands:
             if operand in self.places.views:
-                raise KernelError(f"a subview cannot be handed on by {op.name}.", op.site, self.uses.definition[operand].site,
-                                  hint="hand on the buffer and the offsets, and take the subview where it is used.")
+                raise KernelError(f"a subview cannot be passed on by {op.name}.", op.site, self.uses.definition[operand].site,
+                                  hint="pass on the buffer and the offsets, and take the subview where it is used.")
         if op.name == "buffer_index" and is_local(op.buffer.type):
             self.writer.env[op.result] = self.writer.emit(op.name, self.writer.now(op.args), op.site, label=op.result.name)
         elif not op.blocks and not any(is_local(result.type) for result in op.results):

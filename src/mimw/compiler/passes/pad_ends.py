@@ -43,7 +43,7 @@ def refusal(op: Op, why: str = "", mend: str = "") -> KernelError:
     shaped = [value.type for value in (*op.operands, *op.results) if getattr(value.type, "shape", ())]
     shapes = dict.fromkeys(map(str, [type_ for type_ in shaped if is_odd(type_.shape)] or shaped))
     return KernelError(
-        f"{op.row.word} of {', '.join(shapes)}, {why or 'which moves elements,'} is not there for extents that are no powers of "
+        f"{op.row.word} of {', '.join(shapes)}, {why or 'which moves elements,'} is not offered for extents that are not powers of "
         "two.", op.site, hint=mend or "take extents that are powers of two here, and mask what is too much.")
 
 
@@ -79,7 +79,7 @@ class Padding:
         return self.made_of.get(buffer)
 
     def handed_on(self, op: Op) -> KernelError:
-        return refusal(op, "which a loop or a branch hands on,", "hand the number of the buffer on, and index the array there.")
+        return refusal(op, "which a loop or a branch passes on,", "pass the number of the buffer on, and index the array there.")
 
     def in_pieces(self, value: Value) -> bool:
         """True of a view of pieces that is no buffer of its own in the new program."""

@@ -148,11 +148,11 @@ PASSES: tuple[Pass, ...] = (
             needs="target"),
     rewrite("expand_dsa", expand_dsa, "local memories of other chips become registers and shared memory on a GPU: no later pass, "
             "no emission knows them there", after="pipeline_dsa", needs="target masked_views"),
-    rewrite("descriptors_by_pointers", descriptors_by_pointers, "tensor descriptors are AMD's data mover's where there is no TMA, "
-            "or of plain kernels pointers: the check of the target would refuse them", needs="target"),
+    rewrite("descriptors_by_pointers", descriptors_by_pointers, "without TMA, tensor descriptors become those of AMD's data "
+            "mover, or pointers in plain kernels: the check of the target would refuse them", needs="target"),
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then",
           after="descriptors_by_pointers"),
-    check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),
+    check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are released too early"),
     rewrite("bytes_by_arrivals", bytes_by_arrivals, "copies arrive where barriers count no bytes, in front of what makes "
             "others of these copies", after="target", needs="target"),
     rewrite("copies_by_pointers", copies_by_pointers, "copies by descriptors go by pointers where there is no TMA, while a pipe "
@@ -218,8 +218,8 @@ PASSES: tuple[Pass, ...] = (
     check("shared", check_shared, "refuses more shared memory than a CTA has", after="place_aliases space_slots"),
     check("arrivals", check_arrivals, "refuses barriers whose arrivals cannot come", after="drop_unused"),
     check("bytes", check_bytes, "refuses barriers that expect other bytes than copies bring", after="drop_unused"),
-    check("waits", check_waits, "refuses copies that nobody waits for", after="drop_unused"),
-    check("async_dot", check_async_dot, "refuses a look at an asynchronous product that is not done", after="shared_operands"),
+    check("waits", check_waits, "refuses copies that no task waits for", after="drop_unused"),
+    check("async_dot", check_async_dot, "refuses reads of an asynchronous product that is not done", after="shared_operands"),
     check("warpgroups", check_warpgroups, "refuses asynchronous products in tasks of other than whole warp groups",
           after="shared_operands"),
     rewrite("join_copies", join_copies, "copies that follow each other are waited for together"),
@@ -228,13 +228,13 @@ PASSES: tuple[Pass, ...] = (
     rewrite("group_barriers", place_group_barriers,
             "says what each distributed barrier is made of; the checks spoke of what the author wrote",
             after="cluster arrivals"),
-    rewrite("wait_pairs", wait_pairs, "products of pairs, or of odd extents, that their word waits for become commits and waits; "
+    rewrite("wait_pairs", wait_pairs, "products of pairs, or of odd extents, that their call waits for become commits and waits; "
             "the checks spoke of what the author wrote", after="cluster arrivals"),
-    check("late_commits", late_commits, "remarks on commits of pairs for which nobody waits",
+    check("late_commits", late_commits, "remarks on commits of pairs for which no task waits",
           after="cluster arrivals pair_commits"),
     rewrite("await_commits", await_commits, "lets pairs end behind their last commits; the checks spoke of what the author wrote",
             after="cluster arrivals wait_pairs late_commits"),
-    rewrite("sync_clusters", sync_clusters, "lets a cluster meet at its start and end",
+    rewrite("sync_clusters", sync_clusters, "synchronises a cluster at its start and end",
             after="cluster arrivals group_barriers wait_pairs await_commits"),
     rewrite("fence_barriers", fence_barriers, "fences barriers that copies complete, once they are made"),
     rewrite("fence_globals", fence_globals, "makes fences of global memory that copies read ones between proxies, too",
@@ -247,13 +247,13 @@ PASSES: tuple[Pass, ...] = (
             "arrivals in", after="join_copies group_barriers sync_clusters fence_deliveries"),
     rewrite("narrow_releases", narrow_releases, "narrows remote arrivals that have nothing to release to their CTA",
             after="group_barriers sync_clusters"),
-    rewrite("keep_loops", keep_loops, "marks loops that must not be pipelined; what the passes above put in counts, too",
+    rewrite("keep_loops", keep_loops, "marks loops that must not be pipelined, also for ops of the passes above",
             after="sync_clusters fence_barriers fence_globals fence_deliveries fence_handovers"),
     rewrite("grant_registers", grant_registers, "writes down what registers to ask for, last: the checks speak of what the author "
             "asked for", after="registers", needs="target"),
     rewrite("place_lanes", place_lanes, "says which elements a reduction over the lanes of a warp takes together, behind all that "
             "layouts depend on", after="shared_operands sync_clusters grant_registers", needs="target"),
-    rewrite("align_uniforms", align_uniforms, "says what divides the numbers that assembly hands on, for the width of copies",
+    rewrite("align_uniforms", align_uniforms, "says what divides the numbers that assembly returns, for the width of copies",
             after="drop_unused", needs="target"),
     rewrite("settle_stages", settle_stages, "puts what stands between stages where Triton wants it, behind all that puts ops in",
             after="warp_stages join_copies keep_loops"),

@@ -113,7 +113,7 @@ def _too_many(pieces: list[Piece], end: int, limit: int) -> OutOfTensorMemory:
     name, size = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
     lines = [f"    {row[0]:<{name}}  {row[1]:>{size}} columns  {row[2]}" for row in rows]
     return OutOfTensorMemory(
-        f"{end} columns of tensor memory are needed, a CTA has {limit}: {end - limit} too many.\n" + "\n".join(lines),
+        f"{end} columns of tensor memory are needed, but a CTA has {limit}: {end - limit} too many.\n" + "\n".join(lines),
         *(piece.op.site for piece in sorted(pieces, key=lambda piece: -piece.columns)[:1]),
         hint="allocate fewer or narrower buffers, or let buffers that are not needed at one time share columns: "
         "local_alloc(..., reuse=).", required=end, limit=limit)

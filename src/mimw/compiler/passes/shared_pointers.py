@@ -81,7 +81,7 @@ class _Rewriter:
             self.writer.env[op.result] = ranked(self.accesses, op, self.cluster_size)
         elif pointers and not (op.row.elements_of or op.row.hands_over or op.blocks):
             raise KernelError(f"a pointer into shared memory cannot be used by {op.name}.", op.site,
-                              hint="load, store and atomics take it; so do pointer arithmetic, shape words and `where`.")
+                              hint="load, store and atomics take it; so do pointer arithmetic, shape operations and `where`.")
         else:
             self.follow(op)
 

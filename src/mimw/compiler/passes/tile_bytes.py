@@ -25,7 +25,7 @@ _SCALES = ("a_scale", "b_scale")
 
 def tile_bytes(program: Program) -> Program:
     """The program with those arrays. KernelError for an array that is a tile at one place and scales at another, and for a tile
-    that an `if` or a loop hands on."""
+    that an `if` or a loop passes on."""
     arrays = _arrays(program)
     if not arrays:
         return program
@@ -89,7 +89,7 @@ def _check(program: Program, arrays: dict[Value, Value], tiles: dict[Value, Op])
                                   "[r/128, c/4, 32, 16]")
     for carry in all_carries(program):
         if (tile := tiles.get(arrays.get(carry.source))) is not None:
-            raise KernelError("an `if` or a loop hands on a tile of bytes in tensor memory.", carry.op.site, tile.site,
+            raise KernelError("an `if` or a loop passes on a tile of bytes in tensor memory.", carry.op.site, tile.site,
                               hint="index its array where the tile is used, or allocate it as an 8-bit float, of which "
                               "tlx.local_reinterpret makes bytes")
 

@@ -66,7 +66,7 @@ def check_descriptor_types(fn, signature: dict, chip: Target) -> None:
                 problem = block_problem(tuple(map(int, block.split(","))), Scalar(_UNSIGNED.sub("i", element)).bytes)
             if problem:
                 raise LaunchError(f"the tensor descriptor given as {name!r} to kernel {fn.__name__!r}, {element}[{block}], "
-                                  f"cannot be on {chip}: {problem[0]}.", hint=f"{problem[1]}.")
+                                  f"is invalid on {chip}: {problem[0]}.", hint=f"{problem[1]}.")
 
 
 def check_plain(program: Program, num_ctas: int, chip: Target) -> None:

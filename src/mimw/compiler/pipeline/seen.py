@@ -82,7 +82,7 @@ def check_seen(fn, before: Seen, constants: dict) -> None:
     """Raise GlobalChanged if a value that a kernel read when it was compiled is another one now."""
     if changed := before.changed(seen_by(fn, constants)):
         raise GlobalChanged(f"{fn.__name__} was compiled with {changed}",
-                            hint="compile, freeze or launch it again; what changes often is a parameter `NAME: tl.constexpr`")
+                            hint="compile, freeze or launch it again; pass a value that changes often as `NAME: tl.constexpr`")
 
 
 def _asked(seen: Callable[[], Seen]) -> Callable[[], str] | None:

@@ -10,7 +10,7 @@ Where a loop waits for a word in LDS, LLVM so places the wait counts and the wai
 nothing in assembly (LLVM's AMDGPU guide; on gfx1250 the hardware leaves most of these to the compiler). A name without a function
 is an error here; where nobody replaces the names, LLVM's assembler knows no such instruction.
 
-A barrier with phases on gfx9 is two words in LDS: how many arrivals are still to come, and above the parity of its phase how many
+A barrier with phases on gfx9 is two integers in LDS: how many arrivals are still to come, above the parity of its phase how many
 each phase takes. The last arrival sets the first again and then changes the parity. gfx1250 has such barriers in hardware. A
 numbered barrier is a counter: a wave adds one, and has met the others once the counter has passed the next multiple of their
 number; it wraps at a multiple of it.

@@ -26,14 +26,15 @@ def is_tritons(thing) -> bool:
     if not (getattr(thing, "__module__", None) or "").startswith("triton."):
         return False
     code = getattr(thing, "__code__", None)
-    return _inside(code.co_filename if code else getattr(sys.modules.get(thing.__module__), "__file__", None))
+    return is_tritons_file(code.co_filename if code else getattr(sys.modules.get(thing.__module__), "__file__", None))
 
 
 def is_tritons_module(module) -> bool:
     """True if a module lies in the installed Triton."""
-    return _inside(getattr(module, "__file__", None))
+    return is_tritons_file(getattr(module, "__file__", None))
 
 
 @functools.lru_cache(maxsize=1024)
-def _inside(file: str | None) -> bool:
+def is_tritons_file(file: str | None) -> bool:
+    """True if a file lies in the installed Triton."""
     return file is not None and os.path.realpath(file).startswith(_HOME)

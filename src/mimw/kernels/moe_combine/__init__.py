@@ -127,8 +127,8 @@ def arguments(y, places, ids, weights, out, workspace: dict, world, experts: int
     tokens = one_out.shape[0] if tokens is None else tokens
     size = 8 // _bytes_of(workspace["partials"])
     if not chosen.told and not (came and hidden % size == 0):
-        raise ValueError(f"{chosen}, {hidden} columns, weights that {'came' if came else 'are sent'}: sums that are not told of go "
-                         f"as words of {size} columns, and who sends weights waits for signals; take told=True")
+        raise ValueError(f"{chosen}, {hidden} columns, weights that {'came' if came else 'are sent'}: sums without an announcement "
+                         f"go in pieces of {size} columns, and a sender of weights waits for signals; take told=True")
     everyones = weights if came else workspace["all_weights"]
     symmetric = (workspace[name] for name in ("partials", "told", "arrived", "calls"))
     args = (y, places, ids, weights, out, everyones, *symmetric, world, tokens)

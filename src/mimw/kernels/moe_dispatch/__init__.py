@@ -29,8 +29,8 @@ CONTRACT = Contract(
     "x: i32 (tokens, words)", "x_scales?: i32 (scaled, scales)", "rows?: i32 (count, words)", "row_scales?: any (count, scales)",
     "sources?: i32 (numbers)", "ends: i32 (local)", "places: i32 (ranks, most, k)", "ids: int (own, k)", "weights?: float (own, k)",
     "all_weights?: fp32 (ranks, most, k)", PROGRAMS, "(weights is None) == (all_weights is None) -- weights have a place for all",
-    "words > 0 and words % 4 == 0 -- rows must be multiples of 16 bytes, as words of int32",
-    "x_scales is None or scales % 4 == 0 -- scales of a row must be multiples of 16 bytes, as words of int32",
+    "words > 0 and words % 4 == 0 -- rows must be multiples of 16 bytes, as elements of int32",
+    "x_scales is None or scales % 4 == 0 -- scales of a row must be multiples of 16 bytes, as elements of int32",
     "ranks * most * k < 2 ** 31 -- places must fit into 32 bits", empty="tokens, scaled, own, count, numbers")
 SHARED = 200 << 10          # bytes of shared memory for the rings
 MOST_EXPERTS = 4096         # of all ranks, for which configurations are chosen
@@ -63,7 +63,7 @@ class Configuration:
 
     def __post_init__(self):
         _demand(1 <= self.group <= self.out and 1 <= self.unread < self.home,
-                f"{self}: a ring has room for what is on its way: out for a group, home for more than unread")
+                f"{self}: a ring has room for the rows in flight: out for a group, home for more than unread")
         _demand(self.whole == 0 or self.whole > 0 and not (self.unread % self.whole or self.home % self.whole),
                 f"{self}: each of the `whole` warps has slots of its own: home and unread are multiples of it")
         _demand(self.generations in (1, 2), f"{self}: generations are 1 or 2")
@@ -112,7 +112,7 @@ class RowsConfiguration:
     told: bool = True
 
     def __post_init__(self):
-        _demand(1 <= self.unread < self.out, f"{self}: a ring has room for what is on its way: out for more than unread")
+        _demand(1 <= self.unread < self.out, f"{self}: a ring has room for the rows in flight: out for more than unread")
         _demand(self.generations == 1 or self.generations == 2 and self.few > 0, f"{self}: generations are 1, or 2 of few rows")
 
 
@@ -297,8 +297,8 @@ class _Launch:
                 f"{chosen}: {self.most} tokens are not few for {self.programs} programs: each row has a slot of its own")
         experts, found, wanted = self.ranks * self.sizes["LOCAL"], at_one(workspace[name]).shape[0], chosen.generations * ranks
         _demand(chosen.told or words_hold(self.most * self.k, experts),
-                f"{chosen}: words have no room for {self.most} x {self.k} choices of {experts} experts; take told=True")
-        _demand(found == wanted, f"{name} has {found} x tokens rows and needs {wanted}: its room is of another configuration")
+                f"{chosen}: pieces have no room for {self.most} x {self.k} choices of {experts} experts; take told=True")
+        _demand(found == wanted, f"{name} has {found} x tokens rows and needs {wanted}: its workspace is of another configuration")
         return self.sizes | dict(BLOCK=block, OUT=chosen.out, UNREAD=chosen.unread, TILE=chosen.tile, COUNT=chosen.count, MEET=MEET,
                                  WEIGHTED=int(self.weighted), FEW=chosen.few, GENERATIONS=chosen.generations, TOLD=chosen.told,
                                  num_warps=4)

@@ -5,8 +5,8 @@ the sums of exponentials. For example:
 
     arguments(q, kv, indices, lengths, out, lse)    (kernel, grid, args, meta), numpy or torch, to launch or simulate
 
-A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are two forms:
-`pipelined`, in which one warpgroup gathers rows for two, and `shared`, in which all warps gather and multiply.
+A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are two forms: `pipelined`,
+in which some warps gather rows for others, and `shared`, in which all warps gather and multiply.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ CONTRACT = Contract(
     "0 < DV < W and DV % 32 == 0 and (W - DV) % 16 == 0 -- values must be a multiple of 32 columns, the rest of 16")
 
 
-def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, causal: bool = False, base_2: bool = False,
-              form=None, heads: int = HEADS, block: int = BLOCK) -> tuple[object, tuple[int, ...], tuple, dict]:
+def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, causal: bool = False, base_2: bool = False, form=None,
+              heads: int = HEADS, block: int = BLOCK, programs: int | None = None) -> tuple[object, tuple[int, ...], tuple, dict]:
     """(kernel, grid, args, meta) that fill out and lse.
 
     args:      q        (B, S, H, DV + DT), bf16 or fp16, contiguous, as all others
@@ -49,16 +49,17 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
                scale    of the logits, by default (DV + DT) ** -0.5
                form     `pipelined`, by default, or `shared`: which takes how long, docs/performance.md says
                heads, block  of a program: for tests on small problems; the halves of DV and DT are multiples of 16
+               programs of `pipelined`, one an SM, each with the heads of many queries; by default one for each 64 heads of a query
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     of = CONTRACT.check(q=q, kv=kv, indices=indices, lengths=lengths, out=out, lse=lse, of_program=heads)
     b, s, h, width, skv, hkv, topk, dv = of.B, of.S, of.H, of.W, of.SKV, of.HKV, of.TOPK, of.DV
-    form = form or pipelined
-    rows = b * s * h
+    form, rows, tasks = form or pipelined, b * s * h, b * s * h // heads
     q_rows, out_rows = q.reshape(rows, width), out.reshape(rows, dv)
     describe = mimw.TensorDescriptor.from_tensor
     part = dv if form is shared else dv // 2
     descriptors = describe(q_rows, [heads, part]), describe(q_rows, [heads, width - dv]), describe(out_rows, [heads, part])
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
     meta = dict(FORM=Form(dv, width - dv, heads, block, causal, base_2), num_warps=8 if form is shared else 4)
-    return form, (h // heads, s, b), (*descriptors, kv, indices, lengths, lse, Problem(s, skv, h, hkv, topk, scale)), meta
+    grid = min(tasks, programs or tasks) if form is pipelined else tasks
+    return form, (grid, ), (*descriptors, kv, indices, lengths, lse, Problem(s, skv, h, hkv, topk, tasks, scale)), meta

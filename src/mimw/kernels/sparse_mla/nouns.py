@@ -3,8 +3,8 @@
 Input: arguments and constants of a launch. Output: a struct of constants and a named tuple that kernels are given, and structs that
 their roles and steps hand to each other. For example:
 
-    work = work_of(kv, indices, lengths, problem, form)     a program's query, in a kernel
-    rows, ok = listed(work, block * form.BK, form)          64 of the rows of KV that its list names
+    work = work_of(task, lists, form)                       BH heads of a query, in a kernel
+    row = listed(work, block * form.BK, form)               64 of the rows of KV that its list names
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import mimw.tle as tle
 
 @tle.struct
 class Form:
-    """Constants: rows of DV + DT columns, BH heads of a program, BK listed rows at a time; CAUSAL leaves out rows behind the query,
+    """Constants: rows of DV + DT columns, BH heads of a task, BK listed rows at a time; CAUSAL leaves out rows behind the query,
     BASE_2 is of lse."""
 
     DV: tl.constexpr
@@ -29,23 +29,26 @@ class Form:
 
 
 class Problem(NamedTuple):
-    """Queries of a batch, rows of its KV, heads, KV heads, entries of a list, and the scale of logits times log2(e)."""
+    """Queries of a batch, rows of its KV, heads, KV heads, entries of a list, tasks, each BH heads of a query, and the scale of
+    logits times log2(e)."""
 
     S: Any
     SKV: Any
     H: Any
     HKV: Any
     TOPK: Any
+    tasks: Any
     scale: Any
 
 
 @tle.struct
-class Descriptors:
-    """Q by halves or whole, its tail, and out."""
+class Lists:
+    """KV, the lists of its rows with their lengths, and the launch's numbers."""
 
-    q: Any
-    tail: Any
-    out: Any
+    kv: Any
+    indices: Any
+    lengths: Any
+    problem: Any
 
 
 @tle.struct
@@ -63,25 +66,26 @@ class Work:
 
 
 @mimw.jit
-def work_of(kv, indices, lengths, problem, form):
-    """Heads `tl.program_id(0)` * BH and on of query `tl.program_id(1)` of batch `tl.program_id(2)`."""
-    head, query, batch = tl.program_id(0) * form.BH, tl.program_id(1), tl.program_id(2)
+def work_of(task, lists, form):
+    """The task of this number. All heads of a query have neighbouring numbers."""
+    problem = lists.problem
+    groups = problem.H // form.BH
+    line, head = task // groups, task % groups * form.BH
+    batch, query = line // problem.S, line % problem.S
     group = head // (problem.H // problem.HKV)
-    line = batch * problem.S + query
-    row = line * problem.H + head
-    length = tl.minimum(tl.load(lengths + line * problem.HKV + group), problem.TOPK)
+    length = tl.minimum(tl.load(lists.lengths + line * problem.HKV + group), problem.TOPK)
     stride = problem.HKV * (form.DV + form.DT)
-    rows = kv + batch.to(tl.int64) * problem.SKV * stride + group * (form.DV + form.DT)
-    of_query = indices + (line * problem.HKV + group).to(tl.int64) * problem.TOPK
-    return Work(row, rows, stride, problem.SKV, of_query, length, query)
+    rows = lists.kv + batch.to(tl.int64) * problem.SKV * stride + group * (form.DV + form.DT)
+    of_query = lists.indices + (line * problem.HKV + group).to(tl.int64) * problem.TOPK
+    return Work(line * problem.H + head, rows, stride, problem.SKV, of_query, length, query)
 
 
 @mimw.jit
 def listed(work, first, form):
-    """(the rows of KV that entries first .. first + BK of a list name, which of them count): 0 for those that do not."""
+    """The rows of KV that entries first .. first + BK of the list name, -1 for those that do not count."""
     entry = first + tl.arange(0, form.BK)
     row = tl.load(work.indices + entry, mask=entry < work.length, other=-1)
     ok = (row >= 0) & (row < work.count)
     if form.CAUSAL:
         ok = ok & (row <= work.query)
-    return tl.where(ok, row, 0).to(tl.int64), ok
+    return tl.where(ok, row, -1)

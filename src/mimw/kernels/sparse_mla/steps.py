@@ -1,10 +1,10 @@
-"""Steps that the forms of the kernel share: gathered rows into a pipe's slot, one step of softmax, the results out.
+"""Steps that the forms of the kernel share: gathered rows into a buffer, one step of softmax, the results out.
 
-Input: tiles in registers or pipes' slots. Output: tiles, or filled slots. A tile of BK listed rows of KV has three parts, each in
-a buffer of its own: the left and the right half of the DV columns that are both key and value, and the tail, key only:
+Input: tiles in registers or buffers. Output: tiles, or filled buffers. A tile of BK listed rows of KV has the DV columns that are
+both key and value, or a half of them, or the tail, which is key only:
 
-    rows, ok = listed(work, first, form)
-    gather(slot.kv_l, work.kv + rows * work.stride, ok, 0); landed()
+    row = across(listed(work, first, form), form, form.DT)
+    gather(slot.tail, row, work, form.DV); landed()
 """
 
 import triton.language as tl
@@ -23,12 +23,18 @@ def at(buffer):
 
 
 @mimw.jit
-def gather(buffer, rows, ok, column: tl.constexpr):
-    """Start to fill a (BK, N) buffer with columns column .. column + N of the rows at the pointers `rows`, by cp.async, which needs
-    no registers, so that whole tiles are under way; rows that are not `ok` become zeros: a row that no list names may hold NaN,
-    and 0 * NaN is NaN. `landed` waits."""
-    part = tl.arange(0, buffer.shape[1])[None, :]
-    tlx.async_load(rows[:, None] + (column + part), buffer, mask=ok[:, None], other=0.0, eviction_policy="evict_last")
+def across(row, form, columns: tl.constexpr):
+    """Listed rows as a (BK, columns) tile: for a `gather` that follows, each thread has those that it brings."""
+    return tl.broadcast_to(row[:, None], (form.BK, columns))
+
+
+@mimw.jit
+def gather(buffer, row, work, column: tl.constexpr):
+    """Start to fill a (BK, N) buffer with columns column .. column + N of the rows in a (BK, N) tile, by cp.async, which needs no
+    registers, so that whole tiles are under way; rows that do not count become zeros: a row that no list names may hold NaN, and
+    0 * NaN is NaN. `landed` waits."""
+    part = column + tl.arange(0, buffer.shape[1])[None, :]
+    tlx.async_load(work.kv + row.to(tl.int64) * work.stride + part, buffer, mask=row >= 0, other=0.0, eviction_policy="evict_last")
 
 
 @mimw.jit
@@ -51,21 +57,10 @@ def powers(logits, most, scale):
 
 
 @mimw.jit
-def softmax(logits, most, total, scale):
-    """(probabilities up to a factor, maxima, sums, by how much what was summed before shrinks)."""
-    before, most = most, tl.maximum(most, tl.max(logits, 1))
-    shrink = tl.exp2((before - most) * scale)
-    p = powers(logits, most, scale)
-    return p, most, total * shrink + tl.sum(p, 1), shrink
-
-
-@mimw.jit
-def copy_queries(descriptors, slot, row, form):
-    """Start the copies of both halves of queries and of their tail."""
-    HALF: tl.constexpr = form.DV // 2
-    tle.gpu.copy(descriptors.q, slot.q_l, [form.BH, HALF], [row, 0])
-    tle.gpu.copy(descriptors.q, slot.q_r, [form.BH, HALF], [row, HALF])
-    tle.gpu.copy(descriptors.tail, slot.q_tail, [form.BH, form.DT], [row, form.DV])
+def grown(logits, most, scale):
+    """(the maxima with those of `logits`, by how much what was summed before shrinks)."""
+    most, before = tl.maximum(most, tl.max(logits, 1)), most
+    return most, tl.exp2((before - most) * scale)
 
 
 @mimw.jit

@@ -92,12 +92,13 @@ def _on_every_gpu(word_name: str, mesh: bound_mesh, places: Places) -> tuple[int
     the same ones on every GPU, or in several clusters."""
     if len(set(places.outside)) > 1:
         refuse(NotImplementedError, f"{word_name}: {mesh} has programs of {len(set(places.outside))} clusters on each GPU, and "
-                                    "programs of different clusters do not meet; take the part with one, such as mesh[..., 0]")
+                                    "programs of different clusters cannot synchronise; take the part with one, such "
+                                    "as mesh[..., 0]")
     found = set(zip(places.gpus, places.ctas))
     ctas = tuple(sorted(set(places.ctas)))
     if len(found) != len(set(places.gpus)) * len(ctas):
-        refuse(NotImplementedError, f"{word_name}: {mesh} has not the same CTAs on each of its GPUs; meet in two parts, each with "
-                                    "the same CTAs everywhere")
+        refuse(NotImplementedError, f"{word_name}: {mesh} does not have the same CTAs on each of its GPUs; synchronise "
+                                    "two parts, each with the same CTAs on all GPUs")
     return ctas
 
 
@@ -142,6 +143,6 @@ def _whole_grid(word_name: str, mesh, semantic) -> None:
                            "launched in one of the two ways")
     if len(mesh.ranks()) != mesh.launch_size:
         refuse(NotImplementedError, f"{word_name}: {mesh!r} is a part of the grid {dict(mesh.launch_axes)}; parts of clusters can "
-                                    "meet, parts of grids cannot")
+                                    "synchronise, parts of grids cannot")
     semantic.builder.launch_facts = semantic.builder.launch_facts.with_grid_barrier()
     semantic.builder.record("distributed_barrier", grid=True, ranks=None)

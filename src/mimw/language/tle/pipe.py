@@ -38,7 +38,7 @@ def pipe(buffers=None, /, *, capacity: tl.constexpr, scope: tl.constexpr = "cta"
                readers  - (opt) names of the consumers, each of which reads every chunk; without, there is one without a name.
                           A tuple of names shares a seat: each chunk is read by one of them
                over     - (opt) another pipe, over whose chunks those of this one are written: `acquire(i)` waits for nothing and is
-                          called behind the wait for chunk i of the other, whose slot `release(i)` of this one gives back
+                          called behind the wait for chunk i of the other, whose slot `release(i)` of this one frees
                one_shot - one chunk only: `acquire` and `release` do nothing
                fields   - name=buffer, at least one: arrays in shared memory of rank 2 or more whose first extent is `capacity`
     returns:   pipe_value
@@ -79,7 +79,7 @@ def _check(capacity, scope, name, readers, one_shot, fields: dict) -> None:
                mend="write the number of slots, `capacity=2`, or a tl.constexpr")
     if scope != "cta":
         refuse(ValueError, f'tle.pipe: scope must be "cta", got {scope!r}',
-               mend="leave `scope` out; what goes to other CTAs is copied by tle.remote, or by TLX's multicast loads")
+               mend="leave `scope` out; copy data to other CTAs by tle.remote, or by TLX's multicast loads")
     if name is not None and not isinstance(name, str):
         refuse(ValueError, f"tle.pipe: name must be None or a str, got {name!r}", mend='write `name="kv"`, or leave it out')
     if not isinstance(one_shot, bool):

@@ -67,7 +67,7 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
             return _on_gpu(tensor, shard_id, scope, _semantic)
         if isinstance(tensor, tl.tensor) and not tensor.dtype.is_ptr():
             refuse(TypeError, f"{_NAME}: takes a pointer, a tuple of descriptors or a ShardedTensor; got {described(tensor)}, "
-                              "which is in the registers of its program, where nobody reaches it")
+                              "which is in the registers of its program, out of reach of others")
         if isinstance(tensor, tl.tensor_descriptor_base):
             refuse(NotImplementedError, f"{_NAME}: the descriptor of one array leads nowhere else; give a tuple of descriptors, "
                                         "one of each GPU's array, or take the peer's pointer, "
@@ -252,7 +252,7 @@ def _shard_on_gpu(sharded: ShardedTensor, shard_id, scope, semantic):
 
 
 def _refuse_registers() -> None:
-    refuse(TypeError, f"{_NAME}: the shard is in the registers of its CTA, where nobody reaches it; store it in a buffer of "
+    refuse(TypeError, f"{_NAME}: the shard is in the registers of its CTA, out of reach of others; store it in a buffer of "
                       "tle.gpu.alloc and make that the handle, or use tle.reshard")
 
 
@@ -264,7 +264,7 @@ def shard_pointers(name: str, sharded: ShardedTensor, coordinates: dict, semanti
         refuse(ValueError, f"{name}: the ShardedTensor has a pointer for a handle and no shape; give make_sharded_tensor the shape")
     for axis in dict.fromkeys(axis for names in spec.split for axis in names):
         if axis not in coordinates:
-            refuse(ValueError, f"{name}: the tensor is split over {axis!r}, of which the scope says no coordinate: it has the axes "
+            refuse(ValueError, f"{name}: the tensor is split over {axis!r}, for which the scope gives no coordinate: it has axes "
                                f"{tuple(coordinates)}")
     split = _on_one_gpu(name, sharded, semantic)
     extents, held = sharded.shard_shape, []

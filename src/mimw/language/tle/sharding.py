@@ -170,7 +170,7 @@ def _check(mesh: device_mesh, what: str, names: list[str]) -> None:
         if not name:
             refuse(ValueError, f"tle.sharding: an axis name in {what} is empty")
         if name not in mesh.dim_names:
-            refuse(ValueError, f"tle.sharding: {what} names the axis {name!r}; {mesh!r} has none of that name")
+            refuse(ValueError, f"tle.sharding: {what} names the axis {name!r}; {mesh!r} has no axis of that name")
         if names.count(name) > 1:
             refuse(ValueError, f"tle.sharding: {what} uses axis {name!r} {names.count(name)} times")
 

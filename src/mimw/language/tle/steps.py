@@ -39,8 +39,8 @@ def steps(name: str, have: ShardingSpec, want: ShardingSpec, shape: tuple[int, .
     for axis in over:
         if places.leaves([axis], "outside"):
             refuse(NotImplementedError, f"{name}: axis {axis!r} of {places.mesh!r} counts clusters, and programs of different "
-                                        "clusters do not meet; keep the tensor as it is along that axis, or give the mesh no axis "
-                                        "of clusters beside the blocks")
+                                        "clusters cannot synchronise; keep the tensor as it is along that axis, or give the mesh "
+                                        "no axis of clusters beside the blocks")
     middle = None
     if places.leaves(over, "devices") and places.leaves(over, "inside") and not places.mesh.is_block_mesh:
         local, remote = (_half(have, want, places, first) for first in ("inside", "devices"))

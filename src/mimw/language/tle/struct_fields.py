@@ -161,7 +161,7 @@ def _check_members(cls: type, annotations: dict[str, Any]) -> None:
 
 def _check_name(cls: type, name: str) -> None:
     if name.startswith("_") or name in _RESERVED:
-        why = "names with `_` in front are ours" if name.startswith("_") else "values of kernels have that name for something else"
+        why = "names with `_` in front are reserved" if name.startswith("_") else "values of kernels use that name"
         _wrong(cls, name, f"a field of {cls.__name__} cannot be called {name!r}: {why}", "take another name")
 
 

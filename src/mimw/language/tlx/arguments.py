@@ -21,7 +21,7 @@ from ..numbers import is_int
 from ..refuse import refuse
 from .types import buffered_tensor, buffered_tensor_type, mbarrier, storage_kind
 
-ONE_GROUP = "a program there is one work-group, without a cluster: hand on what others need through global memory"
+ONE_GROUP = "a program there is one work-group, without a cluster: pass data for others through global memory"
 EVICTION_POLICIES = ("", "evict_first", "evict_last")
 
 
@@ -125,7 +125,7 @@ def needs_tensor_memory(what: str, semantic) -> None:
     if not tensor_memory_columns(semantic):
         refuse(AssertionError, f"{what} is only available on Blackwell chips with tensor memory ({have}), but this kernel is "
                f"compiled for {semantic.builder.options.arch}, where it is not supported",
-               mend="where no such GPU is at hand, name the chip: MIMW_TARGET=sm_100a, `--target sm_100a` of a command, or "
+               mend="without such a GPU, name the chip: MIMW_TARGET=sm_100a, `--target sm_100a` of a command, or "
                "`target=`")
 
 

@@ -45,7 +45,7 @@ def alloc_barriers(num_barriers: tl.constexpr, arrive_count: tl.constexpr = 1, _
                               is one, whatever its number of warps
     orders:    the initialisation -> every later use by any thread of the CTA
     errors:    ValueError unless both are ints > 0; KernelError for more than 2^20 - 1 arrivals
-    lowers to: ttng.init_barrier, by one thread; on gfx942 and gfx950 two words in LDS, on gfx1250 amdg.init_barrier
+    lowers to: ttng.init_barrier, by one thread; on gfx942 and gfx950 two integers in LDS, on gfx1250 amdg.init_barrier
     example:   full = tlx.alloc_barriers(STAGES)
                free = tlx.alloc_barriers(STAGES, arrive_count=2)     # two consumers
     """
@@ -116,7 +116,7 @@ def barrier_wait(bar, phase, pred=None, _semantic=None) -> None:
     errors:    KernelError for a `bar` that is not one mbarrier, an int other than 0 and 1, or a `pred` that is no
                scalar; TypeError for a phase that is no integer; AssertionError for a remote view
     not:       generic stores against a later TMA read; that takes fence("async_shared")
-    lowers to: ttng.wait_barrier; on gfx942 and gfx950 reads of the barrier's word with s_sleep between, on gfx1250
+    lowers to: ttng.wait_barrier; on gfx942 and gfx950 reads of the barrier's state with s_sleep between, on gfx1250
                amdg.wait_barrier
     example:   tlx.barrier_wait(full[i % STAGES], (i // STAGES) & 1)
     """
@@ -135,7 +135,7 @@ def barrier_try_wait(bar, phase, _semantic=None) -> tl.tensor:
                phase - 0 or 1, or an integer scalar of such a value; a fresh barrier counts as having completed phase 1
     orders:    where it is true, as barrier_wait; where it is false, nothing
     errors:    KernelError, TypeError and AssertionError as for barrier_wait
-    lowers to: PTX mbarrier.test_wait.parity in each thread, on AMD a read of the barrier's word in each wave, and a reduction
+    lowers to: PTX mbarrier.test_wait.parity in each thread, on AMD a read of the barrier's state in each wave, and a reduction
                over the task's threads
     example:   if tlx.barrier_try_wait(full[0], phase): ...
     """
@@ -174,7 +174,7 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
                NotImplementedError on AMD
     lowers to: ttng.arrive_barrier; on a warp barrier PTX mbarrier.arrive.release.cta; with a rank mapa and
                mbarrier.arrive.release.cluster, or .cta where the kernel writes nothing that another CTA could read. On AMD each
-               wave waits for its loads, stores and copies, the task's waves meet, and one lane counts: ds_sub_rtn_u32, on
+               wave waits for its loads, stores and copies, the task's waves synchronise, and one lane counts: ds_sub_rtn_u32, on
                gfx1250 ds_atomic_barrier_arrive_rtn_b64
     example:   tlx.barrier_arrive(free[slot])
     """

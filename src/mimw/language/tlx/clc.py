@@ -199,7 +199,7 @@ def _single(name: str, response, semantic) -> clc_response:
 def _check_phase(name: str, parameter: str, phase) -> None:
     if phase is None:
         refuse(TypeError, f"{name}: `{parameter}` is missing: the parity of the phase to wait for, an int or an integer scalar",
-               mend=f"begin with {int(parameter == 'p_producer')}, and turn it whenever the stages have gone round: `phase ^= 1`")
+               mend=f"begin with {int(parameter == 'p_producer')}, and flip it each time the stages wrap around: `phase ^= 1`")
 
 
 def _warn_of_clusters(semantic) -> None:
@@ -209,9 +209,9 @@ def _warn_of_clusters(semantic) -> None:
     if size > 1 and ("clc_producer", site) not in builder.warned:
         builder.warned.add(("clc_producer", site))
         warn_at(KernelWarning, f"tlx.clc_producer(multi_ctas=False) at {site}, in clusters of {size} CTAs: a request takes over a "
-                f"whole cluster, and its answer reaches this CTA alone and names the first CTA of the {size}. The work of all "
-                "is this CTA's then.\nMend: leave multi_ctas=False out here and in tlx.clc_consumer, and each CTA gets its part "
-                f"of the work; or do here what {size} CTAs would do", site)
+                f"whole cluster, and its answer reaches this CTA alone and names the first CTA of the {size}. This CTA then has "
+                "to do the work of all.\nMend: leave multi_ctas=False out here and in tlx.clc_consumer, and each CTA gets its part "
+                f"of the work; or let this CTA do the work of {size} CTAs", site)
 
 
 def _of_cluster(multi_ctas: bool, semantic) -> bool:

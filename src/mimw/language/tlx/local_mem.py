@@ -30,7 +30,7 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                 _semantic=None) -> buffered_tensor:
     """Reserve `num` buffers in on-chip memory; their contents are undefined.
 
-    args:      shape   - extents of one buffer, any positive ints (docs/EXTENTS.md says which words take others than powers of two)
+    args:      shape   - extents of one buffer, any positive ints (docs/EXTENTS.md lists those that take more than powers of two)
                dtype   - element type
                num     - how many; buffer i starts at byte i * prod(shape) * size_of(dtype)
                storage - smem; or tmem, tensor memory (sm_100): (64 or 128 rows, columns) of 8, 16 or 32 bits; 8-bit integers
@@ -169,7 +169,7 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
     """Read one buffer into registers.
 
     args:      src    - one buffer, in shared or tensor memory; the result has its shape and dtype. From tensor memory the data are
-                        there when the word is over; the task has 4, 8 or 16 warps
+                        there when the call returns; the task has 4, 8 or 16 warps
                token  - (opt) of `async_load_wait_group`: the read comes after that wait
                layout - (opt) a register layout to load in, pinned: `tlx.layout`, or `amd_mfma_layout` and its operands, as
                         MFMA takes them

@@ -69,7 +69,7 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
                            issues, whether or not the odd one calls it, too; each of mBarriers gets its arrival in both CTAs.
                            KernelError for products of one CTA beside those of pairs
     orders:    with mBarriers, or force_async: nothing until a wait for the phase; the operands must not be overwritten, nor `acc`
-               be read, before it. Without: done when the word is over; of a pair, both CTAs must call it equally often, or the
+               be read, before it. Without: done when the call returns; of a pair, both CTAs must call it equally often, or the
                even one alone in an `if` that asks for the rank. In order with the task's other tensor-core work
     lowers to: ttng.tc_gen5_mma, tcgen05.commit; for pairs tcgen05.mma.cta_group::2, tcgen05.commit with .multicast::cluster
     example:   acc = tlx.async_dot(A[slot], B[slot], acc)                                     # Hopper

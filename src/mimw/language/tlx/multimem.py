@@ -29,7 +29,7 @@ _INTEGERS = ("add", "min", "max", "and", "or", "xor")
 
 @word
 def multicast_pointer(pointer, world, _semantic=None) -> tl.tensor:
-    """`pointer` into a symmetric array, as the one of all ranks at once: for multimem words only.
+    """`pointer` into a symmetric array, as the one of all ranks at once: for multimem functions only.
 
     args:      pointer - one pointer or a tile of them, into a symmetric array of this rank
                world   - the pointer to this rank's table

@@ -26,7 +26,7 @@ def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: 
     errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
                for a `pred` that is no scalar; IllegalCopy as there; TargetError below sm_90, NotImplementedError on
                Ascend; nothing is left of it on AMD
-    not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
+    not:       emitted for a descriptor that an `if` or a loop passes on: its address is not known then
     lowers to: PTX cp.async.bulk.prefetch.tensor.L2.global.tile, one for each box of the block
     example:   tlx.async_descriptor_prefetch_tensor(desc, [m, k + BK])
     """
@@ -48,7 +48,7 @@ def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.const
     errors:    AssertionError for another level; KernelError for anything but pointers (a descriptor, with `tensormap`),
                and for a mask that is not boolean; NotImplementedError on gfx942 and gfx950; with `tensormap` TargetError
                below sm_90, NotImplementedError on AMD
-    not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
+    not:       emitted for a descriptor that an `if` or a loop passes on: its address is not known then
     lowers to: PTX prefetch.global.L1, prefetch.global.L2, prefetch.param.tensormap; on gfx1250 global_prefetch_b8
     example:   tlx.prefetch(x_ptr + offsets, level="L2", mask=offsets < n)
     """

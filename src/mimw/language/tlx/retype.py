@@ -60,7 +60,7 @@ def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layo
                an order that the new type cannot follow
     not:       a conversion of values; for another use of the memory after this one, `local_alloc(reuse=...)`
     lowers to: ttg.memdesc_reinterpret
-    example:   words = tlx.local_reinterpret(tile[0], tl.uint32)
+    example:   bits = tlx.local_reinterpret(tile[0], tl.uint32)
     """
     if not isinstance(dtype, tl.dtype) or dtype.is_block():
         refuse(ValueError, f"local_reinterpret: dtype must be an element type such as tl.float16, got {dtype}")

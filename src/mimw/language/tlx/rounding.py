@@ -25,7 +25,7 @@ def stoch_round(src, dst_ty: tl.constexpr, rand_bits, _semantic=None) -> tl.tens
     args:      src        fp32 tile or scalar
                dst_ty     tl.float8e5, tl.float8e4nv, tl.float16 or tl.bfloat16
                rand_bits  32 random bits for each element, of the shape of `src`. One instruction rounds neighbours along the last
-                          dimension, 4 to fp8 and 2 to fp16 or bf16, by the random word of the first of them: 16 bits for
+                          dimension, 4 to fp8 and 2 to fp16 or bf16, by the random bits of the first of them: 16 bits for
                           each element (13 to fp16), which in fp8 two elements share in opposite order
     returns:   what exceeds the largest finite number becomes that number, NaN stays NaN
     errors:    AssertionError below compute capability 10.0, for other types and shapes; ValueError for a tile and a scalar

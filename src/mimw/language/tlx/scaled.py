@@ -54,7 +54,7 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
                            shared memory the even CTA copies in both, each CTA's own; bytes must have come in both
                out_dtype - float32
     orders:    with mBarriers, or force_async: nothing until a wait for the phase; operands and scales must not be overwritten,
-               nor `acc` be read, before it. Without: done when the word is over. In order with the task's other tensor-core work
+               nor `acc` be read, before it. Without: done when the call returns. In order with the task's other tensor-core work
     errors:    AssertionError on chips without tensor memory, and for formats, types and shapes that the tensor core does not take;
                KernelError for operands in other memories, arrays of buffers, fp4 that is not contiguous along K, and fp4 in
                tensor memory beside fp8

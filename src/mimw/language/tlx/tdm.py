@@ -146,7 +146,7 @@ def async_amd_descriptor_wait(pendings: tl.constexpr = 0, tokens=None, _semantic
 
 @word
 def amd_descriptor_prefetch_tensor(desc, offsets, pred=None, speculative: tl.constexpr = False, _semantic=None) -> None:
-    """Prefetch one block of `desc` into L2: a hint, nobody waits for it.
+    """Prefetch one block of `desc` into L2: a hint, without a wait.
 
     args:      desc, offsets - as of async_amd_descriptor_load
                pred          - (opt) scalar; false prefetches nothing
@@ -228,9 +228,9 @@ def _check_members(name: str, members, num_warps: int) -> None:
         desc, _, mask = member
         needs_descriptor(TypeError, name, desc)
         if problem := warps_problem(mask):
-            refuse(ValueError, f"{name}: the warp mask {mask:#x} cannot be: {problem}")
+            refuse(ValueError, f"{name}: the warp mask {mask:#x} is invalid: {problem}")
         if problem := warps_problem(mask, num_warps):
-            refuse(KernelError, f"{name}: the warp mask {mask:#x} cannot be: {problem}")
+            refuse(KernelError, f"{name}: the warp mask {mask:#x} is invalid: {problem}")
         if taken & mask:
             refuse(ValueError, f"{name}: the warp masks must be disjoint")
         taken |= mask

@@ -98,7 +98,7 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
                offsets - first element of the block, one i32 a dimension, none negative, the last a multiple of 16 bytes; elements
                          behind the far edges are not written, but that TMA writes whole 16 bytes of a row: a row that ends
                          within them takes what is behind with it
-               eviction_policy - "", "evict_first" or "evict_last"; left out of a reduction whose `desc` an `if` or a loop hands on
+               eviction_policy - "", "evict_first" or "evict_last"; left out of a reduction whose `desc` an `if` or a loop passes on
                store_reduce    - "", or "add", "min", "max", "and", "or", "xor": combine atomically with what is there
     orders:    nothing until the task has waited by async_descriptor_store_wait
     errors:    AssertionError for anything but a descriptor, another number of offsets, an unknown policy or reduction;

@@ -73,7 +73,7 @@ def subslice(buf, offset: tl.constexpr, size: tl.constexpr, _semantic=None) -> b
     not:       a copy: the view shares the memory; of shared memory (`local_slice` takes both)
     errors:    KernelError for anything but one buffer in tensor memory, for columns outside it or parts of a column, and for
                columns of both halves as above; ValueError for a size that is no power of two; NotYet for columns of one half
-               that an `if` or a loop hands on
+               that an `if` or a loop passes on
     lowers to: ttng.tmem_subslice
     example:   left = tlx.subslice(acc[0], 0, 64)
     """

@@ -66,7 +66,7 @@ def thread_id(axis: tl.constexpr, _semantic=None) -> tl.tensor:
     """The hardware thread index in the CTA along `axis`, an i32 scalar that differs in every lane.
 
     args:      axis - 0, 1 or 2, else ValueError
-    not:       relative to the task. No collective word may stand under a condition on it.
+    not:       relative to the task. No collective call may stand under a condition on it.
     lowers to: PTX mov.u32 %tid
     example:   if tlx.thread_id(0) == 0: ...
     """

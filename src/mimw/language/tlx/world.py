@@ -79,17 +79,17 @@ def peer_pointer(pointer, rank, world, _semantic=None) -> tl.tensor:
 @word
 def signal(pointer, value=1, op: tl.constexpr = "add", sem: tl.constexpr = "release", scope: tl.constexpr = "sys",
            _semantic=None) -> None:
-    """Signal the waiters at `pointer`, after all that this task did: add to the word there, or set it. One thread does it.
+    """Signal the waiters at `pointer`, after all that this task did: add to the integer there, or set it. One thread does it.
 
-    args:      pointer - to one word of 32 or 64 bits, mostly `peer_pointer` of a symmetric array of signals
+    args:      pointer - to one integer of 32 or 64 bits, mostly `peer_pointer` of a symmetric array of signals
                value   - what is added or set, an int or an integer scalar
                op      - "add" or "set"
                sem     - "release"; "relaxed" orders nothing, unless fence("sys") stands before
                scope   - "sys"; "gpu" reaches no task on another GPU
     orders:    all that this task did, also stores to peers, and TMA stores once they have been waited for by
                async_descriptor_store_wait -> what a task does behind a wait_signal that has seen this
-    errors:    TypeError for anything but a pointer to one such word; ValueError for another op, sem or scope, and for an
-               int that the word does not hold
+    errors:    TypeError for anything but a pointer to one such integer; ValueError for another op, sem or scope, and for an
+               int that its type does not hold
     lowers to: a barrier of the task's threads and PTX red.release.sys.global.add or fence.release.sys and st.relaxed.sys, by one
                thread; on AMD Triton's atomics
     example:   tlx.signal(tlx.peer_pointer(pad, 0, world), 1)
@@ -109,17 +109,17 @@ def signal(pointer, value=1, op: tl.constexpr = "add", sem: tl.constexpr = "rele
 @word
 def wait_signal(pointer, value, compare: tl.constexpr = "ge", sem: tl.constexpr = "acquire", scope: tl.constexpr = "sys",
                 _semantic=None) -> None:
-    """Hold this task until the word at `pointer` compares so with `value`.
+    """Hold this task until the integer at `pointer` compares so with `value`.
 
-    args:      pointer - to one word of 32 or 64 bits of this rank's memory (a peer's is legal and slow)
+    args:      pointer - to one integer of 32 or 64 bits of this rank's memory (a peer's is legal and slow)
                value   - what it is compared with, an int or an integer scalar
-               compare - "ge": until the word is at least `value`; or "eq", "ne", "gt", "le", "lt"; signed for signed words
+               compare - "ge": until the integer is at least `value`; or "eq", "ne", "gt", "le", "lt"; signed for signed types
                sem     - "acquire"; "relaxed" orders nothing, unless fence("sys") stands behind
                scope   - "sys"; "gpu" sees no signal from another GPU
     orders:    what was done before the `signal`s that made it so -> what this task does after
-    errors:    TypeError for anything but a pointer to one such word; ValueError for another comparison, sem or scope, and for an
-               int that the word does not hold
-    not:       a reset: count up and wait for "ge" of the round, or let the waiter set the word back before it lets the sender go on
+    errors:    TypeError for anything but a pointer to one such integer; ValueError for another comparison, sem or scope, and for an
+               int that its type does not hold
+    not:       a reset: count up and wait for "ge" of the round, or let the waiter reset the signal before it lets the sender go on
     lowers to: one thread looks by PTX ld.acquire.sys.global until it is so; then a barrier of the task's threads. On gfx942 and
                gfx950 each wave looks, by global_load .. sc0 sc1, and has its caches invalidated by buffer_inv sc0 sc1; on gfx1250
                by global_load .. scope:SCOPE_SYS and global_inv scope:SCOPE_SYS
@@ -184,6 +184,6 @@ def _value(name: str, value, pointer, semantic) -> tl.tensor:
         refuse(TypeError, f"{name}: `value` is an int or an integer scalar, got {described(value)}")
     word_type = pointer.dtype.element_ty
     if isinstance(value, int) and not word_type.get_int_min_value() <= value <= word_type.get_int_max_value():
-        refuse(ValueError, f"{name}: {value} is no value of the word, which is {word_type}",
+        refuse(ValueError, f"{name}: {value} does not fit the signal, which is {word_type}",
                mend="make the array of signals int64" if word_type.get_int_min_value() < 0 <= value else "")
     return semantic.cast(semantic.to_tensor(value), word_type)

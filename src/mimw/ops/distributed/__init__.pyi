@@ -88,7 +88,7 @@ def all_reduce(
     errors:    NotImplementedError for other types; NotSymmetric for a tensor that is not in the heap; ValueError from 2^31 - 2^16
                numbers on; RanksDisagree where shapes, types, `symmetric` or the offsets of symmetric tensors differ by rank, on
                GPUs found at the first call for each (two tensors that all ranks have given before, and then not the same one at
-               all, are not told apart); those of `mimw.distributed.World`
+               all, are not distinguished); those of `mimw.distributed.World`
     """
 
 def all_reduce_(
@@ -238,7 +238,7 @@ def moe_combine(
                without weights, here or in the handle
 
     contract:
-        tokens <= most -- there are no more tokens than moe_dispatch was told of
+        tokens <= most -- there are no more tokens than moe_dispatch was given
         rows >= ranks * most * k -- y has a row for each that moe_dispatch gave
         num_experts % ranks == 0 -- experts must be a multiple of the ranks
     """

@@ -51,7 +51,7 @@ def all_reduce(x: Tensor, group: Any = None, symmetric: bool = False) -> Tensor:
     errors:    NotImplementedError for other types; NotSymmetric for a tensor that is not in the heap; ValueError from 2^31 - 2^16
                numbers on; RanksDisagree where shapes, types, `symmetric` or the offsets of symmetric tensors differ by rank, on
                GPUs found at the first call for each (two tensors that all ranks have given before, and then not the same one at
-               all, are not told apart); those of `mimw.distributed.World`
+               all, are not distinguished); those of `mimw.distributed.World`
     """
     return ALL_REDUCE(x, name_of(group), symmetric)
 

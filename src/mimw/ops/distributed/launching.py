@@ -242,10 +242,10 @@ def _bytes_of_all(world: World, name: str, mine: Tensor, size: int) -> list[Tens
         if ended:
             told = "; ".join(f"rank {rank}: {how}" for rank, how in ended.items())
             raise PeerLost(f"{name}: the inputs of all ranks do not arrive: {told}", ranks=ended,
-                           hint="look for what ended that process; start all ranks anew") from error
+                           hint="find out why that process ended, then start all ranks again") from error
         if "imed out" in str(error):
             raise PeerLate(f"{name}: the inputs of all ranks did not arrive in time at rank {world.rank}: {error}",
-                           hint="find which rank is held up; or allow more, mimw.distributed.init(timeout=seconds)") from error
+                           hint="find out which rank is late, or allow more: mimw.distributed.init(timeout=seconds)") from error
         raise DistributedError(f"{name} on CPU tensors: group {world.name!r} gathers none: {error}",
                                hint='the group needs gloo: init(backend="cpu:gloo,cuda:nccl")') from error
     return everyone

@@ -30,7 +30,7 @@ from .moe_dispatch import Handle, held, kept_rooms
 
 CONTRACT = RankContract(
     "moe_combine", "y: float (rows, hidden)", "places: i32 (ranks, most, k)", "expert_ids: int (tokens, k)",
-    "weights: float (tokens, k) or (ranks, most, k)", "tokens <= most -- there are no more tokens than moe_dispatch was told of",
+    "weights: float (tokens, k) or (ranks, most, k)", "tokens <= most -- there are no more tokens than moe_dispatch was given",
     "rows >= ranks * most * k -- y has a row for each that moe_dispatch gave", "num_experts % ranks == 0 -- experts must be a "
     "multiple of the ranks", "-> out: =y (tokens, hidden)")
 TASKS = 6               # of a program that has a multiprocessor for itself beside products: more have too few registers

@@ -55,7 +55,7 @@ _FRAME = """<!doctype html>
 </html>
 """
 _KEYS = (("↑ ↓", "the next line, region or edge; in the timeline the next lane"), ("← →", "the next event of a lane"),
-         ("Enter", "choose: what belongs to it lights up in every pane"), ("+ − 0", "timeline: closer, wider, all of it"),
+         ("Enter", "choose: related items are highlighted in every pane"), ("+ − 0", "timeline: closer, wider, all of it"),
          ("n p", "the next finding with its run, the one before"), ("Esc", "choose nothing"), ("Tab", "the next pane"))
 _OPEN = 14          # rows of a table that need not be unfolded
 _LEAST_SCALE = 0.72     # of the graph: a wider one is scrolled
@@ -219,8 +219,8 @@ class Page:
         drawn = barrier_graph_svg(self.program, linked).replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)
         width = float(drawn.partition('viewBox="0 0 ')[2].partition(" ")[0])
         drawn = drawn.replace("<svg ", f'<svg style="max-width:{width:.0f}px;min-width:{_LEAST_SCALE * width:.0f}px" ', 1)
-        return _section("graph", "Barriers and pipes", '<div class="scroll" role="listbox" aria-label="Who arrives at which '
-                        f'barrier, and who waits for it">{drawn}</div><p class="under">An arrow goes from the task that arrives '
+        return _section("graph", "Barriers and pipes", '<div class="scroll" role="listbox" aria-label="Tasks that arrive at '
+                        f'barriers, and tasks that wait">{drawn}</div><p class="under">An arrow goes from the task that arrives '
                         'to the task that waits.</p>')
 
     def _resources(self, names: dict[str, str]) -> str:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...compiler.analysis.written import written
 from ...compiler.launch import grid_extents
 from ...errors import LaunchError
 from ..ahead import compiled as ahead
@@ -24,7 +25,6 @@ from .facts import Facts, facts_of
 from .header import header
 from .launcher import launcher
 from .torch_cpp import torch_operator
-from .writes import written
 
 _VERSION = sys.modules[__name__.partition(".")[0]].__version__      # of the package that is being imported, installed or not
 

@@ -64,7 +64,7 @@ void check(const at::Tensor &tensor, at::ScalarType type, int64_t rank, int devi
   TORCH_CHECK(rank < 0 || tensor.dim() == rank, "{namespace}::{name}: ", name, " has ", tensor.dim(), " dimensions, not ", rank);
 }}
 
-// What is written, as torch has it of its own operators in place: autograd notices whoever needs the old values.
+// What is written, as torch has it of its own operators in place: autograd notices a use of the old values.
 [[maybe_unused]] void check_written(const at::Tensor &tensor, const char *name) {{
   TORCH_CHECK(!(c10::GradMode::is_enabled() && tensor.requires_grad()), "{namespace}::{name} has no derivative, and ", name,
               " requires grad: call it without recording gradients, or give a clone");

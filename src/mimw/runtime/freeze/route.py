@@ -95,7 +95,7 @@ class Route:
         wrong = next(filter(None, (slot.problem(value, self.device) for slot, value in zip(slots, values))), None)
         if wrong:
             name = self.fn.__name__
-            raise LaunchError(f"these arguments are none for the frozen launch of {name}: {wrong}.",
+            raise LaunchError(f"the frozen launch of {name} cannot take these arguments: {wrong}.",
                               hint=f"freeze {name} for such arguments, too, or launch it by {name}[grid](...).")
         return self._launched(self._merged(values), stream, lambda slot, value: slot.full(value))
 

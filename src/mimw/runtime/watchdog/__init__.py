@@ -4,7 +4,7 @@ Input: launches, on a GPU (`watched`) or on the simulator (`watched_simulation`)
 stderr and exit status 124. For example:
 
     MIMW_WATCHDOG=10 python gemm.py
-    ... BytesNeverSent: no task of CTA (0, 0, 0) and 131 others, which stand alike, can go on. ...
+    ... BytesNeverSent: no task of CTA (0, 0, 0) and 131 others in the same state can go on. ...
 
 docs/DEBUGGING.md, "A hang on a GPU", shows a report.
 """

@@ -202,7 +202,7 @@ class Guard:
         if source is not None and source.program is not None:
             self.say(f"The kernel leaves no stamps. {lines_that_wait(source.program)}")
         else:
-            self.say("The kernel leaves no stamps: it uses none of mimw's words.")
+            self.say("The kernel leaves no stamps: it calls nothing of tlx or tle.")
         return []
 
     def _arguments(self, launch: Launch) -> list:

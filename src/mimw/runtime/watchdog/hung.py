@@ -46,9 +46,9 @@ class HungBarrier(Mbarrier):
 
     def state(self) -> str:
         if self.word is None:
-            return "nobody has looked at its word"
+            return "its state was not read"
         if not self.word.count:
-            return "its word read as 0, so this chip does not show its phase and counts"
+            return "its state reads as 0, so this chip does not show its phase and counts"
         if self.pipe is not None:
             return (f"of this round {self.arrived} of {self.count} {self.pipe.brings}s have come, and {self.pending_bytes} bytes "
                     "are missing")
@@ -196,10 +196,11 @@ class Hung:
         if op.name == "cluster_barrier":
             away = [other for other in cta.cluster.ctas
                     if not any(task.wait is not None and task.wait.op.name == op.name for task in other.tasks)]
-            missing = [f"CTA {other.index} has not come" for other in away] + [f"{others} of this CTA has not come"] * bool(others)
+            missing = [f"CTA {other.index} has not arrived" for other in away]
+            missing += [f"{others} of this CTA has not arrived"] * bool(others)
             return "the cluster barrier" + (f", to which {' and '.join(missing)}" if missing else "")
         if op.name == "atomic_poll":
-            return "a value in global memory that nobody has written"
+            return "a value in global memory that has not been written"
         if op.name == "grid_dependency_wait":
             return "the kernel before it in the stream"
         ranks = op.attrs.get("ranks")

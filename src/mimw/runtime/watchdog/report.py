@@ -71,7 +71,7 @@ def _names(clusters: list[list[SeenCta]], grid: tuple[int, int, int]) -> str:
     ctas = sum(map(len, clusters))
     first = ", ".join(str(index_of(cta.number, grid)) for cta in clusters[0])
     rest = ctas - len(clusters[0])
-    return f"CTA{'s' * (len(clusters[0]) > 1)} {first}" + (f" and {rest} others, which stand alike," if rest else "")
+    return f"CTA{'s' * (len(clusters[0]) > 1)} {first}" + (f" and {rest} others in the same state" if rest else "")
 
 
 def _words(cta, named: bool) -> list[str]:
@@ -81,7 +81,7 @@ def _words(cta, named: bool) -> list[str]:
         return []
     wide = max(len(barrier.name) for barrier, _ in rows)
     whose = f" of CTA {cta.index}" if named else ""
-    title = f"  the barriers{whose} when last seen: parity of the phase, arrivals, bytes pending, word"
+    title = f"  the barriers{whose} when last seen: parity of the phase, arrivals, bytes pending, raw value"
     return [title, *(f"    {barrier.name:<{wide}}  {barrier.phase & 1}  {barrier.arrived} of {barrier.count}  "
                      f"{barrier.pending_bytes}  {word:#018x}" for barrier, word in rows)]
 

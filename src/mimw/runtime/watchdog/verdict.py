@@ -54,7 +54,7 @@ def _simulated(launch, arguments, hung, target: str) -> str:
     except Exception as error:
         return f"No verdict: the simulator ended with {type(error).__name__}: {error}"
     return (f"The simulator runs {what} to its end, with the arguments as they are now. `mimw check` tries other interleavings; "
-            "what only a GPU does (registers, memory past an array, code in assembly) it does not see.")
+            "it does not see what only a GPU does (registers, memory past an array, code in assembly).")
 
 
 def _on_its_own(program: Program) -> bool:

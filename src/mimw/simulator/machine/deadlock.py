@@ -39,7 +39,7 @@ def deadlock(machine) -> Deadlock:
             continue
         lines += waiting_lines(task, able)
     if len(ctas) > SHOWN:
-        lines.append(f"  and the same way {len(ctas) - SHOWN} more CTAs")
+        lines.append(f"  and {len(ctas) - SHOWN} more CTAs in the same way")
     kind, culprit, hint = classed(stuck, able)
     first = [culprit.wait.op.site] if culprit else []
     error = kind("\n".join(lines), *dict.fromkeys(first + sites), hint=hint)
@@ -63,7 +63,7 @@ def _launch_control(task: StuckTask) -> list[str]:
     wrong = miscounted(task.machine.program, barrier.root)
     lines = [f"      {wrong}"] if wrong else []
     if refused is not None and barrier.clc == EMPTY:
-        lines.append(f"      a request was refused, as its CTA has seen at {refused.site}: nobody gives that stage back, and a CTA "
+        lines.append(f"      a request was refused, as its CTA has seen at {refused.site}: no task releases that stage, and a CTA "
                      "may not ask again")
     return lines
 
@@ -103,11 +103,11 @@ def among_gpus(stuck: Sequence[Task]) -> tuple[type[Deadlock], str]:
     barriers = [task.wait.resource for task in stuck if task.wait.kind == "world"]
     if barriers:
         ranks = ", ".join(map(str, barriers[0].absent()))
-        return RankMissing, (f"every rank of the mesh has to reach the barrier equally often, and rank {ranks} does not: let the "
-                             "barrier stand outside of what depends on the rank, or name the mesh of those that come")
+        return RankMissing, (f"every rank of the mesh has to reach the barrier equally often, and rank {ranks} does not: move "
+                             "the barrier out of code that depends on the rank, or name the mesh of the ranks that reach it")
     if any(task.wait.kind == "signal" for task in stuck):
-        return SignalNeverSent, ("let somebody send it, or wait for a value that comes: a signal that is set anew may be past it, "
-                                 "and each round adds to one that is counted")
+        return SignalNeverSent, ("let a task send it, or wait for a value that is sent: a signal that is set again may skip the "
+                                 "value, and a signal that counts grows with each round")
     return Deadlock, ""
 
 
@@ -138,7 +138,7 @@ def livelock(machine) -> Deadlock:
     """The error for a machine whose running tasks only look at global memory, again and again."""
     loops = {task: task.loops[-1] for task in machine.runnable if task.loops}
     spinning = [task.where + (f" in the loop at {loops[task].site}" if task in loops else "") for task in machine.runnable[:SHOWN]]
-    text = "tasks spin on global memory that nobody changes any more: " + ", ".join(spinning)
+    text = "tasks spin on global memory that no task changes any more: " + ", ".join(spinning)
     text += f" and {len(machine.runnable) - SHOWN} more" if len(machine.runnable) > SHOWN else ""
     if machine.begun < machine.grid[0] * machine.grid[1] * machine.grid[2] * len(machine.gpus):
         text += f"; {machine.begun} CTAs have started and the others wait for one of them to end"
@@ -147,7 +147,7 @@ def livelock(machine) -> Deadlock:
             text += f"\n  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
     waits = (task.wait.op.site for task in machine.blocked if task.wait.kind != "join")
     return Livelock(text, *dict.fromkeys([*(op.site for op in loops.values()), *waits]),
-                    hint="somebody has to store what the loop waits for, and leave it there until the loop has seen it; CTAs that "
+                    hint="let a task store the value that the loop waits for, and keep it until the loop has seen it; CTAs that "
                     "wait for each other have to be resident at the same time")
 
 

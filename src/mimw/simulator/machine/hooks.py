@@ -1,11 +1,12 @@
 """Hooks: how a caller takes part in a run of a machine. They are given when the machine is made, and nothing of it is replaced.
 
-Input: which clusters run, who looks between steps, what is not computed. Output: `Hooks`, an argument of `simulator.run` and of a
-`Machine`. For example:
+Input: which clusters run, who looks between steps, what is not computed, who notes writes. Output: `Hooks`, an argument of
+`simulator.run` and of a `Machine`. For example:
 
     run(program, grid, args, hooks=Hooks(clusters=([(0, 0, 0)], )))     of the grid, one CTA alone
     run(program, grid, args, hooks=Hooks(look=meter))                   `meter(machine)` before each step, until it returns False
     run(program, grid, args, hooks=Hooks(skipped=TileData(launch)))     zeros for tiles that decide nothing
+    run(program, grid, args, hooks=Hooks(writers=Writers()))            which op of which task wrote each element of global memory
 
 Which task goes on next and when an operation in flight lands is the strategy `seed`: a number, or a `Guide`, whose `choose` names
 the task or operation of each step. A caller that does not call `run` itself sees the machine by `watching`.
@@ -31,6 +32,16 @@ class Skipped(Protocol):
         """A block made ready, as `interpreter.prepare` does it, less what is left out; `done` are ops that take no step."""
 
 
+class Notes(Protocol):
+    """A book of the writes to global memory. `actor` is the task that writes, or its copy in flight."""
+
+    def elements(self, actor: Any, op: Op, region: Any, offsets: Any, size: int, atomic: bool) -> None:
+        """Elements of `size` bytes are written, at these offsets in a region of global memory."""
+
+    def box(self, actor: Any, op: Op, region: Any, part: Any, atomic: bool) -> None:
+        """A box of a region is written, `part` as a numpy view of it."""
+
+
 @dataclass(frozen=True)
 class Hooks:
     """The part that a caller takes in a run, besides its seed.
@@ -38,8 +49,10 @@ class Hooks:
     clusters   the clusters that run, in the order in which they start, each as the program ids of its CTAs; () for all of the grid
     look       called with the machine before each step, until it returns False; it changes nothing of the machine
     skipped    the ops that are not computed; None for no op. A run that needs what it has skipped ends in `poison.DataNeeded`
+    writers    notes each write to global memory (`memory.writers.Writers`); None where nobody asks who wrote what
     """
 
     clusters: Sequence[Sequence[tuple[int, int, int]]] = ()
     look: Callable[[Scheduler], bool] | None = None
     skipped: Skipped | None = None
+    writers: Notes | None = None

@@ -40,7 +40,7 @@ def count(task, op: Op, trips: int) -> None:
     if _stuck(task, op):
         what = ", ".join(f"{value.name!r}" for value in op.results if value.name) or "what its condition reads"
         raise EndlessLoop(f"{task.where}: this loop never ends: a trip writes nothing, and leaves {what} as it was", *around,
-                          hint="change in the loop what its condition reads; memory that another task or CTA writes is read anew "
+                          hint="change in the loop a value that its condition reads; read memory that another task or CTA writes "
                           "by tl.load(..., volatile=True) or an atomic")
     if task.trips > limit:
         what = "has not ended" if op.name == "while" else f"would run for {trips} trips"

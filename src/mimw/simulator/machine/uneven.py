@@ -111,7 +111,7 @@ class Uneven:
             more = len(stuck[_SHOWN:]) + len(spinning[_SHOWN:])
             lines += [f"  and {more} more"] if more > 0 else []
         return RankDied("\n".join(lines), *dict.fromkeys(sites), hint="a wait for another GPU has no end of its own: give launches "
-                        "a time limit (MIMW_WATCHDOG), which reports these waits at each rank, and start all ranks anew")
+                        "a time limit (MIMW_WATCHDOG), which reports these waits at each rank, and start all ranks again")
 
 
 _SHOWN = 2      # tasks of a rank that are written out, of those that wait and of those that spin

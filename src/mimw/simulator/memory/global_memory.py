@@ -143,7 +143,7 @@ class GlobalMemory:
         where = f"{task.where}: {op.name} {what} address {address:#x}"
         if self.multicast is not None and self.multicast.holds(address):
             return SimulatorMisuse(f"{where}, which is one of all ranks at once: on a GPU that is undefined", op.site,
-                                   hint="use the multimem words, or tlx.peer_pointer for the memory of one rank")
+                                   hint="use the multimem functions, or tlx.peer_pointer for the memory of one rank")
         if not self.regions:
             return OutOfBounds(f"{where}, but the launch has no array", op.site)
         for region in self.foreign:
@@ -177,7 +177,8 @@ class GlobalMemory:
     def touch(self, actor, op, addresses, mask, size: int, *, write: bool, atomic=None) -> None:
         """Note an access of `actor` to the elements of `size` bytes at `addresses`; `atomic` holds its order and scope."""
         machine = actor.machine
-        if not machine.order.active and machine.links is None:
+        writers = machine.hooks.writers if write else None
+        if not machine.order.active and machine.links is None and writers is None:
             return
         flat, shape = np.asarray(addresses, np.uint64).reshape(-1), np.shape(addresses)
         taken = None if mask is None else np.broadcast_to(mask, shape).reshape(-1)
@@ -188,6 +189,8 @@ class GlobalMemory:
         for region, inside in self.parts(flat, size, actor.task, op, "writes" if write else "reads"):
             offsets = (flat[inside] - np.uint64(region.start)).astype(np.int64)
             name = region.label
+            if writers is not None:
+                writers.elements(actor, op, region, offsets, size, atomic is not None)
             if machine.order.halves:
                 elements = (np.arange(flat.size) if taken is None else np.flatnonzero(taken))[inside]
                 machine.order.among_halves_far(actor, op, region.bytes, offsets, elements, shape, size, name, write=write,
@@ -204,6 +207,9 @@ class GlobalMemory:
         if actor.machine.links is not None:
             region = self.region(address, address + like.nbytes)
             actor.machine.links.crosses(actor, op, region and region.rank, like.nbytes, write=write)
+        if write and (writers := actor.machine.hooks.writers) is not None:
+            part = self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "writes")
+            writers.box(actor, op, self.region(address, address + like.nbytes), part, False)
         if actor.machine.order.active:
             order, part = actor.machine.order, self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "reaches")
             order.touch(actor, op, order.place(part), self.name_at(address), write=write, proxy="async", space="global")

@@ -100,6 +100,11 @@ class GlobalTensor:
         if links is not None and (part := self.part(memory, offsets, block or self.block, actor.task, op, "reaches")) is not None:
             region = memory.region(address_of(part.data), address_of(part.data) + 1)
             links.crosses(actor, op, region and region.rank, part.data.nbytes, write=write)
+        if write and (writers := actor.machine.hooks.writers) is not None:
+            part = self.part(memory, offsets, block or self.block, actor.task, op, "writes")
+            if part is not None:
+                address = address_of(part.data)
+                writers.box(actor, op, memory.region(address, address + 1), part.data, bool(scope))
         if order.active:
             if self.lies is not None:
                 self.lies.touch(actor, op, write=False)

@@ -97,7 +97,7 @@ class Mbarrier:
     def _check_bytes(self, task: Task, op) -> None:
         """PTX ISA, "tx-count of mbarrier objects": -(2^20 - 1) to 2^20 - 1, beyond it is undefined."""
         if abs(self.pending_bytes) > Barrier.MOST_BYTES:
-            what = "is told to expect" if self.pending_bytes > 0 else "got, and was not told to expect,"
+            what = "expects" if self.pending_bytes > 0 else "got, without expecting them,"
             raise fail(BytesNotExpected, task, op, f"phase {self.phase} (parity {self.phase & 1}) of {self.name} {what} "
                        f"{abs(self.pending_bytes)} bytes, and it counts to {Barrier.MOST_BYTES}", self.made,
                        hint="split the copies over several barriers or phases")
@@ -119,7 +119,7 @@ class Mbarrier:
             return
         if self.pending_bytes < 0:
             raise fail(BytesNotExpected, task, op, f"phase {self.phase} (parity {self.phase & 1}) of {self.name} got "
-                       f"{-self.pending_bytes} bytes more than it was told to expect", self.made,
+                       f"{-self.pending_bytes} bytes more than it expects", self.made,
                        hint="barrier_expect_bytes takes the sum of the bytes of all copies of the phase")
         if self.pending_bytes == 0:
             task.machine.order.phase(self, task, op)

@@ -31,14 +31,14 @@ def peer(task: Task, op, rank) -> Cta:
 def check_there(cta: Cta, task: Task, op, what: str) -> None:
     if not cta.live:
         raise fail(PeerExited, task, op, f"{what} {cta}, which has left the kernel",
-                   hint="keep it there: it waits for what it receives, or all meet at a cluster_barrier")
+                   hint="keep it there: let it wait for the data that it receives, or call cluster_barrier in all CTAs")
 
 
 def barrier_of(cta: Cta, barrier: Mbarrier, task: Task, op) -> Mbarrier:
     """The same barrier in `cta`."""
     if barrier.root not in cta.barriers:
         raise fail(BarrierNotReady, task, op, f"{op.name} touches {barrier.name} of {cta} before it is made there",
-                   barrier.made, hint="allocate it outside of loops and tasks, or have the cluster meet after the allocation")
+                   barrier.made, hint="allocate it outside of loops and tasks, or call cluster_barrier after the allocation")
     there = cta.barriers[barrier.root][barrier.index]
     task.machine.order.used(task, op, there, remote=cta is not task.cta)
     return there
@@ -49,7 +49,7 @@ def view_of(cta: Cta, view: View, task: Task, op) -> View:
     root = next(value for value, whole in task.cta.memory.items() if whole.allocation is view.allocation)
     if root not in cta.memory:
         raise fail(OutOfBounds, task, op, f"{op.name} touches {view.name} of {cta} before it is allocated there",
-                   hint="allocate it outside of loops and tasks, or have the cluster meet after the allocation")
+                   hint="allocate it outside of loops and tasks, or call cluster_barrier after the allocation")
     there = cta.memory[root]
     return replace(view, allocation=there.allocation, data=_same_place(view.data, there.data),
                    marks=_same_place(view.marks, there.marks))

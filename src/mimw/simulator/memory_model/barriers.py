@@ -184,5 +184,5 @@ class BarrierOrder:
                     f"orders that after the wait of {waiter.where} at {wait.site}, which passed because {what} was over. Had "
                     f"that task been slower, it would have found phase {now} over and waited for phase {now + 1}",
                     wait.site, barrier.made,
-                    hint=wrong or f"let {waiter.where} release something after its wait that whoever brings phase {now} waits for; "
-                    "a task may wait for a phase only if the one before it is known to be over")
+                    hint=wrong or f"let {waiter.where} arrive on a barrier after its wait, and let the task that brings phase "
+                    f"{now} wait for that; a task may wait for a phase only if the one before it is known to be over")

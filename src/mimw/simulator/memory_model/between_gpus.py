@@ -65,8 +65,8 @@ def between_gpus(ears: Ears, earlier, later, writes: tuple) -> tuple[type[DataRa
                 "give " + " and ".join(f"the {access.op.name} at {access.op.site}" for access in narrow) + ' scope="sys"', ())
     wait, plain = (earlier, later) if earlier.op.name == "signal_wait" else (later, earlier)
     if wait.op.name == "signal_wait" and not plain.scope:
-        return (DataRace, f"the {plain.op.name} at {plain.op.site} is no atomic, and a wait for a signal looks at the word while "
-                "it is written", f'set the word by tlx.signal(pointer, value, op="set"), or add to it by tlx.signal, at '
+        return (DataRace, f"the {plain.op.name} at {plain.op.site} is no atomic, and a wait reads the signal while it is "
+                "written", f'set the signal by tlx.signal(pointer, value, op="set"), or add to it by tlx.signal, at '
                 f"{plain.op.site}", ())
     if earlier.write and not later.write and any(epoch.before(second.clock) for epoch in earlier.over):
         return _reused(later, earlier)      # the reader knows of a write that this one took the place of
@@ -79,14 +79,14 @@ def between_gpus(ears: Ears, earlier, later, writes: tuple) -> tuple[type[DataRa
         earlier, later, one, other = later, earlier, other, one     # that a read sees the write is what is mostly meant
     return (DataRace, f"nothing orders {one.where} before {other.where}",
             f"let {one.name!r} of rank {one.cta.gpu.rank} signal rank {other.cta.gpu.rank} after {earlier.op.site} with release at "
-            f"scope sys, and {other.name!r} wait for that signal before {later.op.site} with acquire at scope sys; or let all "
-            "ranks meet in a distributed_barrier between the two", ())
+            f"scope sys, and {other.name!r} wait for that signal before {later.op.site} with acquire at scope sys; or call "
+            "distributed_barrier at all ranks between the two", ())
 
 
 def _reused(read, write) -> tuple[type[DataRace], str, str, tuple]:
     """A buffer is filled again while a peer may still read what it holds."""
     one, other = read.strand.task, write.strand.task
-    return (SlotReusedEarly, f"nothing tells {other.where} that {one.where} has read what was there",
+    return (SlotReusedEarly, f"no signal tells {other.where} that {one.where} has read the old value",
             f"let {one.name!r} of rank {one.cta.gpu.rank} signal rank {other.cta.gpu.rank} after {read.op.site}, and "
             f"{other.name!r} wait for that signal before {write.op.site}; both at scope sys", ())
 

@@ -169,9 +169,9 @@ def _alike(earlier: _Global, later: _Global) -> bool:
 def _not_met(task, earlier: _Global, later: _Global, name: str) -> DataRace:
     did, does = ("writes" if one.write else "reads" for one in (earlier, later))
     return fail(DataRace, task, later.op, f"{later.op.name} {does} {name}, which {earlier.op.name} at {earlier.op.site} {did} in "
-                "the same loop of stages. Between stages the halves of the waves meet, and wait for nothing that they ask global "
-                "memory for: one half may come to the later access while the other half's earlier one is under way",
-                earlier.op.site, hint="hand it on through shared memory, two borders apart; or end the loop between the two")
+                "the same loop of stages. Between stages the halves of the waves synchronise, but do not wait for their accesses "
+                "to global memory: one half may reach the later access while the other half's earlier one is in flight",
+                earlier.op.site, hint="pass it through shared memory, two borders apart; or end the loop between the two")
 
 
 def _overlap(one: _Access, other: _Access) -> bool:

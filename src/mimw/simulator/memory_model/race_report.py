@@ -3,7 +3,7 @@
 Input: the earlier and the later access, and the bytes in which they conflict. Output: a `DataRace` of the kind that fits. For
 example:
 
-    'tiles'[0], bytes 0 to 8191: two accesses, and no arrival of task 'mma' ... is waited for by task 'load' ... before its own
+    'tiles'[0], bytes 0 to 8191: two accesses, and nothing orders task 'mma' ... before task 'load' ...: the second task waits ...
       task 'mma' of CTA (0, 0, 0): async_dot at gemm.py:31 reads 'tiles'[0], bytes 0 to 8191 of its memory (async proxy, ...)
       task 'load' of CTA (0, 0, 0): tma_load at gemm.py:20 writes 'tiles'[0], bytes 0 to 8191 of its memory (async proxy, ...)
 """
@@ -148,11 +148,11 @@ def _fence(earlier, later):
     missing = f"the {verb} is in the generic proxy and {later.op.name} {then} through the asynchronous proxy, with no fence between"
     if later.space == "global":
         where = f"between {earlier.op.site} and {later.op.site}" if first is other else (
-            f"in {first.where} after {earlier.op.site} and before what lets {other.where} go on, or in the latter before "
+            f"in {first.where} after {earlier.op.site} and before the op that lets {other.where} go on, or in the latter before "
             f"{later.op.site}")
         return missing, f'put fence("gpu") {where}', ()
     whom = "filler" if later.write else "reader"
-    place = f"after {earlier.op.site}" + ("" if first is other else f", before the arrive that tells the {whom}")
+    place = f"after {earlier.op.site}" + ("" if first is other else f", before the arrive that lets the {whom} go on")
     return missing, f'put fence("async_shared") in {first.name!r} {place} and before {later.op.site}', ()
 
 
@@ -168,13 +168,17 @@ def _edge(machine, earlier, later):
     if swapped:     # Nothing says which should be first; that a read sees the write is what is mostly meant.
         earlier, later = later, earlier
     missing, hint, sites = _between(machine, earlier, later)
-    return missing, hint + (", or the other way round if the read is to see what was there before" if swapped else ""), sites
+    return missing, hint + (", or swap the two if the read must see the old value" if swapped else ""), sites
 
 
 def _between(machine, earlier, later):
     """The edge that is missing, in the form of `_edge`, of accesses of two tasks of which the first should come first."""
     one, other = earlier.strand.task, later.strand.task
     if one.cta is not other.cta and (one.cta.cluster is not other.cta.cluster):
+        if earlier.op is later.op and earlier.write and later.write:        # a result that two programs write
+            return (f"nothing orders {one.where} before {other.where}",
+                    f"let each program store to a place of its own: what {earlier.op.site} stores to must depend on tl.program_id "
+                    f"along each dimension of the grid {machine.grid} that is larger than 1; or add up by tl.atomic_add", ())
         return (f"nothing orders {one.where} before {other.where}",
                 f"order them by an atomic with release in {one.name!r} after {earlier.op.site} and one with acquire in "
                 f"{other.name!r} before {later.op.site}, both of scope gpu (a plain store or load of a flag orders nothing), or "
@@ -194,13 +198,13 @@ def _between(machine, earlier, later):
     pipe = pipe_sides(machine.program).get(arrive.barrier.root)
     if pipe is not None:
         bring, look = pipe.verb(arrive.op), pipe.verb(wait.op)
-        return (f"no {bring} of {one.where} after its access is awaited by the {look} of {other.where} before its own, though "
-                f"{pipe.pipe} goes from the one to the other",
+        return (f"nothing orders {one.where} before {other.where}: the {look} of the second task waits for {pipe.pipe}, but not "
+                f"for a {bring} of the first task after its access",
                 f"the {bring} at {arrive.op.site} must come after {earlier.op.site}, and the {look} at {wait.op.site} before "
                 f"{later.op.site}, for the same chunk", (arrive.op.site, wait.op.site))
     name = arrive.barrier.root.name or "the barrier"
-    return (f"no arrival of {one.where} after its access is waited for by {other.where} before its own, though {name!r} goes "
-            "from the one to the other",
+    return (f"nothing orders {one.where} before {other.where}: the second task waits for {name!r}, but not for an arrival of the "
+            "first task after its access",
             f"the arrive at {arrive.op.site} must come after {earlier.op.site}, and the wait at {wait.op.site} before "
             f"{later.op.site}, for the phase that this arrive completes", (arrive.op.site, wait.op.site))
 

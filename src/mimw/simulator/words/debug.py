@@ -40,8 +40,8 @@ def hint(task, op):
         return
     value, (wanted, ) = int(task.read(op.value, op)), op.numbers
     if value % wanted:
-        raise fail(SimulationError, task, op, f"the compiler was told that this is a multiple of {wanted}, and it is {value}",
-                   hint="what tl.multiple_of says must hold for every program: the GPU would access misaligned addresses")
+        raise fail(SimulationError, task, op, f"the kernel promises that this is a multiple of {wanted}, and it is {value}",
+                   hint="a promise of tl.multiple_of must hold for every program: the GPU would access misaligned addresses")
 
 
 @handles("print")
@@ -68,5 +68,5 @@ def assert_(task, op):
 @handles("assume")
 def assume(task, op):
     if not np.all(task.read(op.condition, op)):
-        raise fail(SimulationError, task, op, "the compiler was told to assume something that is not true here",
-                   hint="what is assumed must hold for every program: the GPU would run wrong code")
+        raise fail(SimulationError, task, op, "the kernel assumes something that is not true here",
+                   hint="an assumption must hold for every program: the GPU would run wrong code")

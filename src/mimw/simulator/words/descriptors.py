@@ -37,7 +37,7 @@ def described(task, op, place: DescriptorPlace) -> GlobalTensor:
     else:
         problem = None
     if problem is not None:
-        raise fail(SimulatorMisuse, task, op, f"this tensor descriptor cannot be: {problem[0]}", hint=problem[1])
+        raise fail(SimulatorMisuse, task, op, f"this tensor descriptor is invalid: {problem[0]}", hint=problem[1])
     place.touch(task, op, write=True)
     if by_mover(op):
         place = None        # copies go by what is in registers

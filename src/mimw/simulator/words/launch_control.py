@@ -72,7 +72,7 @@ def _check_not_refused(task: Task, op) -> None:
     seen = task.cta.refused
     if seen is not None:
         raise fail(RequestAfterRefusal, task, op, f"asks for another cluster after its CTA has seen, at {seen.site}, that a "
-                   "request was refused: what then happens is undefined", seen.site,
+                   "request was refused: the result is undefined", seen.site,
                    hint="leave the loop over tiles as soon as a request is refused: no later one brings anything")
 
 

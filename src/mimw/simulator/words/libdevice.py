@@ -89,5 +89,5 @@ def extern_elementwise(task, op):
     known = function(op.symbol)
     if known is None:
         raise fail(SimulatorMisuse, task, op, f"the simulator does not know the library function {op.symbol!r}",
-                   hint="write it in tl, or add its twin to simulator/words/libdevice.py")
+                   hint="write it in tl, or add its twin to libdevice.py of the simulator")
     task.env[op.result] = np.asarray(known(*map(np.asarray, values))).astype(numpy_type(op.result.type))[()]

@@ -67,7 +67,7 @@ class Picked:
             other = first.setdefault(row, index)
             if other != index and row < self.descriptor.shape[0] and tile[other].tobytes() != tile[index].tobytes():
                 raise fail(DataRace, task, op, f"{op.row.word} sends rows {other} and {index} of the tile, which differ, to row "
-                           f"{row} of the tensor: which of them stays is open",
+                           f"{row} of the tensor: it is undefined which of them stays",
                            hint="send each row of the tensor one row of the tile, or several with equal bytes")
 
 

@@ -113,7 +113,7 @@ def _alone_at_its_pad(task, op, ranks: tuple[int, ...], own: int) -> None:
                        f"{other.wait.op.site}: a program has one signal pad for each peer, and the two would take "
                        "each other's signals",
                        other.wait.op.site,
-                       hint="let one task of the program meet the other GPUs, and tell the other tasks by a barrier of their own")
+                       hint="let one task of the program wait for the other GPUs, and then arrive on a barrier for the other tasks")
 
 
 @handles("world_barrier")

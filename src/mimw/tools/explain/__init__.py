@@ -67,7 +67,7 @@ class Explanation(Shown):
     def barriers_svg(self) -> str:
         """The barrier graph as a picture. ValueError for a kernel without our words, which has none."""
         if self.compiled.program is None:
-            raise ValueError(f"{self.compiled.name} uses no word of mimw, so it has no barriers to draw")
+            raise ValueError(f"{self.compiled.name} calls nothing of tlx or tle, so it has no barriers to draw")
         return barrier_graph_svg(self.compiled.program)
 
     def write(self, path: str | Path) -> None:
@@ -97,7 +97,7 @@ class Explanation(Shown):
 
     def __str__(self) -> str:
         if self.compiled.program is None:
-            return (f"{self.compiled.name} uses no word of mimw: stock Triton compiled it.\n"
+            return (f"{self.compiled.name} calls nothing of tlx or tle: stock Triton compiled it.\n"
                     f"{self.compiled.metadata.num_warps} warps, {self.compiled.metadata.shared} bytes of shared memory.")
         return "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in self.sections.items())
 
@@ -106,7 +106,7 @@ class Explanation(Shown):
 def explain(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
             gpus: int | Any = None, **meta: Any) -> Explanation:
     """Compile a launch of `kernel` over `grid` and say what became of it: warps, registers and buffers of each task; on AMD the
-    words that become others, and how many waves a SIMD holds; the tiles that lie in larger ones, with their price; the layouts
+    calls that the chip replaces by others, and how many waves a SIMD holds; padded tiles, with their price; layouts
     with their reasons; the contents of shared memory over time; the barriers; the proxy fences that the compiler put in; the
     loops that Triton pipelines; bank conflicts.
 

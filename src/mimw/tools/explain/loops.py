@@ -86,7 +86,7 @@ def _gives_a_tile(op: Any) -> bool:
 
 
 def _unsuited(op: Any) -> str:
-    return "the pending groups of async_load_wait_group" if op.name == "async_wait" else "what is left over of the unrolled loop"
+    return "the pending groups of async_load_wait_group" if op.name == "async_wait" else "the rest of the unrolled loop"
 
 
 def _started_ahead(ttgir: str) -> set[int]:

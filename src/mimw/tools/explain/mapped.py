@@ -13,7 +13,7 @@ from ...compiler.analysis.mapped_words import mapped_words
 from ...ir import Program, Site
 from ...target import Target
 
-HEADING = "Words that become others on this chip"
+HEADING = "Calls that this chip replaces by others"
 
 
 def mapped_text(program: Program, target: Target) -> str:

@@ -16,6 +16,7 @@ The files:
     addresses.py   where ops access memory in every CTA, without running the rest
     stores.py      whether stores of different clusters meet, by their addresses
     protocol.py    runs without the tile data that decides nothing
+    results.py     the results of runs, compared with what is expected
     arrays.py      the arguments, put back before each run
     shrink.py      the smallest launch that shows a finding
     meter.py       how far a check is, and how long the check will take

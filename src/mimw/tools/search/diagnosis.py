@@ -47,8 +47,8 @@ def _stuck(finding: Finding, launch: Launch, attempt: Callable, over: Callable[[
             message = (f"the {pipe or 'wait'} at {site} names the wrong {'chunk' if pipe else 'parity'}: with the other one "
                        f"nobody gets stuck.\n{finding.message}")
             mend = ("number the chunks 0, 1, 2, ... in the writer and in every reader, each once" if pipe else
-                    "wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so who fills "
-                    "empty slots starts with 1, and who reads full ones with 0")
+                    "wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so a task "
+                    "that fills empty slots starts with 1, and one that reads full slots with 0")
             return replace(finding, kind="PhaseOffByOne", kinds=kinds_of(PhaseOffByOne), message=message,
                            sites=_first(site, finding), hint=mend)
     return finding
@@ -65,8 +65,8 @@ def _early(finding: Finding, launch: Launch, attempt: Callable, over: Callable[[
         if all(not over() and attempt(seed, changed) is None for seed in SEEDS):
             message = (f"the wait at {site} names the wrong parity, so that it returns too early: with the other one nothing is "
                        f"found.\n{finding.message}")
-            mend = (f"wait for the other parity at {site}: a fresh barrier has completed parity 1, so who reads full slots starts "
-                    "with parity 0, and who fills empty ones with 1")
+            mend = (f"wait for the other parity at {site}: a fresh barrier has completed parity 1, so a task that reads full "
+                    "slots starts with 0, and one that fills empty slots with 1")
             return replace(finding, message=message, sites=_first(site, finding), hint=mend)
     return finding
 

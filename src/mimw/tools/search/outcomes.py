@@ -14,25 +14,28 @@ from dataclasses import dataclass
 from ...errors import DataRace, MimwError, SimulationError
 from ..findings import Finding
 from ..trials import is_about_the_protocol
+from .results import Seen
 
 
 @dataclass(frozen=True)
 class Outcome:
     """One run: the simulated operations of a run that came to its end; or the finding, what makes it the same as another one,
-    whether it is a deadlock in a phase that is the right one, and whether it is about waits and arrivals (`trials`)."""
+    whether it is a deadlock in a phase that is the right one, and whether it is about waits and arrivals (`trials`); what was seen
+    of its results."""
 
     ops: int = 0
     finding: Finding | None = None
     what: tuple = ()
     begun: bool = False
     of_protocol: bool = False
+    seen: Seen = Seen()
 
 
-def outcome_of(error: SimulationError | None, seed, grid, ops: int = 0, ctas: tuple = ()) -> Outcome:
+def outcome_of(error: SimulationError | None, seed, grid, ops: int = 0, ctas: tuple = (), seen: Seen = Seen()) -> Outcome:
     if error is None:
-        return Outcome(ops)
+        return Outcome(ops, seen=seen)
     return Outcome(0, finding_of(error, seed, grid, ctas), same(error), bool(getattr(error, "begun", False)),
-                   is_about_the_protocol(error))
+                   is_about_the_protocol(error), seen)
 
 
 def same(error) -> tuple[str, tuple[str, ...]]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from ...errors import SimulationError, SimulatorMisuse
+from ...runtime.results import Expected
 from ...runtime.simulate import Launch
 from ...simulator import Guide, Hooks, check_seed, explore, run, schedule_of, watching
 from ...simulator.machine.poison import DataNeeded
@@ -30,6 +31,7 @@ from .meter import Meter
 from .outcomes import Outcome, outcome_of
 from .processes import Crew
 from .protocol import TileData
+from .results import Results, Seen
 from .sample import Everything, Named, Sample
 from .shrink import Shrinker
 from .stores import meeting_stores
@@ -43,7 +45,7 @@ class Search:
 
     def __init__(self, launch: Launch, progress: Callable[[int, int, int], None] | None = None, jobs: int = 1,
                  time_limit: float | None = None, begun: float | None = None, ctas: Everything | Sample | Named | None = None,
-                 protocol: bool = False):
+                 protocol: bool = False, wanted: Sequence[Expected] = ()):
         self.launch, self.progress, self.jobs, self.time_limit = launch, progress, jobs, time_limit
         self.ctas = ctas or Everything()
         self.started = time.monotonic()
@@ -60,6 +62,7 @@ class Search:
         self.of_data: set[int] = set()            # ids of programs that read what nobody has written: their runs have all data
         self.together: set[tuple] = set()         # what clusters have shown that were picked for it
         self.unseen: list[str] = []
+        self.results = Results(launch, wanted)
         self.crew: Crew | None = None
         self.watcher = watching.get()             # of machines, who is told of each besides
 
@@ -91,7 +94,7 @@ class Search:
             shrinker = Shrinker(self.attempt, self._over, self.ctas)
             findings = []
             for what, finding in self._causes():
-                if what in self.together:
+                if what in self.together or finding.kind == "WrongResult":      # of a smaller launch nobody knows the results
                     findings.append(finding)
                     continue
                 where = self.smaller.get(what, self.launch)
@@ -100,7 +103,8 @@ class Search:
         finally:
             self.saved.restore()
         return Report(tuple(findings), self.runs, complete, self.ops, tuple(self.tried), untried,
-                      stopped=self._stopped(), unseen=tuple(self.unseen))
+                      stopped=self._stopped(), unseen=tuple(self.unseen), unwritten=self.results.unwritten or (),
+                      results="" if findings else self.results.said(bool(self.ctas(0, self.launch))))
 
     def _causes(self) -> list[tuple[tuple, Finding]]:
         """The findings, without reads of what nobody has written where a race says which write should have come first."""
@@ -115,24 +119,26 @@ class Search:
         return self._run(seed, launch)[0]
 
     def _run(self, seed, launch: Launch | None = None, clusters: tuple = (), protocol: bool = False):
-        """One run, of some clusters or of those chosen: (the error it ends in, its operations if it ends in none). Misuse is
-        raised. `protocol`: without tile data."""
+        """One run, of some clusters or of those chosen: (the error it ends in, its operations if it ends in none, what was seen of
+        its results). Misuse is raised. `protocol`: without tile data."""
         self.saved.restore()
         launch = launch or self.launch
         clusters = clusters or self.ctas(seed, launch)
         skips = (self.protocol or protocol) and id(launch.program) not in self.of_data
+        writers = self.results.book(launch, whole=not skips)
         hooks = Hooks(clusters, self._look(sum(map(len, clusters)) or math.prod(launch.grid) * launch.gpus),
-                      self._tile_data(launch) if skips else None)
+                      self._tile_data(launch) if skips else None, writers)
         try:
             done = run(launch.program, launch.grid, launch.values, seed=seed, races=True, gpus=launch.gpus, memory=launch.memory,
                        hooks=hooks)
-            return None, done.counts.total()
+            wrong, seen = self.results.look(writers, clusters, whole=not skips)
+            return wrong, 0 if wrong else done.counts.total(), seen
         except DataNeeded:
             self.of_data.add(id(launch.program))
         except SimulatorMisuse:
             raise
         except SimulationError as found:
-            return found, 0
+            return found, 0, Seen()
         return self._run(seed, launch, clusters, protocol)
 
     def _tile_data(self, launch: Launch) -> TileData:
@@ -143,14 +149,14 @@ class Search:
     def _outcome(self, seed, launch: Launch, further: bool = True, clusters: tuple = ()) -> Outcome:
         """The outcome of one run, of some clusters or of those chosen. A `further` run, beside one with all data, leaves tile
         data out if nothing can be missed so; what goes wrong then is made again with all of them, and reported of that run."""
-        further &= not self.protocol and self.watcher is None and time.monotonic() - self.started > QUICK
+        further &= not (self.protocol or self.results.wanted) and self.watcher is None and time.monotonic() - self.started > QUICK
         if further and id(launch.program) not in self.of_data and self._tile_data(launch).loses_nothing:
             with suppress(SimulatorMisuse):
-                error, ops = self._run(seed, launch, clusters, protocol=True)
+                error, ops, _ = self._run(seed, launch, clusters, protocol=True)
                 if error is None:
                     return Outcome(ops)
-        error, ops = self._run(seed, launch, clusters)
-        return outcome_of(error, seed, launch.grid, ops, clusters or self.ctas(seed, launch))
+        error, ops, seen = self._run(seed, launch, clusters)
+        return outcome_of(error, seed, launch.grid, ops, clusters or self.ctas(seed, launch), seen)
 
     def _look(self, ctas: int) -> Callable[..., bool] | None:
         """A look between the steps of a run of so many CTAs: whether it is time to start copies of this process, or to say how far
@@ -179,6 +185,7 @@ class Search:
     def _note(self, outcome: Outcome) -> None:
         self.runs += 1
         self.ops += outcome.ops
+        self.results.note(outcome.seen)
         if outcome.finding is not None:
             self.found.setdefault(outcome.what, outcome.finding)
             self.begun |= {outcome.what} if outcome.begun else set()
@@ -202,9 +209,9 @@ class Search:
         def one(guide: Guide) -> None:
             nonlocal runs
             runs += 1
-            error, ops = self._run(guide)
+            error, ops, seen = self._run(guide)
             schedule = schedule_of(guide.steps)
-            self._note(outcome_of(error, schedule, self.launch.grid, ops, self.ctas(guide, self.launch)))
+            self._note(outcome_of(error, schedule, self.launch.grid, ops, self.ctas(guide, self.launch), seen))
 
         if self.runs and self._over():
             self.cut.append("no schedule was tried")
@@ -228,7 +235,7 @@ class Search:
         self.unseen.append(met.says)
         for numbers in met.suspects:
             clusters = tuple(cluster_at(self.launch, number) for number in numbers)
-            error, _ = self._run(0, clusters=clusters)
+            error, *_ = self._run(0, clusters=clusters)
             if error is None:
                 names = " and ".join(str(cluster[0]) for cluster in clusters)
                 self.unseen.append(f"the clusters of the CTAs {names} may store to one place; a run of them alone shows no race")

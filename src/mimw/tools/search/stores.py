@@ -22,6 +22,7 @@ from ...ir.types import element_of
 from ...runtime.simulate import Launch
 from ...simulator.machine.tasks import Task
 from ...simulator.memory.global_memory import Region
+from ...simulator.memory.items import items, under
 from ...simulator.memory.values import numpy_type
 from ...simulator.memory_model.shadow import address_of
 from ...simulator.words.bulk import check_bulk
@@ -117,15 +118,8 @@ class _Stores(Walk):
     def _own_box(self, part: np.ndarray, op: Op, atomic: bool) -> None:
         address = address_of(part)
         region = self.memory.region(address, address + 1)
-        owners, offset = self._owners(region), address - region.start
-        if part.itemsize == region.item and not offset % region.item and not any(step % region.item for step in part.strides):
-            steps = tuple(step // region.item * owners.itemsize for step in part.strides)
-            self._own(np.ndarray(part.shape, owners.dtype, owners, offset // region.item * owners.itemsize, steps), ..., op, atomic)
-            return
-        flat = np.full(part.shape, offset, np.int64)
-        for axis, (size, step) in enumerate(zip(part.shape, part.strides)):
-            flat += (np.arange(size) * step).reshape([-1 if one == axis else 1 for one in range(part.ndim)])
-        self._own(owners, _items(flat.reshape(-1), part.itemsize, region.item), op, atomic)
+        owners = self._owners(region)
+        self._own(*under(owners, region.start, region.item, address, part.shape, part.strides, part.itemsize), op, atomic)
 
     def _own_elements(self, task: Task, op: Op, pointer, mask, atomic: bool) -> None:
         size = numpy_type(element_of(op.pointer.type).pointee, op.site).itemsize
@@ -136,7 +130,7 @@ class _Stores(Walk):
             return
         for region, inside in self.memory.parts(flat, size, task, op, "writes"):
             offsets = (flat[inside] - np.uint64(region.start)).astype(np.int64)
-            self._own(self._owners(region), _items(offsets, size, region.item), op, atomic)
+            self._own(self._owners(region), items(offsets, size, region.item), op, atomic)
 
     def _owners(self, region: Region) -> np.ndarray:
         found = self.owners.get(region)
@@ -157,10 +151,3 @@ class _Stores(Walk):
         if op.site not in self.sites and len(self.suspects) < PAIRS:
             self.sites.add(op.site)
             self.suspects.append(clusters)
-
-
-def _items(offsets: np.ndarray, size: int, item: int) -> np.ndarray:
-    """The numbers of the elements of `item` bytes that hold the `size` bytes at each offset."""
-    if size <= item:
-        return offsets // item
-    return (offsets[:, None] // item + np.arange(-(-size // item))).reshape(-1)

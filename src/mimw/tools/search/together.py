@@ -29,8 +29,8 @@ def together(launch: Launch) -> list[tuple[int, ...]]:
     tells = [op for op in program.walk() if "atomic" in op.row.traits and ("pointer", "write") in op.row.touches]
     everywhere = next((op for op in program.walk() if op.name == "multicast_pointer"), None)
     if waits and everywhere is not None:
-        raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: which of them wait for each other's "
-                              f"signals is not known where all ranks are told at once, at {everywhere.site}", everywhere.site,
+        raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: it is not known which of them wait for "
+                              f"each other's signals, since {everywhere.site} signals all ranks at once", everywhere.site,
                               hint=HINT)
     groups = list(range(count))         # a forest: of each cluster another one of its group, or itself
     if waits:
@@ -42,8 +42,8 @@ def together(launch: Launch) -> list[tuple[int, ...]]:
                 walk.number = number
                 walk.cluster(number)
         except Unknown as unknown:
-            raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: which of them wait for each other's "
-                                  f"signals is not known, as {unknown}", waits[0].site, hint=HINT) from unknown
+            raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: it is not known which of them wait "
+                                  f"for each other's signals, as {unknown}", waits[0].site, hint=HINT) from unknown
         for word in walk.waited:
             for number in walk.touched[word]:
                 groups[_first(groups, number)] = _first(groups, walk.touched[word][0])

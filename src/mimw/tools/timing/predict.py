@@ -78,7 +78,7 @@ class Predictor:
         program = launch.program
         self.needed = needed(program)
         if self.needed.bounds:
-            raise SimulatorMisuse("the bounds of a loop come out of a copy, a dot or another CTA, and a prediction computes none "
+            raise SimulatorMisuse("the bounds of a loop come from a copy, a dot or another CTA, and a prediction computes none "
                                   "of these", *self.needed.bounds, hint="mimw.profile measures such a kernel")
         regions = program.where(lambda row: row.name == "warp_specialize") if chip.has("register_moves") else ()
         asked = any(task.registers for op in regions for task in op.attrs["tasks"])

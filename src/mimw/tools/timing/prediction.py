@@ -122,7 +122,7 @@ def bound_of(found: Prediction) -> str:
         return f"{found.name_of(unit)}, busy {100 * share:.0f} % of the time"
     worst = next((bubble for bubble in found.bubbles() if bubble.lane[1] != "default" and bubble.site), None)
     waited = f"; the longest waits are of {worst.lane[1]!r} for {worst.what} at {worst.site}" if worst else ""
-    worked = f"; {always!r} never waits for long: what it starts takes that long to start" if always else ""
+    worked = f"; {always!r} never waits for long: it spends that time to start its operations" if always else ""
     return f"latency: no unit is busy more than {100 * share:.0f} % of the time ({found.name_of(unit)}){waited}{worked}"
 
 

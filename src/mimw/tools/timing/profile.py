@@ -55,8 +55,8 @@ def profile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
                capacity  records a task may leave, 16 bytes each; what comes later is dropped but for the end
                ctas      CTAs that leave records at most, spread evenly over the grid
     returns:   Profile; its times contain the cost of the stamps, about 40 cycles of one warp each
-    errors:    SimulatorMisuse without a GPU, for the target of another one and for several, and for a kernel without words of ours;
-               TargetError on AMD
+    errors:    SimulatorMisuse without a GPU, for the target of another one and for several, and for a kernel that calls
+               nothing of tlx or tle; TargetError on AMD
     """
     if simulating():
         raise SimulatorMisuse("mimw.profile measures on a GPU, and this process simulates",
@@ -82,7 +82,7 @@ def profile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
     with profile_scratch_from(allocate):
         compiled = fn.run(*args, grid=extents, warmup=False, time_stamps=(capacity, every), **meta)
     if not taken:
-        raise SimulatorMisuse(f"{fn.__name__} uses none of mimw's words, so it has no tasks to be told apart",
+        raise SimulatorMisuse(f"{fn.__name__} calls nothing of tlx or tle, so it has no tasks to measure",
                               hint="a plain kernel goes through Triton's own path: use Triton's profiler, proton")
     records = taken[0].cpu().numpy().view(np.uint64).reshape(kept, -1, capacity, RECORD_BYTES // 8)
     found = _decoded(fn.__name__, extents, compiled.stamped, records, every)

@@ -104,8 +104,10 @@ def launcher(a, b, c, chosen: Configuration | None):
     import torch
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     numbers, flags = gemm.room_for(*c.shape, a.shape[1], a.itemsize, sms, chosen)
-    rooms = dict(room=torch.empty(numbers, device="cuda"), flags=torch.zeros(flags, device="cuda", dtype=torch.int32))
-    grid, args, meta = gemm.arguments(a, b, c, sms, chosen, **rooms if flags else {})
+    given = {"flags": torch.zeros(flags, device="cuda", dtype=torch.int32)} if flags else {}
+    if numbers:
+        given["room"] = torch.empty(numbers, device="cuda")
+    grid, args, meta = gemm.arguments(a, b, c, sms, chosen, **given)
     return gemm.kernel.freeze(grid, *args, **meta)
 
 

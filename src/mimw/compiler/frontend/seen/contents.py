@@ -179,7 +179,7 @@ class Contents:
             return self.cannot_follow(where, f"is a {path}")
         held = _held(value)
         if held is None:
-            return self.cannot_follow(where, f"is a {path}, whose content nobody can tell")
+            return self.cannot_follow(where, f"is a {path}, whose content is unknown")
         if not path.startswith(_CONSTANT) and not _is_frozen(kind):
             self._may_change(value)
         items = ", ".join(f"{name}={self.content(item, f'{where}.{name}')}" for name, item in held.items())

@@ -1,4 +1,4 @@
-"""Barriers with phases: two words in LDS on gfx9, the hardware's barriers in LDS on gfx1250.
+"""Barriers with phases: two integers in LDS on gfx9, the hardware's barriers in LDS on gfx1250.
 
 Input: an op on a barrier. Output: calls of our functions, behind a sync of the task for what counts once a task; on gfx1250
 Triton's ops, where there are some:

@@ -75,7 +75,7 @@ def operand_of(type_: Buffer, around: Buffer, layout: NvmmaShared, index: int, o
         return Operand(descriptor, _DEPTH_BYTES // 16, swizzle // _DEPTH_BYTES, width * swizzle // 16, _ROWS * swizzle // 16)
     if size != 2:
         raise KernelError(f"{type_} lies along its columns; wgmma reads such operands of 16 bits only.", op.site,
-                          hint="store it the other way round, and pass tlx.local_trans of it.")
+                          hint="store its transpose, and pass tlx.local_trans of it.")
     step = _DEPTH_BYTES // size * swizzle // 16
     descriptor = mode | (8 * swizzle // 16) << 32 | (depth * swizzle // 16) << 16
     return Operand(descriptor, step, depth * size // _DEPTH_BYTES, 0, 0, True)
@@ -98,7 +98,8 @@ def start(emitter: Emitter, op: Op):
         given = [tile]
     assembly = _assembly(a, b, a_type, result, width, first, bool(tied) and not op.attrs.get("fresh"))
     register = "r" if result.element.name == "i32" else "f"
-    constraints = [f"={register}"] * width + [str(number) for number in range(tied)] + ["r"] * (1 + count) + ["~{memory}"]
+    taken = a.constraint if isinstance(a, Fragments) else "r"
+    constraints = [f"={register}"] * width + [str(number) for number in range(tied)] + ["r", *[taken] * count, "~{memory}"]
     values = [*([emitter.operand(op, "acc")] if tied else []), emitter.of(op.b), *given]
     type_ = emitter.mlir_type(op.result)
     return emitter.builder.create_threadwise_inline_asm(assembly, ",".join(constraints), values, [type_], False).get_result(0)
@@ -137,6 +138,9 @@ def _assembly(a: Operand | Fragments, b: Operand, a_type: Buffer | Tensor, resul
     lines = [".reg .b32 t, g;", ".reg .b64 a0, b0, da, db, x;", *_descriptor("b0", first, b.descriptor)]
     if isinstance(a, Operand):
         lines += _address_of_a(a, first + 1, blocks, rows // _ROWS // blocks)
+    else:
+        lines += a.declared(blocks, depth)
+        lines += [line for block in range(blocks) for number in range(depth) for line in a.packed(block, number)]
     orders = [*([a.across] if isinstance(a, Operand) else []), b.across] if a_type.element.bits == 16 else []
     signs = [] if kind.startswith("s32") else [1, 1]
     lines.append("wgmma.fence.sync.aligned;")

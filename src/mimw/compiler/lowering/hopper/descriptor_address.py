@@ -86,7 +86,7 @@ def point_at(emitter: Emitter, descriptor: Value, register: str, inputs: Inputs)
 
 
 def going_along(emitter: Emitter, values: tuple[Value, ...]) -> list:
-    """The addresses that an `if` or a loop hands on with these of its values."""
+    """The addresses that an `if` or a loop passes on with these of its values."""
     return [_address(emitter, value) for value in _in_memory(emitter, values)]
 
 

@@ -43,7 +43,7 @@ class InPlace:
             one = given.elts[position] if isinstance(given, (ast.List, ast.Tuple)) else None
             if not isinstance(one, ast.Name):
                 refuse(ValueError, f"tle.call: argument {position} is written by the function, and is no name in the call's list: "
-                                   "nobody could see what was written", mend="write args=[x, y, output], names of variables")
+                                   "its new value would be lost", mend="write args=[x, y, output], names of variables")
             names[one.id] = value
         return names
 

@@ -112,7 +112,7 @@ def nvvm_barrier(body, barrier_id=None, number_of_threads=None, **given):
     """The same as barrier0. Barriers with numbers, and of some of the threads, are words of the kernel
     (tlx.named_barrier_wait)."""
     if barrier_id is not None or number_of_threads is not None:
-        body.fail("nvvm.barrier: in a raw body all threads meet, at barrier 0", "leave the number and the count out")
+        body.fail("nvvm.barrier: in a raw body all threads synchronise, at barrier 0", "leave the number and the count out")
     meet(body, "nvvm.barrier")
 
 
@@ -128,7 +128,7 @@ def meet(body, what: str) -> None:
         body.fail(f"{what} brings all threads of the block together, and the body's sync_scope is {body.widest!r}",
                   'declare @tle.hardware_constraint(sync_scope="block")')
     if body.threads.diverged:
-        body.fail(f"{what} stands where threads differ in whether they come: those that do would wait for the others for ever.",
+        body.fail(f"{what} is reached by some threads only: those would wait for the others for ever.",
                   "move it out of the scf.if_, scf.for_ or scf.while_ whose condition or bounds depend on the thread")
     body.threads.semantic.debug_barrier()
 

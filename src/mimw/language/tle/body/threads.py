@@ -71,7 +71,7 @@ class Threads:
             self.fail(f"{what} must be a value, got {_shown(value)}")
         if value.region not in self.regions:
             self.fail(f"{what} was made inside {value.region.what} and is not known outside of it",
-                      "hand it on with scf.yield_ and use the op's result")
+                      "pass it on with scf.yield_ and use the op's result")
         return value
 
     def fail(self, message: str, mend: str = "", kind: type[RawCodeError] = RawCodeError):

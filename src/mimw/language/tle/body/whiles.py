@@ -68,7 +68,7 @@ class While(Structured):
 
     def finish(self) -> None:
         if self._results is None:
-            self.walker.fail("this scf.while_ has not both its regions")
+            self.walker.fail("this scf.while_ lacks one of its two regions")
 
     # ---- the regions --------------------------------------------------------------------------------------------------
 

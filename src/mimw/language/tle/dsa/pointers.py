@@ -27,7 +27,7 @@ def local_ptr(buffer, indices=None, _semantic=None):
                          Tensors of one rank are spread along extents of 1, as by `tle.gpu.local_ptr`
     returns:   a tile of pointers of the indices' shape (of the buffer's, without indices), or a scalar pointer. They are
                Triton pointers: add to them (row-major, in elements), broadcast, carry them through loops, pass them on.
-    orders:    program order, with the other words on the buffer as well
+    orders:    program order, with the other calls on the buffer as well
     not:       checked at run time: an index out of range is undefined (the simulator refuses it)
     errors:    ValueError, also for a buffer of `tle.gpu` or of TLX; on a GPU for a whole buffer whose extents are no powers of two
     lowers to: as `tle.gpu.local_ptr`

@@ -96,7 +96,7 @@ class MlirFunctionText(NativeFunction):
                 raise MlirError(f"%{parameter.name} is an mbarrier; wait and arrive in the kernel, before and behind the call",
                                 function.line)
             if isinstance(parameter.type, Buffer) and parameter.written.replace(" ", "") != spelled(parameter.type):
-                raise MlirError(f"%{parameter.name} has a layout, but how buffers of the kernel lie the compiler chooses: write "
+                raise MlirError(f"%{parameter.name} has a layout, but the compiler chooses the layouts of buffers: write "
                                 f"{spelled(parameter.type)}", function.line)
         for result in function.results:
             if isinstance(result, (Buffer, Barrier)):
@@ -110,7 +110,7 @@ class MlirFunctionText(NativeFunction):
             effect = self.options.get("effects", {}).get(name) or (one.effect if one is not None else "in")
             if effect in WRITES and not isinstance(_element(parameter.type), Pointer) and not isinstance(parameter.type, Buffer):
                 raise MlirError(f"{name} is declared {effect!r}, and %{parameter.name} is {spelled(parameter.type)}, a value, "
-                                "which no function changes: return what is new", function.line)
+                                "which no function changes: return the new value", function.line)
 
     def _handles(self, function: MlirFunction, args: list, in_place: bool, semantic) -> list:
         """The handle of each argument, of its parameter's type."""
