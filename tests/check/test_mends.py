@@ -194,6 +194,12 @@ def test_changes_that_compute_something_else_are_told_besides(broken):
     assert not mend_for(kernel, [Finding("DataRace", "", ())], lambda kernel, whole: (), 20, lambda kernel: b"").others
 
 
+def test_what_only_the_result_shows_is_mended_where_results_are_expected(broken, capsys):
+    path = broken("new gemm", "A[slot], [m, i * BK]", "A[slot], [i * BK, m]")
+    assert main(["check", f"{path}:case", "--fix", "--apply", "--jobs", "1"]) == 0
+    assert "WrongResult" in capsys.readouterr().out and "A[slot], [m, i * BK]" in path.read_text()
+
+
 def test_two_mistakes_are_mended_together(broken):
     """Neither alone: with either one left the kernel gets stuck, or reads what nobody has written."""
     path = broken("START.md", *WAITS_WRONG)
