@@ -32,7 +32,7 @@ smartquotes = False     # two dashes are an option's
 html_theme = "furo"
 html_title = f"mimw {release}"
 html_static_path = ["_static"]
-html_extra_path = ["race.html"]        # made by docs/support/report_page.py
+html_extra_path = ["race.html", "debugged.html"]        # made by docs/support/report_page.py and debugger_page.py
 html_css_files, html_js_files = ["mimw.css"], ["mimw.js"]
 html_show_sphinx = html_show_copyright = html_copy_source = False
 pygments_style, pygments_dark_style = "a11y-light", "github-dark"       # whose letters have a contrast of 4.5 and more

@@ -60,24 +60,28 @@ _INSIDE = {
         "simulating": (),
         "standing_still": (),
         "torch_cuda": (),
+        "torch_without_gpu": ("torch_cuda", ),
+        "benchmarks": ("simulating", ),
+        "handles": (),
         "decorated": (),
         "host": (),
         "before_launch": (),
+        "breakpoints": (),
         "places": (),
         "compiled": ("places", ),
         "compile_kernel": ("compiled", ),
         "fits": (),
         "case": (),
         "results": ("host", ),
-        "simulate": ("call", "fits", "host", "results"),
+        "simulate": ("breakpoints", "call", "fits", "host", "results"),
         "ahead": ("call", "compile_kernel", "compiled", "simulate"),
         "watchdog": ("host", "simulate"),
         "autotune": ("simulating", "watchdog"),
         "freeze": ("host", "simulating", "watchdog"),
         "export": ("ahead", "call", "host", "in_place", "simulate"),
-        "jit": ("before_launch", "call", "case", "decorated", "freeze", "host", "simulate", "simulating", "standing_still",
-                "watchdog"),
-        "aliases": ("jit", "simulating", "torch_cuda"),
+        "jit": ("before_launch", "call", "case", "decorated", "freeze", "handles", "host", "simulate", "simulating",
+                "standing_still", "watchdog"),
+        "aliases": ("benchmarks", "jit", "simulating", "torch_cuda"),
     },
     "tools": {
         "lifeline": (),
@@ -88,6 +92,7 @@ _INSIDE = {
         "mends": ("search", ),
         "check": ("findings", "mends", "search"),
         "checking": ("check", ),
+        "debugger": ("findings", "search"),
         "timing": (),
         "explain": (),
         "compile_ahead": ("processes", "search"),
@@ -373,6 +378,7 @@ def test_wings_are_those_of_the_page_and_of_the_folder(room):
 
 # Rooms that go into wings of another room, past its face (the names of its `__init__.py`); the page says why.
 _GUESTS = {"simulator": {"tools.search": ("memory_model", "machine", "memory", "words"), "tools.timing": ("costs", "clock"),
+                         "tools.debugger": ("memory_model", "machine", "memory"),
                          "runtime.watchdog": ("machine", "memory")}}
 
 

@@ -7,7 +7,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compiler.pipeline.binary import Taken, taken_by_amdgcn
+from mimw.compiler.pipeline.binary import Taken, taken_by_amdgcn, taken_by_hsaco
 from mimw.tools.explain import Explanation
 from mimw.tools.explain.occupancy import HEADING
 from tests.compiling import to_assembly
@@ -59,3 +59,9 @@ def test_nvidia_has_no_such_section():
     ("    .sgpr_spill_count: 3\n    .vgpr_count: 40\n", Taken(40, 0, 0))])
 def test_the_metadata_is_read(text, taken):
     assert taken_by_amdgcn(text) == taken
+
+
+def test_the_notes_of_a_binary_are_read():
+    """One byte below 128; behind 0xcc one, behind 0xcd two bytes of a number."""
+    notes = b"\xbb.private_segment_fixed_size\xcc\xc8\xab.vgpr_count\xcd\x01\x00\xb1.vgpr_spill_count\x10"
+    assert taken_by_hsaco(notes) == Taken(256, 200, 16) and taken_by_hsaco(b"") == Taken(0, 0, 0)

@@ -180,5 +180,5 @@ def test_names_of_a_kernels_own_may_be_those_of_the_scripts_arrays(kernel, expec
 
 
 def test_an_array_that_is_no_argument_is_told_with_its_line():
-    with pytest.raises(triton.CompilationError, match="(?s)in names_an_array.*Cannot access global variable ARRAY"):
+    with pytest.raises(triton.CompilationError, match="(?s)`ARRAY` is a variable of the file .ndarray., which.*in names_an_array"):
         mimw.simulate(names_an_array, (1, ), np.zeros(1, np.float32))

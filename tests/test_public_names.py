@@ -11,7 +11,7 @@ PUBLIC = [
     "autotune",
     "check",
     "compile",
-    "compile_ahead",
+    "compile_ahead", "debug",
     "explain",
     "install_aliases",
     "jit",

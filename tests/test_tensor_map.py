@@ -152,7 +152,7 @@ def test_an_error_of_the_driver_is_told_in_our_words(monkeypatch):
 
     monkeypatch.setattr(sys.modules["mimw.runtime.jit"], "_LAUNCH", launch)
     monkeypatch.setattr(sys.modules["mimw.runtime.jit"], "simulating", lambda: False)
-    monkeypatch.setattr(type(plain), "_refuse_grid", lambda *args: None)        # it asks the GPU
+    monkeypatch.setattr(type(plain), "_refuse_arguments", lambda *args: None)        # it asks the GPU
     with pytest.raises(LaunchError, match="given as 'x_desc' is invalid: the stride"):
         plain[(1, )](bad, None, R=1, C=64)
     with pytest.raises(LaunchError, match="given as 'x_desc' is invalid: the stride"):

@@ -16,6 +16,7 @@ from mimw.compiler.triton_port.no_gpu import NoGpuDriver, answer_for
 from mimw.compiler.triton_port.runtime import GPUTarget
 from mimw.errors import TargetError
 from mimw.runtime.compile_kernel import compile_kernel
+from mimw.runtime.handles import SimulatedLauncher, loaded
 from mimw.target import TARGETS, asked, asking, target, wanted
 from mimw.testing import gpu_available
 from tests.processes import mimw as command
@@ -216,11 +217,12 @@ def test_numbers_of_the_device():
     assert "multiprocessor_count" not in device_numbers(TARGETS["gfx1250"])
     assert device_numbers(TARGETS["ascend_910b"]) == {"max_shared_mem": 0, "max_num_regs": 0, "warpSize": 1, "num_aicore": 24,
                                                       "num_vectorcore": 48, "multiprocessor_count": 24}
-    driver = NoGpuDriver(lambda: gpu_target(TARGETS["gfx1250"]), lambda: device_numbers(TARGETS["gfx1250"]))
+    driver = NoGpuDriver(lambda: gpu_target(TARGETS["gfx1250"]), lambda: device_numbers(TARGETS["gfx1250"]),
+                         SimulatedLauncher, loaded)
     with pytest.raises(KeyError, match="mem_clock_rate: launches are simulated here, and of the device only these are known"):
         driver.utils.get_device_properties(0)["mem_clock_rate"]
-    with pytest.raises(RuntimeError, match="Triton's driver was asked for 'utils.load_binary'"):
-        driver.utils.load_binary()
+    with pytest.raises(RuntimeError, match="Triton's driver was asked for 'utils.fill_tma_descriptor'"):
+        driver.utils.fill_tma_descriptor()
 
 
 def test_a_gpus_driver_names_the_target_of_a_simulated_launch(monkeypatch):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .runtime.simulate import simulate
     from .tools.check import check
     from .tools.compile_ahead import compile_ahead
+    from .tools.debugger.launch import debug
     from .tools.explain import explain
     from .tools.timing.predict import predict
     from .tools.timing.profile import profile
@@ -41,6 +42,7 @@ __all__ = [
     "check",
     "compile",
     "compile_ahead",
+    "debug",
     "explain",
     "install_aliases",
     "jit",
@@ -61,6 +63,7 @@ _HOMES = {
     "check": "tools.check",
     "compile": "runtime.ahead",
     "compile_ahead": "tools.compile_ahead",
+    "debug": "tools.debugger.launch",
     "explain": "tools.explain",
     "jit": "runtime.jit",
     "predict": "tools.timing.predict",
@@ -82,8 +85,9 @@ def install_aliases() -> None:
     they are not installed, become what raw bodies need of them;
     `triton.jit`, `triton.Config`, `triton.autotune` and `triton.compile` become mimw's (Config also where scripts import it from
     `triton.runtime`). Where launches are simulated, `triton.runtime.driver.active` answers for the target that is simulated
-    (MIMW_TARGET), and so do `torch.cuda.get_device_capability`, `get_device_properties` and `get_device_name`. Idempotent; call it
-    before importing the sources: a module that took `triton.jit` by name earlier keeps the stock one.
+    (MIMW_TARGET), and so do `torch.cuda.get_device_capability`, `get_device_properties` and `get_device_name`; `do_bench` and
+    `perf_report` of `triton.testing` predict there, and say so. Idempotent; call it before importing the sources: a module that
+    took `triton.jit` by name earlier keeps the stock one.
     """
     from .runtime.aliases import answer_published
     answer_published(sys.modules[__name__])
@@ -95,7 +99,10 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     elif name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from difflib import get_close_matches
+        close = [] if name.startswith("_") else get_close_matches(name, [*__all__, *_MODULES], n=1)
+        meant = f". Did you mean mimw.{close[0]}?" if close else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
     else:
         try:
             value = import_module(f".{name}", __name__)

@@ -9,6 +9,8 @@ This file has all kinds in one place, so that every package folder raises the sa
 
     MimwError
     ├── KernelError            a kernel that cannot be right; names the user's lines
+    │   ├── LanguageError      a name, a statement, an argument or a type that kernels do not have
+    │   ├── AssertionFailed    a `tl.static_assert` of the kernel's author does not hold
     │   ├── ResourceError      more of something than the chip has; the message holds the sum
     │   │   ├── OutOfSharedMemory
     │   │   ├── OutOfTensorMemory
@@ -67,6 +69,8 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   ├── WrongResult        a result differs from what `expected=` gives; names the program and the lines that made it
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
+    │   ├── ArgumentError           an argument is missing, or there is one too many; a `TypeError`, too
+    │   │   └── UnknownKeyword      a keyword that neither the kernel nor a launch has; a `KeyError`, too
     │   ├── NotAKernel              what `mimw.jit` cannot make a kernel of
     │   ├── OutsideKernel           a function of kernels is called where no kernel is being recorded
     │   └── GlobalChanged           an object that a kernel names has changed since it was frozen, or compiled and not recorded
@@ -81,21 +85,25 @@ This file has all kinds in one place, so that every package folder raises the sa
     │       └── PeerLost                its process has ended
     ├── TuningError            a shape, a type, a field or a file that `mimw tune` cannot take
     ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
+    ├── AssemblerMissing       the assembler that makes the binary cannot be run; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
     ├── IRSyntaxError          text that is no IR, by line and column
-    └── InvalidProgram         a bug of ours: the IR broke its own rules
-        └── OrderChanged       a pass of Triton's moved an effect past another one
+    └── InternalError          a bug of ours; the message says what to report, and names a file with all of it
+        └── InvalidProgram     the IR broke its own rules
+            └── OrderChanged   a pass of Triton's moved an effect past another one
 
 A `KernelWarning` is no error: something that the author should know. An error of the compiler is a
 `triton.CompilationError` as well as the kind above, so `except TooFewArrivals` catches the mistake, known before or
-found in a run.
+found in a run. Every error has `sites`, the lines of the kernel that it is about; of some there are none.
 """
 
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 
 class KernelWarning(UserWarning):
@@ -108,7 +116,9 @@ class RemarkWarning(KernelWarning):
 
 
 class MimwError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package. `sites` are the lines of the kernel that the error is about, if it is about lines."""
+
+    sites: tuple[Any, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -150,6 +160,15 @@ class Edit:
         return {"file": self.file, "line": self.line, "last": self.last, "action": self.action, "text": self.text}
 
 
+def of_user(site):
+    """The site, or where it lies in Triton's own library, as in `tl.sum`, that of the call in the user's file."""
+    here = site
+    while here is not None and _LIBRARY in here.file:
+        here = here.caller
+    return here or site
+
+
+_LIBRARY = os.path.join("", "site-packages", "triton", "language", "")
 _CALLS = 8      # that are shown of a long chain, and half as many at its end
 
 
@@ -174,7 +193,7 @@ class KernelError(MimwError):
     """A kernel that cannot be right. `sites` are the user's source positions, the first is where it shows."""
 
     def __init__(self, message: str, *sites, hint: str = ""):
-        self.message, self.sites, self.hint = message, tuple(site for site in sites if site is not None), hint
+        self.message, self.sites, self.hint = message, tuple(of_user(site) for site in sites if site is not None), hint
         super().__init__(self._text())
 
     def _text(self) -> str:
@@ -184,6 +203,14 @@ class KernelError(MimwError):
             parts.append(f"Mend: {self.hint}")
         parts += dict.fromkeys(excerpt(site) for site in self.sites)
         return "\n".join(part for part in parts if part)
+
+
+class LanguageError(KernelError):
+    """A name, a statement, an argument or a type that kernels do not have. What Python or Triton said is the `__cause__`."""
+
+
+class AssertionFailed(KernelError):
+    """A `tl.static_assert` of the kernel's author does not hold."""
 
 
 class ResourceError(KernelError):
@@ -276,7 +303,7 @@ class SimulationError(MimwError):
     without running. `sites` are the source positions involved."""
 
     def __init__(self, message: str, *sites, hint: str = ""):
-        self.message, self.sites, self.hint = message, tuple(site for site in sites if site is not None), hint
+        self.message, self.sites, self.hint = message, tuple(of_user(site) for site in sites if site is not None), hint
         where = f" at {self.sites[0]}" if isinstance(self, KernelError) and self.sites else ""
         parts = [f"{type(self).__name__}{where}: {message}"]
         if hint:
@@ -468,6 +495,21 @@ class LaunchError(MimwError, ValueError):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
 
 
+class ArgumentError(LaunchError, TypeError):
+    """An argument of a launch is missing, given twice, or one too many. `sites` has the line of the kernel's `def`."""
+
+    def __init__(self, message: str, *sites, hint: str = ""):
+        self.sites = tuple(site for site in sites if site is not None)
+        super().__init__(message, hint=hint)
+
+
+class UnknownKeyword(ArgumentError, KeyError):
+    """A keyword of a launch that is neither a parameter of the kernel nor an option of launches."""
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))     # a KeyError prints the quotes of a key
+
+
 class CheckFailed(LaunchError, RuntimeError):
     """Findings of MIMW_CHECK=1 in a kernel, which was therefore not launched. `report` is the report of `mimw.check`."""
 
@@ -548,6 +590,10 @@ class CacheError(MimwError, OSError):
     """A compiled kernel cannot be kept: the cache's folder may not be written, or the disk is full. `errno` is the system's."""
 
 
+class AssemblerMissing(MimwError, OSError):
+    """The assembler that makes the binary cannot be run: there is none at its path, or it may not be executed."""
+
+
 class TargetError(MimwError, ValueError):
     """An unknown target, or a function that the target lacks."""
 
@@ -560,7 +606,13 @@ class IRSyntaxError(MimwError):
         super().__init__(f"{file}:{line}:{column}: {what}" + (f". Mend: {mend}" if mend else ""))
 
 
-class InvalidProgram(MimwError):
+class InternalError(MimwError, RuntimeError):
+    """A bug of ours. The message says what to report, and names a file that has all of it."""
+
+    reported = False    # the message names that file already
+
+
+class InvalidProgram(InternalError):
     """A bug of ours: the IR broke its own rules."""
 
     def __init__(self, problem: str, op: str = "", site=None):

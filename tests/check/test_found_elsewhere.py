@@ -268,7 +268,7 @@ REFUSED = {
     "2574, store": (orders, lambda: (np.zeros(1, np.int32), "acquire", "acquire"), "atomic_store only supports release"),
     "2583": (reduced, lambda: (mimw.TensorDescriptor.from_tensor(np.zeros((16, 64), np.int16), [8, 16]), ), "Unsupported dtype"),
     "2597": (elementwise, lambda: (*numbers(np.int32), "exp"), r"Expected dtype \['fp32', 'fp64'\] but got int32"),
-    "2599": (elementwise, lambda: (*numbers(np.float32), "and"), "invalid operands of type .*float32"),
+    "2599": (elementwise, lambda: (*numbers(np.float32), "and"), "invalid operands of type .*fp32"),
 }
 
 

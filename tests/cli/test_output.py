@@ -13,7 +13,7 @@ import triton.language as tl
 import mimw
 from mimw.cli import doctor, main
 from mimw.compiler.triton_port.runtime import MockTensor
-from mimw.errors import CacheError, SimulatorMisuse
+from mimw.errors import AssemblerMissing, CacheError, SimulatorMisuse
 from mimw.runtime.compile_kernel import compile_kernel
 
 PROBE = ["mimw.cli.probes:copy_between_tasks", "--signature", "*fp32, *fp32"]
@@ -84,10 +84,11 @@ def test_a_home_in_which_no_folder_can_be_made(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("number, kind, text", [(errno.ENOSPC, CacheError, "free space there and in the folder for temporary"),
-                                                (errno.ENOENT, FileNotFoundError, "ptxas")])
+                                                (errno.ENOENT, AssemblerMissing, "ptxas, which makes the binary, cannot be run"),
+                                                (errno.EACCES, AssemblerMissing, "cannot be run: Permission denied\nMend: ")])
 def test_what_the_system_says(number, kind, text, monkeypatch):
     def stock(*args, **keywords):
-        raise OSError(number, os.strerror(number), "ptxas" if number == errno.ENOENT else None)
+        raise OSError(number, os.strerror(number), None if number == errno.ENOSPC else "/opt/cuda/bin/ptxas")
 
     monkeypatch.setattr(sys.modules["mimw.compiler.pipeline"], "stock_compile", stock)
     with pytest.raises(kind, match=text):

@@ -76,6 +76,7 @@ OPS_NOT_HERE = {
                     "native code is the author's; tests/tle/test_raw.py has the words"),
     **dict.fromkeys(("raw_mlir", "pure_mlir", "mlir_loads", "mlir_reads", "mlir_stores", "mlir_writes"),
                     "functions in MLIR are the author's; tests/tle/test_raw_mlir.py calls them"),
+    "breakpoint": "nothing happens there; tests/debugger has it",
     "print_lanes": "it prints; tests/tle/test_raw_body.py has it",
     "inline_asm": "programs of the family looped hold it; tests/simulator/test_assembly.py has what it means",
     "tma_load_pair_multicast": "pairs of the fuzzer share nothing; tests/check/test_truth_tables_pairs.py, b_of_two_pairs, has it",

@@ -53,9 +53,9 @@ def test_in_a_kernel_the_line_is_named(kernel, text, use):
 
 @pytest.mark.parametrize("family, name, text", [
     (tlx, "barier_wait", "tlx has no 'barier_wait'. Did you mean tlx.barrier_wait"),
-    (tlx, "pipe", "tlx has no 'pipe'. There is tle.pipe"),
+    (tlx, "pipe", "tlx has no 'pipe', but there is tle.pipe"),
     (tlx, "warp_spce", "Did you mean tlx.warp_spec"),
-    (tle, "barrier_wait", "tle has no 'barrier_wait'. There is tlx.barrier_wait"),
+    (tle, "barrier_wait", "tle has no 'barrier_wait', but there is tlx.barrier_wait"),
     (tle, "device_mash", "tle has no 'device_mash'. Did you mean tle.device_mesh?"),
     (tle.gpu, "warp_specialise", "Did you mean tle.gpu.warp_specialize?"),
     (tle.raw, "Inptu", "Did you mean tle.raw.Input?"),

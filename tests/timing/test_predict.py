@@ -117,7 +117,7 @@ def test_loads_that_a_wave_shares_come_from_l2(chip):
 
 
 def test_more_ctas_than_the_sm_holds_come_in_waves(chip):
-    chip(chip__shared_bytes=2 * (4 * 16384 + 2048))
+    chip(chip__shared_bytes=2 * (4 * 16384 + 16384 + 2048))      # with the scratch of a compiled kernel
     kernel, _, args, meta = product_case()
     one, six = (mimw.predict(kernel, (programs, ), *args, **meta) for programs in (1, 6))
     assert one.residency == (2, "shared memory") and one.waves == 1

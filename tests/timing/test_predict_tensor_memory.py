@@ -100,10 +100,10 @@ def test_a_task_that_cannot_issue_fast_enough_is_named(chip):
     assert found.bound.startswith("latency") and "'multiplier' never waits for long" in found.bound
 
 
-@pytest.mark.parametrize("n, ctas", [(256, 2), (128, 4)])
-def test_an_sm_holds_as_many_ctas_as_columns_allow(chip, n, ctas):
-    """Two CTAs of 256 columns; of 128 four, and no more would fit into shared memory."""
-    chip(chip__registers=1 << 20, chip__shared_bytes=3 * 50 << 10)
+@pytest.mark.parametrize("n, ctas, shared", [(256, 2, 250_000), (128, 4, 240_000)])
+def test_an_sm_holds_as_many_ctas_as_columns_allow(chip, n, ctas, shared):
+    """Two CTAs of 256 columns; of 128 four, and no more would fit into shared memory, scratch included."""
+    chip(chip__registers=1 << 20, chip__shared_bytes=shared)
     kernel, _, args, meta = tensor_product_case(n=n, stages=1)
     found = mimw.predict(kernel, (4, ), *args, target="sm_100a", **meta)
     assert found.residency == (ctas, "tensor memory" if ctas == 2 else "shared memory")

@@ -44,7 +44,7 @@ CASES = [
     (ValueError, "`buffer` must be a buffered_tensor", "tle.gpu.local_ptr(a)"),
     (ValueError, "cannot be on", "tle.dsa.local_ptr(a)"),
     (ValueError, "2 indices for a buffer of rank 1", "tle.dsa.local_ptr(a, [at, at])"),
-    (ValueError, "mix scalars and tensors", f"tle.dsa.local_ptr({buffer([4, 4])}, [0, at])"),
+    (ValueError, "[64], [32] do not broadcast", f"tle.dsa.local_ptr({buffer([4, 4])}, [at, tl.arange(0, 32)])"),
     # to_tensor, to_buffer
     (ValueError, "must be a buffer of tle.dsa", "tle.dsa.to_tensor(x)"),
     (ValueError, "cannot be on", "tle.dsa.to_tensor(a)"),

@@ -351,19 +351,58 @@ def test_it_is_read_where_it_lies():
 
 
 @mimw.jit
-def no_spread(out, CASE: tl.constexpr):
+def no_spread(out):
     buffer = tle.gpu.alloc([16, 16], tl.int32)
-    at = tl.arange(0, 16)
-    if CASE == "lengths":
-        tl.store(tle.gpu.local_ptr(buffer, (at, tl.arange(0, 8))), 1)
-    elif CASE == "ranks":
-        tl.store(tle.gpu.local_ptr(buffer, (at[:, None], at)), 1)
+    tl.store(tle.gpu.local_ptr(buffer, (tl.arange(0, 16), tl.arange(0, 8))), 1)
+
+
+def test_what_does_not_broadcast():
+    refused(ValueError, "[16], [8] do not broadcast to one shape", no_spread, {"out": "*i32"})
+
+
+@mimw.jit
+def broadcast_indices(x, y, number, CASE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Elements of a buffer of three dimensions, picked by indices of several ranks."""
+    buffer = tle.gpu.alloc([4, ROWS, COLS], tl.float32)
+    planes, rows, cols = tl.arange(0, 4), tl.arange(0, ROWS), tl.arange(0, COLS)
+    whole = planes[:, None, None] * (ROWS * COLS) + rows[:, None] * COLS + cols
+    tl.store(tle.gpu.local_ptr(buffer, (planes[:, None, None], rows[:, None], cols)), tl.load(x + whole))
+    if CASE == "ranks":
+        at = (rows[:, None] % 4, rows[:, None], cols)
+    elif CASE == "argument":
+        at = (number, rows[:, None], cols)
+    elif CASE == "vector":
+        at = (cols % 4, cols % ROWS, cols)
+    elif CASE == "scalars":
+        at = (3, number, cols)
     else:
-        tl.store(tle.gpu.local_ptr(buffer, (at, 3)), 1)
+        at = ((planes[:, None, None], cols * 0, COLS - 1 - cols))
+    picked = tl.load(tle.gpu.local_ptr(buffer, at))
+    if CASE == "ranks" or CASE == "argument":
+        tl.store(y + rows[:, None] * COLS + cols, picked)
+    elif CASE == "planes":
+        tl.store(y + planes[:, None, None] * COLS + cols, picked)
+    else:
+        tl.store(y + cols, picked)
 
 
-@pytest.mark.parametrize("case, way", [
-    ("lengths", "one shape, or extents of 1 where they differ"), ("ranks", "got [[16, 1], [16]]"),
-    ("scalars", "mix scalars and tensors")])
-def test_what_does_not_spread(case, way):
-    refused(ValueError, way, no_spread, {"out": "*i32"}, CASE=case)
+@pytest.mark.parametrize("case", ["ranks", "argument", "vector", "scalars", "planes"])
+@pytest.mark.parametrize("rows, cols", [(8, 16), (5, 12)])
+def test_indices_broadcast_as_numpys_do(machine, case, rows, cols):
+    x = np.arange(4 * rows * cols, dtype=np.float32).reshape(4, rows, cols)
+    row, col = np.arange(rows), np.arange(cols)
+    picked = {"ranks": (row[:, None] % 4, row[:, None], col), "argument": (2, row[:, None], col),
+              "vector": (col % 4, col % rows, col), "scalars": (3, 2, col),
+              "planes": (np.arange(4)[:, None, None], col * 0, cols - 1 - col)}[case]
+    expected = x[picked]
+    y = np.zeros_like(expected)
+    machine.launch(broadcast_indices, (1, ), x, y, 2, case, rows, cols)
+    assert (y == expected).all()
+
+
+@pytest.mark.parametrize("rows, cols", [(8, 16), (5, 12)])
+def test_broadcast_indices_compile(rows, cols):
+    types = {"x": "*fp32", "y": "*fp32", "number": "i32"}
+    for case, target in (("ranks", "sm_90a"), ("planes", "sm_100a"), ("scalars", "sm_80")):
+        text = compile_kernel(broadcast_indices, types, {"CASE": case, "ROWS": rows, "COLS": cols}, target).ttgir
+        assert "ttg.local_gather" in text or "ttg.local_load" in text

@@ -148,14 +148,14 @@ class TestLocalPtr:
         with pytest.raises(ValueError, match=what):
             kernel(tle.gpu.local_ptr, buffer, indices)
 
-    def test_only_extents_of_1_are_spread(self, kernel, buffer):
-        column, row, number = kernel.tensor("a", tl.int32, 4, 1), kernel.tensor("b", tl.int32, 1, 8), kernel.tensor("i", tl.int32)
-        assert kernel(tle.gpu.local_ptr, buffer, (column, row)).type.shape == [4, 8]
-        with pytest.raises(ValueError, match=r"one shape, or extents of 1 where they differ, got \[\[4, 1\], \[2, 8\]\]"):
+    def test_indices_broadcast_as_numpys_do(self, kernel, buffer):
+        column, row, number = kernel.tensor("a", tl.int32, 4, 1), kernel.tensor("b", tl.int32, 8), kernel.tensor("i", tl.int32)
+        for pair in ((column, row), (row, column), (column, kernel.tensor("r", tl.int32, 1, 8))):
+            assert kernel(tle.gpu.local_ptr, buffer, pair).type.shape == [4, 8]
+        for pair in ((number, row), (0, row), (row, number)):
+            assert kernel(tle.gpu.local_ptr, buffer, pair).type.shape == [8]
+        with pytest.raises(ValueError, match=r"\[4, 1\], \[2, 8\] do not broadcast to one shape"):
             kernel(tle.gpu.local_ptr, buffer, (column, kernel.tensor("c", tl.int32, 2, 8)))
-        for scalar in (number, 0):
-            with pytest.raises(ValueError, match="mix scalars and tensors"):
-                kernel(tle.gpu.local_ptr, buffer, (scalar, row))
         with pytest.raises(ValueError, match="index 0 must be an integer"):
             kernel(tle.gpu.local_ptr, buffer, (kernel.tensor("f", tl.float32, 4), kernel.tensor("g", tl.int32, 4)))
 

@@ -25,7 +25,7 @@ from .script import SCRIPT_COMMANDS, split_at_script
 ALIASES = {"predict": "timeline"}      # as the function of Python is called
 CLOSED_PIPE = 141       # what a shell says of a program that SIGPIPE has ended: 128 + 13
 INTERRUPTED = 130       # the same of the keyboard: 128 + SIGINT
-COMMANDS = ("demo", "new", "run", "compile", "export", "opt", "explain", "simulate", "check", "timeline", "tune", "doctor",
+COMMANDS = ("demo", "new", "run", "compile", "export", "opt", "explain", "simulate", "check", "debug", "timeline", "tune", "doctor",
             "completion")
 
 _EPILOG = """examples:
@@ -35,7 +35,7 @@ _EPILOG = """examples:
   mimw compile kernel.py:gemm --emit ptx ...     print any stage of one kernel, without a GPU
   mimw doctor                                    show what works on this machine
 
-MIMW_TRACEBACK=1 shows the Python traceback of an error. `mimw COMMAND --help` has more examples.
+MIMW_TRACEBACK=full shows the Python traceback of an error. `mimw COMMAND --help` has more examples.
 """
 
 
@@ -75,7 +75,7 @@ def _failed(error: Exception, refused: int, script: bool) -> int:
     if told is None and script:
         sys.stderr.write(of_script(error))
         return refused
-    print(f"mimw: {unforeseen(error) if told is None else nearer(told)}", file=sys.stderr)
+    print(f"mimw: {nearer(unforeseen(error) if told is None else told)}", file=sys.stderr)
     return refused
 
 

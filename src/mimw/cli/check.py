@@ -59,7 +59,8 @@ def add_launch_arguments(parser: ArgumentParser) -> None:
 def add_arguments(parser: ArgumentParser) -> None:
     add_launch_arguments(parser)
     parser.add_argument("--seeds", type=int, default=8, metavar="N", help="how many random interleavings (default 8)")
-    parser.add_argument("--replay", type=_seed, metavar="SEED", help="run only this seed or schedule, as a finding names it")
+    parser.add_argument("--replay", type=seed_or_schedule, metavar="SEED",
+                        help="run only this seed or schedule, as a finding names it")
     parser.add_argument("--search", choices=("random", "systematic", "both"), default="random",
                         help="systematic: all interleavings that can matter, by partial-order reduction")
     parser.add_argument("--limit", type=int, default=200, metavar="N", help="runs of the systematic search at most (default 200)")
@@ -107,7 +108,7 @@ def _ctas(text: str) -> str | list[tuple[int, ...]]:
         raise ArgumentTypeError(f"{text!r} should be all, sample, or program ids such as '0,0,0;1,0,0'") from None
 
 
-def _seed(text: str) -> int | tuple:
+def seed_or_schedule(text: str) -> int | tuple:
     """A seed is a number, a schedule a sequence of (step, choice) pairs."""
     try:
         found = ast.literal_eval(text)

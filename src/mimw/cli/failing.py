@@ -4,15 +4,17 @@ Input: an exception of a command. Output: text for stderr:
 
     one_line(error)             'gemm.py: Permission denied'; None for what is neither a refusal of ours nor of the system
     of_script(error, "a.py")    Python's traceback of a script, from the script's own first line on
-    unforeseen(error)           'this should not have happened (KeyError: 'x' at .../load.py:40). ...'
+    unforeseen(error)           'this should not have happened (KeyError: 'x' at .../load.py:40). It is a bug of mimw ...'
 
-MIMW_TRACEBACK=1 shows everything, in place of all this.
+MIMW_TRACEBACK=full (or 1) shows everything, in place of all this.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+import sysconfig
 import traceback
 from pathlib import Path
 
@@ -63,7 +65,10 @@ def of_script(error: BaseException) -> str:
         elif hasattr(one, "offset"):        # of a script that does not parse: it names file and line itself
             one.stack = None
         one = one.__cause__ or one.__context__
-    return "".join(told.format())
+    lines = "".join(told.format())
+    frames = traceback.extract_tb(error.__traceback__)
+    meant = _meant(error, frames[-1].line or "") if frames else ""
+    return f"{lines}mimw: {meant.removeprefix('. ')}\n" if meant else lines
 
 
 def _behind(frames: list) -> list:
@@ -75,9 +80,33 @@ def _behind(frames: list) -> list:
 
 
 def unforeseen(error: Exception) -> str:
-    """One line about an unforeseen error, with the line of our own that raised it."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(_PACKAGE)]
-    where = f" at {Path(frames[-1].filename).relative_to(Path(_PACKAGE).parent)}:{frames[-1].lineno}" if frames else ""
+    """One line about an unforeseen error: of the user's line that raised it, else of our own, which is a bug of ours."""
     message = " ".join(str(error).split())
-    return (f"this should not have happened ({type(error).__name__}: {message}{where}). It is a mistake of mimw, or an argument of "
-            "a kind that it does not look for; MIMW_TRACEBACK=1 shows the whole traceback.")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not _is_a_library(frame.filename) and frame.name != "__getattr__"      # of a name that a module does not have
+              and frame.filename != f"{_PACKAGE}/ir/callers.py"]    # of arguments that a function does not take
+    if frames and not frames[-1].filename.startswith(_PACKAGE):
+        here = frames[-1]
+        return f"{type(error).__name__}: {message} ({here.filename}:{here.lineno} in {here.name}){_meant(error, here.line or '')}"
+    where = f" at {Path(frames[-1].filename).relative_to(Path(_PACKAGE).parent)}:{frames[-1].lineno}" if frames else ""
+    return (f"this should not have happened ({type(error).__name__}: {message}{where}). It is a bug of mimw {_version()}, not a "
+            "mistake of yours: report this line, the file of the kernel and what `mimw doctor` prints; MIMW_TRACEBACK=full shows "
+            "the whole traceback.")
+
+
+def _is_a_library(file: str) -> bool:
+    """True for files of Python and of installed packages that are not ours."""
+    return file.startswith(("<frozen ", "<string>")) or not file.startswith(_PACKAGE) and file.startswith(
+        tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}))
+
+
+def _meant(error: BaseException, line: str) -> str:
+    """A guess at what the user's line was to do, after a message of Python that does not say it."""
+    launched = re.search(r"(\w+)\s*\[.*\]\s*\(", line)
+    if isinstance(error, TypeError) and "'function' object is not subscriptable" in str(error) and launched:
+        return f". {launched[1]!r} is a function of Python and no kernel: write `@mimw.jit` above `def {launched[1]}`"
+    return ""
+
+
+def _version() -> str:
+    return sys.modules[__name__.partition(".")[0]].__version__

@@ -67,8 +67,23 @@ def launch_named(function: Any, name: str) -> tuple:
     """(kernel, grid, args, meta) of the launch that `function`, named `name`, gives. CommandError if it gives no such thing."""
     case = called(function, name)
     if not is_launch(case):
-        raise CommandError(f"{name} should return (kernel, grid, args, meta), and returned {_shown(case)}.{with_results(case)}")
+        returned = _wrong_part(case) or _shown(case)
+        raise CommandError(f"{name} should return (kernel, grid, args, meta), and returned {returned}.{with_results(case)}")
     return case
+
+
+def _wrong_part(value: Any) -> str:
+    """The part of a tuple that keeps it from being a launch, in words; empty if it is no such tuple."""
+    if not isinstance(value, tuple) or len(value) != 4:
+        return ""
+    kernel, _, args, _ = value
+    if isinstance(kernel, FunctionType):
+        return f"the function {kernel.__name__!r}, which is no kernel: write `@mimw.jit` above `def {kernel.__name__}`"
+    if not hasattr(kernel, "fn") and not hasattr(kernel, "params"):
+        return f"a {type(kernel).__name__} as the kernel"
+    part, kind = ("args", args) if not isinstance(args, (tuple, list)) else ("meta", value[3])
+    return f"a {type(kind).__name__} as `{part}`: " + ("one argument alone is written `(x, )`" if part == "args" else
+                                                      "it is a dict of compile-time values and launch options, `{}` for none")
 
 
 def is_launch(value: Any) -> bool:

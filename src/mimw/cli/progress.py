@@ -35,6 +35,12 @@ def working(what: str, stream=None) -> Iterator[None]:
         teller.end()
 
 
+def _prompting() -> bool:
+    """True while the debugger's prompt is open, which a kernel's `breakpoint()` opens."""
+    from ..runtime.breakpoints import prompting
+    return prompting.is_set()
+
+
 class _Teller(threading.Thread):
     """Waits beside the work, which may hold the interpreter's lock for as long as it likes."""
 
@@ -47,6 +53,9 @@ class _Teller(threading.Thread):
     def run(self) -> None:
         begun, wanted = time.monotonic(), FIRST
         while not self.over.wait(max(0.0, begun + wanted - time.monotonic())):
+            if _prompting():
+                wanted = time.monotonic() - begun + FIRST
+                continue
             seconds = f"{time.monotonic() - begun:.0f} s"
             self.shown = True
             print(f"\r\x1b[Kmimw: {self.what}, {seconds}" if self.alone else f"mimw: {self.what}, {seconds}", file=self.stream,

@@ -15,7 +15,7 @@ import os
 from argparse import ArgumentParser, Namespace
 
 from .named import is_name, launched
-from .script import add_script_arguments, aim, reach, run_script, watch
+from .script import add_script_arguments, aim, limit_benchmarks, reach, run_script, watch, without_a_gpu
 
 HELP = "run a TLX script unchanged"
 EXAMPLES = """\
@@ -43,13 +43,15 @@ def execute(options: Namespace) -> int:
     aim(options)
     reach()
     watch(options)
+    limit_benchmarks(options)
     if options.check:
         os.environ["MIMW_CHECK"] = "1"      # for processes that the script starts, too
     install_aliases()
-    if is_name(options.script):
+    with without_a_gpu():
+        if not is_name(options.script):
+            run_script(options)
+            return 0
         results = launched(options).results
-        how = "simulated, nothing wrong in this run" if simulating() else "launched"
-        print(f"{options.script}: {how}{'; ' * bool(results)}{results}")
-        return 0
-    run_script(options)
+    how = "simulated, nothing wrong in this run" if simulating() else "launched"
+    print(f"{options.script}: {how}{'; ' * bool(results)}{results}")
     return 0

@@ -13,12 +13,13 @@ import os
 import runpy
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 
 from .errors import CommandError
 
 SCRIPT_COMMANDS = ("run", "simulate")
-_OPTIONS_WITH_VALUE = ("--seed", "--timeline", "--watchdog", "--target", "--gpus")
+_OPTIONS_WITH_VALUE = ("--seed", "--timeline", "--watchdog", "--target", "--gpus", "--bench")
 
 
 def split_at_script(argv: list[str]) -> tuple[list[str], list[str]]:
@@ -49,6 +50,9 @@ def add_script_arguments(parser: ArgumentParser, script_help: str) -> None:
                                                          "(default MIMW_TARGET or sm_90a)")
     parser.add_argument("--watchdog", metavar="SECONDS",
                         help="end the process, with a report of each waiting task, if a launch takes longer (exit status 124)")
+    parser.add_argument("--bench", metavar="SECONDS",
+                        help="what a report of triton.testing.perf_report may take, whose times are predicted where launches are "
+                             "simulated (default 20; 0 leaves reports out)")
     parser.usage = f"{parser.prog} [options] (SCRIPT | FILE:FUNCTION | -m MODULE) [args of the script]"
 
 
@@ -59,10 +63,25 @@ def aim(options: Namespace) -> None:
         os.environ["MIMW_TARGET"] = target(options.target).name
 
 
+def limit_benchmarks(options: Namespace) -> None:
+    """Give reports of benchmarks the seconds of `--bench`, in this process and those that it starts."""
+    if options.bench is not None:
+        from ..tools.timing.perf_report import seconds
+        os.environ["MIMW_BENCH"] = options.bench
+        seconds()       # refuses what is no number before the script starts
+
+
 def reach() -> None:
     """Let simulated launches follow addresses into every tensor that is alive, in this process and those that it starts: a script
     knows nothing of `memory=`."""
     os.environ.setdefault("MIMW_MEMORY", "tensors")
+
+
+def without_a_gpu() -> AbstractContextManager[None]:
+    """Meanwhile tensors that the script asks for on "cuda" are the CPU's, if launches are simulated."""
+    from ..runtime.simulating import simulating
+    from ..runtime.torch_without_gpu import cuda_is_the_cpu
+    return cuda_is_the_cpu() if simulating() else nullcontext()
 
 
 def watch(options: Namespace) -> None:

@@ -20,7 +20,7 @@ from .gpus import add_gpus, several
 from .named import is_name, launched
 from .output import check_output
 from .progress import working
-from .script import add_script_arguments, aim, reach, run_script, watch
+from .script import add_script_arguments, aim, limit_benchmarks, reach, run_script, watch, without_a_gpu
 
 HELP = "run a script with its launches simulated on the CPU"
 EXAMPLES = """\
@@ -51,6 +51,7 @@ def execute(options: Namespace) -> int:
     aim(options)
     reach()
     watch(options)
+    limit_benchmarks(options)
     os.environ["MIMW_SIMULATE"] = "1"
     several(options)
     if options.seed is not None:
@@ -64,7 +65,8 @@ def execute(options: Namespace) -> int:
         picture.unlink(missing_ok=True)
     install_aliases()
     try:
-        _simulate(options)
+        with without_a_gpu():
+            _simulate(options)
     except Exception:
         if options.timeline and picture.exists():
             print(f"timeline, up to the error: {picture}", file=sys.stderr)

@@ -14,13 +14,16 @@ Programming Guide, "Thread Block Clusters").
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from math import prod
 from operator import index
 from typing import Any
 
 from ..errors import LaunchError, TargetError
 from ..ir import ALONE
+from ..ir.site import site_of
 from ..target import Target
 
 KEYWORDS = ("ctas_per_cga", "cluster_dims", "preferred_ctas_per_cga", "launch_cluster")
@@ -124,6 +127,9 @@ def grid_extents(grid: Any, limit: Shape | None = None) -> tuple[int, ...]:
     extents = tuple(grid) if isinstance(grid, Iterable) and not isinstance(grid, str) else (grid, )
     for extent in extents:
         if not hasattr(extent, "__index__"):
+            if extent is None:
+                raise LaunchError("the grid is None, or a function that returned None",
+                                  hint="write `kernel[(n, )](...)`; a function returns a tuple: `lambda meta: (n, )`")
             raise LaunchError(f"an extent of the grid is {extent}, a {type(extent).__name__}; numbers of CTAs are whole",
                               hint="divide by triton.cdiv(n, BLOCK), or by //")
     extents = tuple(map(index, extents))
@@ -159,3 +165,37 @@ def divided_grid(grid: Sequence[int] | Callable, shapes: Mapping[str, Shape]) ->
     for keyword, shape in shapes.items():
         check_grid(grid, shape, keyword)
     return grid
+
+
+def extents_of(grid: Any, arguments: Mapping[str, Any]) -> Any:
+    """The extents that `grid`, numbers or a function of the arguments, says. LaunchError for a function that cannot be asked so."""
+    if not callable(grid):
+        return grid
+    try:
+        return grid(arguments)
+    except KeyError as error:
+        asked = next(iter(error.args), None)
+        if not isinstance(asked, str) or asked in arguments:
+            raise
+        close = get_close_matches(asked, list(arguments), n=1)
+        refusal = LaunchError(f"the grid is a function that asks for {asked!r}, and the launch has {', '.join(arguments)}",
+                              hint=f"did you mean {close[0]!r}?" if close else f"give `{asked}=` at the launch, or ask for another")
+        cause = error
+    except TypeError as error:
+        if _takes_one(grid):
+            raise
+        refusal = LaunchError("the grid is a function that cannot be called with one argument, the launch's arguments by name",
+                              hint="write `lambda meta: (triton.cdiv(n, meta['BLOCK']), )`")
+        cause = error
+    refusal.sites = (site_of(grid), ) if hasattr(grid, "__code__") else ()
+    raise refusal from cause
+
+
+def _takes_one(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind({})
+    except TypeError:
+        return False
+    except ValueError:      # of a function in C, which says nothing of its parameters
+        return True
+    return True

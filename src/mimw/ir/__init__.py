@@ -6,7 +6,7 @@ Input: what the frontend records, or text. Output: a `Program`, which every late
 """
 
 from .build import Builder, Placed
-from .core import Block, Op, Param, Program, Task, Value
+from .core import Block, Names, Op, Param, Program, Task, Value
 from .launch_facts import ALONE, LaunchFacts
 from .line_warnings import LineWarning, collected_warnings, warn_at
 from .ops import OPS, OpDef
@@ -38,7 +38,7 @@ from .workspace import workspace_stride
 
 __all__ = [
     "ALONE", "Barrier", "Block", "Buffer", "Builder", "Descriptor", "DescriptorSlots", "I1", "I32", "I64", "Known",
-    "LaunchFacts", "LineWarning", "OPS", "Op", "OpDef", "Param", "Pipe", "Place", "Placed", "Pointer", "Program",
+    "LaunchFacts", "LineWarning", "Names", "OPS", "Op", "OpDef", "Param", "Pipe", "Place", "Placed", "Pointer", "Program",
     "Recording", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "WaitTable",
     "collected_warnings", "like", "parse_program", "print_op", "print_program", "workspace_stride", "verify", "warn_at",
 ]

@@ -143,6 +143,9 @@ class Op:
                 yield from op.walk()
 
 
+Names = Mapping[tuple[str, Site | None], Mapping[str, tuple[Value | bool | int | float | str, ...]]]
+
+
 @dataclass(frozen=True)
 class Task:
     """The warps that run one region of a `warp_specialize` op.
@@ -173,7 +176,9 @@ class Param:
 class Program:
     """One kernel: its run-time parameters, its body, the warps of its default task, and its requests to the launch.
 
-    `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task).
+    `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task). `names` has,
+    by function and the call that led there, the values and constants that each name of the author's meant; passes may have
+    replaced some.
     """
 
     name: str
@@ -183,6 +188,7 @@ class Program:
     site: Site = UNKNOWN
     uses_words: bool = False
     launch_facts: LaunchFacts = LaunchFacts()
+    names: Names = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
     @property
     def cluster(self) -> tuple[int, int, int]:

@@ -23,3 +23,13 @@ def described(value: Any) -> str:
         return repr(value) if not isinstance(value, tl.base_value) or type(value).__repr__ is not object.__repr__ else str(value)
     extents = ", ".join(str(unwrap(extent)) for extent in value.shape)
     return f"{value.dtype}[{extents}]" if value.type.is_block() else str(value.dtype)
+
+
+def element_type(value: Any) -> str:
+    """The mend for what was given in place of an element type of Triton's: of numpy, of torch, or a text."""
+    if isinstance(value, tl.dtype):
+        return ""
+    name = value if isinstance(value, str) else getattr(value, "__name__", str(value)).rpartition(".")[2]
+    name = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "long": "int64", "fp16": "float16",
+            "bf16": "bfloat16", "fp32": "float32"}.get(name, name)
+    return f"write tl.{name}" if isinstance(getattr(tl, name, None), tl.dtype) else ""

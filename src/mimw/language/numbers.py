@@ -27,4 +27,11 @@ def index_handle(name: str, value: Any, semantic) -> Any:
         return semantic.builder.get_int32(value)
     if isinstance(value, tl.tensor) and not value.type.is_block() and value.dtype.is_int():
         return semantic.cast(value, tl.int32).handle
-    refuse(KernelError, f"{name} must be an int or an integer scalar, got {value}")
+    given = repr(value) if isinstance(value, str) else value
+    refuse(KernelError, f"{name} must be an int or an integer scalar, got {given}", mend=whole(value))
+
+
+def whole(value: Any) -> str:
+    """The mend for a number with a fraction where a whole one belongs."""
+    fraction = isinstance(value, tl.tensor) and value.type.scalar.is_floating()
+    return "divide by `//`: `/` gives a number with a fraction" if fraction else ""

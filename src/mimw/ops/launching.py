@@ -49,7 +49,7 @@ def note_simulation() -> None:
 
 def _of_the_caller() -> int:
     """The number of calls from `note_simulation` up to the first one that is neither ours nor torch's."""
-    ours, frame, level = (str(Path(__file__).parent), str(Path(torch.__file__).parent)), sys._getframe(1), 1
+    ours, frame, level = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent)), sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
         frame, level = frame.f_back, level + 1
     return level

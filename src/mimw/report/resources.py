@@ -23,9 +23,10 @@ from ..compiler.analysis import (
     task_resources,
     total_warps,
 )
-from ..compiler.storage import shared_plan
+from ..compiler.storage import shared_plan, use_of
 from ..ir import Program
 from ..target import Target
+from ..target.spaces import SHARED
 from .table import Table
 from .tensor_memory import column_parts
 
@@ -34,7 +35,7 @@ def resource_table(program: Program, target: Target, shared_total: int | None = 
     """Tasks, buffers, columns of tensor memory, pipes, barriers of the author's own and the shared memory of one CTA, as text.
 
     `shared_total` is the number of bytes that the compiled kernel takes, scratch and padding included; without it the
-    sum of the buffers and barriers is shown.
+    buffers and barriers are shown as they are planned.
     """
     return "\n\n".join(map(str, resource_parts(program, target, shared_total))) + "\n"
 
@@ -59,8 +60,7 @@ def resource_parts(program: Program, target: Target, shared_total: int | None = 
         parts.append(Table(("barriers", "count", "arrivals", "bytes a phase"), tuple(map(_barriers, arrays)),
                            ("count", "arrivals", "bytes a phase")))
     parts += filter(None, (_cluster_barriers(program), _other_gpus(program)))
-    counters = counter_bytes(program, target)
-    return [*parts, _shared(plan.total + counters, None if shared_total is None else shared_total + counters, target)]
+    return [*parts, _shared(program, plan.total, shared_total, target)]
 
 
 def _cluster_barriers(program: Program) -> str:
@@ -111,10 +111,15 @@ def _barriers(array: BarrierArray) -> tuple[str, int, int, str]:
         "?" if size is None else str(size) for size in sorted(sizes, key=lambda size: size or 0))
 
 
-def _shared(planned: int, compiled: int | None, target: Target) -> str:
-    total = planned if compiled is None else compiled
-    extra = f", {compiled - planned} of them padding and scratch" if compiled is not None and compiled > planned else ""
-    return f"shared memory: {total} of {target.shared_bytes} bytes ({100 * total / target.shared_bytes:.1f} %){extra}"
+def _shared(program: Program, sizes: int, compiled: int | None, target: Target) -> str:
+    """The line on shared memory; `sizes` is what buffers and barriers have, without the space between them."""
+    counters = counter_bytes(program, target)
+    if compiled is None:
+        taken, why = use_of(program, target.spaces[SHARED]).end, ", as planned: scratch of the compiled kernel is not known here"
+    else:
+        taken, why = compiled, f", {compiled - sizes} of them padding and scratch" if compiled > sizes else ""
+    why += f"; besides {counters} of counters, for which no launch asks" if counters else ""
+    return f"shared memory: {taken} of {target.shared_bytes} bytes ({100 * taken / target.shared_bytes:.1f} %){why}"
 
 
 def _names(names: tuple[str, ...]) -> str:

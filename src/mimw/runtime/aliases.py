@@ -21,7 +21,7 @@ from types import ModuleType
 
 from ..ir.switches import switched_on
 from ..target import Target, wanted
-from .torch_cuda import SimulatedDevice, answer
+from .torch_cuda import SimulatedDevice, answer, once_imported
 
 _PUBLISHED = "triton.language.extra.tlx"
 _BESIDE_TLX = {"triton.language.extra.subtile_ops": "subtile_ops", "triton.language.extra.cuda.inline_ptx_lib": "inline_ptx_lib"}
@@ -38,9 +38,9 @@ def answer_published(package: ModuleType) -> None:
     import triton
     import triton.language.extra as extra
 
-    from ..compiler.triton_port.no_gpu import stand_in
-    from ..compiler.triton_port.published import answer_scripts
-    from .jit import triton_compile, wanted_numbers, wanted_target
+    from ..compiler.triton_port.published import answer_benchmarks, answer_scripts
+    from .benchmarks import profiling, reporting, timed
+    from .jit import triton_compile, without_a_gpu
     from .simulating import simulating
 
     tlx = package.tlx
@@ -55,7 +55,9 @@ def answer_published(package: ModuleType) -> None:
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = package.Config
     triton.autotune = triton.runtime.autotune = package.autotune
     answer_scripts(triton_compile)
-    stand_in(wanted_target, wanted_numbers, beside_a_gpu=switched_on("MIMW_SIMULATE"))
+    answer_benchmarks(timed, reporting)
+    once_imported("triton.profiler", profiling)
+    without_a_gpu(switched_on("MIMW_SIMULATE"))
     answer(lambda: _device(wanted()) if simulating() else None)
 
 

@@ -14,7 +14,9 @@ from ..compiler.launch import canonical_keywords
 from ..compiler.pipeline import seen_by
 from ..compiler.triton_port.codegen import CompileTimeAssertionFailure, OutOfResources
 from ..compiler.triton_port.runtime import StockAutotuner, StockConfig
-from ..errors import LaunchError
+from ..errors import LaunchError, NotAKernel
+from ..ir.callers import ends_at_call
+from ..ir.plainly import plainly
 from .simulating import simulating
 from .watchdog import file, has_hung, seconds, tell, trying
 
@@ -57,6 +59,10 @@ class Autotuner(StockAutotuner):
         super().__init__(*args, **keywords)
         self._seen, self._measured = None, {}       # what the kernel names, and what was measured for each state of that
 
+    def __getitem__(self, grid):
+        return ends_at_call(super().__getitem__(grid))
+
+    @ends_at_call
     def run(self, *args, **kwargs):
         if not simulating() or kwargs.get("warmup"):
             self._of_what_is_there_now()
@@ -69,6 +75,7 @@ class Autotuner(StockAutotuner):
             self._seen = seen_by(self.jit_function())
             self.cache = self._measured.setdefault(self._seen.digest, {} if self._measured else self.cache)
 
+    @ends_at_call
     def warmup(self, *args, **kwargs):
         """The compiled kernels of all configurations that can be launched."""
         self.nargs = dict(zip(self.arg_names, args))
@@ -127,7 +134,12 @@ def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_va
              warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False):
     """A decorator with the arguments of `triton.autotune`."""
 
+    @ends_at_call
     def decorate(fn):
+        if not hasattr(fn, "arg_names"):
+            name = getattr(fn, "__name__", type(fn).__name__)
+            raise NotAKernel(f"mimw.autotune got {plainly(repr(fn))}, which is no kernel",
+                             hint=f"write `@mimw.jit` below `@mimw.autotune(...)`, above `def {name}`")
         return Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook=pre_hook,
                          post_hook=post_hook, prune_configs_by=prune_configs_by, warmup=warmup, rep=rep,
                          use_cuda_graph=use_cuda_graph, do_bench=do_bench, cache_results=cache_results)

@@ -1,6 +1,6 @@
-"""What `mimw.simulate`, `check`, `predict`, `profile`, `compile` and `explain` have in common: how they are called.
+"""What `mimw.simulate`, `check`, `debug`, `predict`, `profile`, `compile` and `explain` have in common: how they are called.
 
-Input: a function that takes a kernel, a grid and arguments. Output: the same function under the call that all six share:
+Input: a function that takes a kernel, a grid and arguments. Output: the same function under the call that all seven share:
 
     @tool
     def simulate(kernel, grid, *args, target=None, num_warps=None, num_stages=None, seed=None, **meta): ...
@@ -14,14 +14,18 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import SimulatorMisuse
+from ..errors import ArgumentError, SimulatorMisuse, UnknownKeyword
+from ..ir.callers import ends_at_call
+from ..ir.plainly import plainly
+from ..ir.site import site_of
 
-_UNKNOWN = re.compile(r"Keyword argument (\w+) was specified but unrecognised")
+_UNKNOWN = re.compile(r"Keyword argument (\w+) was specified but unrecognised")     # so says Triton
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -49,12 +53,13 @@ def tool(function: Callable[P, R]) -> Callable[P, R]:
     own = {name for name, parameter in inspect.signature(function).parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
     name = f"mimw.{function.__name__}"
 
+    @ends_at_call
     @functools.wraps(function)
     def call(*args, **keywords):
         args = list(args)
         for place in ("kernel", "grid")[len(args):]:
             if place not in keywords:
-                raise TypeError(f"{name}(kernel, grid, *args, **meta) is called without `{place}`" + (
+                raise ArgumentError(f"{name}(kernel, grid, *args, **meta) is called without `{place}`" + (
                     ": 1 to 3 ints, or a function of the arguments that gives them" if place == "grid" else ""))
             args.append(keywords.pop(place))
         kernel, grid, *args = args
@@ -67,12 +72,12 @@ def tool(function: Callable[P, R]) -> Callable[P, R]:
             keywords.pop(MEMORY, None)      # of those that run nothing on the simulator
         try:
             return function(Given(kernel, given) if given else kernel, grid, *args, **keywords)
-        except KeyError as error:       # of a keyword that nobody knows: it may be meant as one of the tool's own
-            unknown = _UNKNOWN.fullmatch(str(next(iter(error.args), "")))
-            close = get_close_matches(unknown[1], own, n=1) if unknown else []
+        except UnknownKeyword as error:     # it may be meant as one of the tool's own
+            unknown = _UNKNOWN.match(str(error))
+            close = get_close_matches(unknown[1], own, n=1) if unknown and "did you mean" not in str(error) else []
             if not close:
                 raise
-            raise KeyError(f"{unknown[0]}; {name} has {close[0]}") from None
+            raise UnknownKeyword(f"{unknown[0]}; {name} has {close[0]}", *error.sites) from None
 
     return call
 
@@ -110,20 +115,54 @@ def _mend(value: Any) -> str:
         return "pass the kernel itself, and the grid after it: mimw.simulate(kernel, grid, *args), not kernel[grid]"
     if isinstance(value, str):
         return "pass the function itself; the commands of the terminal take FILE:KERNEL"
+    if isinstance(value, (int, tuple, list)) or hasattr(value, "shape"):
+        return "the kernel comes first: mimw.simulate(kernel, grid, *args)"
+    if isinstance(value, FunctionType):
+        return f"write `@mimw.jit` above `def {value.__name__}`, at {site_of(value)}"
     return "decorate the function with `mimw.jit`"
 
 
 def _shown(value: Any) -> str:
+    if "__getitem__" in getattr(value, "__qualname__", ""):
+        return "kernel[grid], a launch,"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"an array of shape {tuple(value.shape)}"
-    return f"a {type(value).__name__}" if hasattr(value, "block_shape") else repr(value)
+    return f"a {type(value).__name__}" if hasattr(value, "block_shape") else plainly(repr(value))
 
 
 def bound(fn, args, meta: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the JIT function `fn` by name, defaults included. TypeError names what is missing or too much."""
+    """The arguments of the JIT function `fn` by name, defaults included. ArgumentError names what is missing or too much."""
     try:
         found = fn.signature.bind(*args, **meta)
     except TypeError as error:
-        raise TypeError(f"{fn.__name__}({', '.join(fn.arg_names)}): {error}") from None
+        raise _unbound(fn, args, meta, error) from None
     found.apply_defaults()
     return dict(found.arguments)
+
+
+def _unbound(fn, args, meta: Mapping[str, Any], error: TypeError) -> ArgumentError:
+    """The error of a launch whose arguments do not bind to the parameters of `fn`."""
+    given = [*fn.arg_names[:len(args)], *(name for name in meta if name in fn.arg_names)]
+    missing = [name for name, one in fn.signature.parameters.items() if one.default is one.empty and name not in given]
+    said = f"{fn.__name__}({', '.join(fn.arg_names)}): {error}"
+    if len(args) > len(fn.arg_names):
+        return ArgumentError(f"{said}: {len(args)} are given, and it has {len(fn.arg_names)} parameters", site_of(fn.fn))
+    constants = [name for name in missing if fn.params[fn.arg_names.index(name)].is_constexpr]
+    wanted = " and ".join(f"`{name}=`" if name in constants else f"`{name}`" for name in missing)
+    return ArgumentError(said, site_of(fn.fn), hint=f"give {wanted} at the launch, behind `kernel[grid](`" if missing else "")
+
+
+def check_arguments(fn, args, keywords: Mapping[str, Any], error: Exception) -> None:
+    """Raise what is wrong with the arguments of a launch of `fn` that has ended in `error`, Triton's, if they are wrong:
+    ArgumentError for those that do not bind, UnknownKeyword for a keyword that neither the kernel nor a launch has."""
+    if unknown := _UNKNOWN.search(str(next(iter(error.args), ""))):
+        raise unknown_keyword(fn, unknown[1], LAUNCH_OPTIONS) from None
+    if isinstance(error, TypeError):
+        bound(fn, args, {name: value for name, value in keywords.items() if name in fn.arg_names})
+
+
+def unknown_keyword(fn, name: str, options: Iterable[str]) -> UnknownKeyword:
+    """The error for a keyword of a launch that neither the kernel has nor `options` are."""
+    close = get_close_matches(name, [*fn.arg_names, *options], n=1)
+    meant = f"; did you mean {close[0]}?" if close else f"; {fn.__name__} has the parameters {', '.join(fn.arg_names)}"
+    return UnknownKeyword(f"Keyword argument {name} was specified but unrecognised{meant}", site_of(fn.fn))

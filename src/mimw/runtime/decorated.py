@@ -22,6 +22,7 @@ from typing import Any
 
 from ..compiler.triton_port.runtime import JITFunction
 from ..errors import NotAKernel
+from ..ir.plainly import plainly
 
 _OPTIONS = ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline", "launch_metadata")
 _numbers = itertools.count(1)
@@ -46,7 +47,7 @@ def kernel_source(value: Any, options: dict[str, Any], source: str | None) -> tu
         raise NotAKernel(f"mimw.jit got the method {value.__qualname__}, and a kernel has no self",
                          hint="decorate a function, or a @staticmethod of the class")
     if not isinstance(value, FunctionType):
-        raise NotAKernel(f"mimw.jit got {value!r}, which is no Python function",
+        raise NotAKernel(f"mimw.jit got {plainly(repr(value))}, which is no Python function",
                          hint="write @mimw.jit above the `def` of the kernel")
     if name == "<lambda>":
         raise NotAKernel("a lambda is an expression and stores nothing, so it cannot be a kernel",

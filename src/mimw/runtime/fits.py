@@ -1,8 +1,11 @@
-"""Whether a launch fits into the shared memory of a CTA with the scratch of Triton's ops, found out without making a binary.
+"""The shared memory of a CTA with the scratch of Triton's ops, and whether it suffices, found out without making a binary.
 
-Input: how a launch specialises a kernel. Output: nothing, or the `OutOfSharedMemory` that compiling it would end in:
+Input: how a launch specialises a kernel. Output: the bytes that the compiled kernel takes, or the `OutOfSharedMemory` that
+compiling it would end in:
 
-    check_fits(Specialisation(fn, {"x": "*fp16"}, {}, {(0, ): [["tt.divisibility", 16]]}, {"num_warps": 4}, "sm_90a"), program)
+    launch = Specialisation(fn, {"x": "*fp16"}, {}, {(0, ): [["tt.divisibility", 16]]}, {"num_warps": 4}, "sm_90a")
+    check_fits(launch, program)
+    as_compiled(launch, program).total      90172
 
 A kernel that fits whatever the layouts turn out to be (`passes.may_not_fit`) is not lowered: most are small. Any other goes
 through all stages up to Triton's allocator, a small part of a compilation, once for each specialisation.
@@ -11,18 +14,21 @@ through all stages up to Triton's allocator, a small part of a compilation, once
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..compiler.analysis import counter_bytes
 from ..compiler.launch import ALONE
 from ..compiler.passes import check_scratch, may_not_fit
 from ..compiler.pipeline import Kernel, gpu_target, seen_by
-from ..compiler.triton_port.allocation import allocation
+from ..compiler.storage import Row, SharedEntry, compiled_rows, shared_plan
+from ..compiler.triton_port.allocation import Piece, allocation
 from ..compiler.triton_port.codegen import CompilationError, mlir_context
 from ..compiler.triton_port.runtime import final_ttgir, make_backend
-from ..errors import KernelError, NotYet, TargetError
+from ..errors import KernelError, MimwError, NotYet, TargetError
 from ..ir import Program
+from ..target import Target
 from ..target import target as find_target
 
 
@@ -47,44 +53,90 @@ class Specialisation:
                 seen.digest, seen.native_key())
 
 
+@dataclass(frozen=True)
+class AsCompiled:
+    """The shared memory of a kernel as Triton's allocator gives it: the `total` that a launch asks for, and what the bytes hold."""
+
+    total: int
+    rows: tuple[Row, ...]
+
+
+def as_compiled(launch: Specialisation, program: Program) -> AsCompiled | None:
+    """The shared memory of the launch's binary, with rows whose entries are those of `program`. None for kernels without words
+    of ours, chips without a compiler here, and what does not compile."""
+    chip = find_target(launch.target)
+    if not chip.binary or not program.orchestrates():
+        return None
+    try:
+        compiled, total, pieces = _allocated(launch, chip)
+    except (CompilationError, MimwError, RuntimeError):
+        return None
+    return AsCompiled(total, tuple(_entries_of(program, compiled_rows(compiled, shared_plan(compiled), pieces))))
+
+
+def _entries_of(program: Program, rows: list[Row]) -> Iterator[Row]:
+    """The rows with the entries of another recording of the same kernel: those of the same name and line, in order."""
+    own: dict[tuple, list[SharedEntry]] = {}
+    for entry in shared_plan(program).entries:
+        own.setdefault((entry.name, entry.site), []).append(entry)
+    for row in rows:
+        same = own.get((row.entry.name, row.entry.site), []) if row.entry else []
+        yield replace(row, entry=same.pop(0) if same else None)
+
+
 def check_fits(launch: Specialisation, program: Program) -> None:
     """Raise what compiling the launch would: `OutOfSharedMemory`, or another refusal of the layouts. `program` is the launch's
     after all checks."""
     chip = find_target(launch.target)
     if not chip.binary:     # its memory was added up by the passes, and there is no compiler that would need more
         return
-    backend = make_backend(gpu_target(chip))
-    options = dict(launch.options)
-    cluster = options.pop("ctas_per_cga", None)
-    options.pop("preferred_ctas_per_cga", None)
-    parsed = backend.parse_options({"enable_fp_fusion": True, **options})
+    _, parsed, _ = _options(launch, chip)
     if not program.orchestrates() or not may_not_fit(program, chip, parsed.num_stages):
         return
     known = launch.fn.__dict__.setdefault("_fitting", {})
     if launch.key not in known:
-        kernel = Kernel(launch.fn, launch.signature, launch.constants, launch.attrs, cluster or ALONE)
-        known[launch.key] = _refusal(kernel, chip, parsed, backend)
+        known[launch.key] = _refusal(launch, chip)
     if known[launch.key] is not None:
         raise known[launch.key]
 
 
-def _refusal(kernel: Kernel, chip, options, backend) -> KernelError | None:
-    context = mlir_context()
-    backend.load_dialects(context)
+def _refusal(launch: Specialisation, chip: Target) -> KernelError | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the remarks have been made when the launch was recorded
-            module = kernel.to_ttgir(chip, options, backend, context)
+        compiled, total, pieces = _allocated(launch, chip)
     except CompilationError as error:
         if isinstance(error.__cause__, (NotYet, TargetError)):  # not to be compiled, so not to be launched either
             return None
         raise
-    found = allocation(final_ttgir(module, backend, options), chip.arch)
-    total = found.total + counter_bytes(kernel.program, chip)
+    total += counter_bytes(compiled, chip)
     if total <= chip.shared_bytes:
         return None
     try:
-        check_scratch(kernel.program, chip, total, found.pieces)
+        check_scratch(compiled, chip, total, pieces)
     except KernelError as error:
         return error
     return None
+
+
+def _allocated(launch: Specialisation, chip: Target) -> tuple[Program, int, tuple[Piece, ...]]:
+    """The program as it is compiled, and what Triton's allocator finds behind all stages up to it: the bytes and their pieces. Once
+    for each specialisation."""
+    known = launch.fn.__dict__.setdefault("_allocated", {})
+    if launch.key not in known:
+        backend, options, cluster = _options(launch, chip)
+        kernel = Kernel(launch.fn, launch.signature, launch.constants, launch.attrs, cluster or ALONE)
+        context = mlir_context()
+        backend.load_dialects(context)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the remarks have been made when the launch was recorded
+            module = kernel.to_ttgir(chip, options, backend, context)
+        found = allocation(final_ttgir(module, backend, options), chip.arch)
+        known[launch.key] = kernel.program, found.total, found.pieces
+    return known[launch.key]
+
+
+def _options(launch: Specialisation, chip: Target) -> tuple[Any, Any, Any]:
+    """(Triton's backend, its options for the launch, the shape of the cluster)."""
+    backend, options = make_backend(gpu_target(chip)), dict(launch.options)
+    cluster = options.pop("ctas_per_cga", None)
+    options.pop("preferred_ctas_per_cga", None)
+    return backend, backend.parse_options({"enable_fp_fusion": True, **options}), cluster

@@ -22,7 +22,8 @@ import numpy as np
 from ..compiler.triton_port.any_shapes import check_positive
 from ..compiler.triton_port.origin import is_tritons
 from ..compiler.triton_port.runtime import TensorDescriptor as StockTensorDescriptor
-from ..errors import LaunchError, SimulatorMisuse
+from ..errors import ArgumentError, LaunchError, SimulatorMisuse
+from ..ir.callers import ends_at_call
 from ..ir.tensor_map import tensor_problem
 from ..ir.tuples import like
 
@@ -75,22 +76,23 @@ class TensorDescriptor(StockTensorDescriptor):
             raise LaunchError(f"round_f32_to_tf32 is for float32 tensors, not {self.base.dtype}", hint="leave it out.")
 
     @staticmethod
+    @ends_at_call
     def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero",
                     round_f32_to_tf32: bool = False) -> TensorDescriptor:
-        """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own. TypeError for anything else, and unless
-        `block_shape` is a list."""
+        """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own. ArgumentError, a TypeError, for anything
+        else, and unless `block_shape` is a list."""
         if not isinstance(block_shape, (list, tuple)):
-            raise TypeError(f"block_shape is a list of ints, one a dimension, such as [64, 64]; got {block_shape!r}")
+            raise ArgumentError(f"block_shape is a list of ints, one a dimension, such as [64, 64]; got {block_shape!r}")
         tensor = HostArray(tensor) if isinstance(tensor, np.ndarray) else tensor
         _check_array(tensor)
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block_shape, padding, round_f32_to_tf32)
 
 
 def _check_array(tensor: Any) -> None:
-    """TypeError for what is no array. A tensor of torch, or what stands for one, has these three."""
+    """ArgumentError for what is no array. A tensor of torch, or what stands for one, has these three."""
     if not all(hasattr(tensor, name) for name in ("dtype", "shape", "stride")):
         what = "nothing" if tensor is None else f"{tensor!r:.60}, a {type(tensor).__name__}"
-        raise TypeError(f"a tensor descriptor is of an array of numpy or torch, and got {what}")
+        raise ArgumentError(f"a tensor descriptor is of an array of numpy or torch, and got {what}")
 
 
 def check_descriptor(descriptor: StockTensorDescriptor, what: str = "this tensor descriptor") -> None:

@@ -26,6 +26,7 @@ from ..compiler.launch import (
     check_cluster_target,
     check_numbers,
     divided_grid,
+    extents_of,
     grid_extents,
 )
 from ..compiler.pipeline import (
@@ -59,13 +60,15 @@ from ..compiler.triton_port.runtime import (
     make_backend,
     stock_compile,
 )
-from ..errors import LaunchError, MimwError
+from ..errors import LaunchError, MimwError, OutsideKernel
+from ..ir.callers import cut, ends_at_call
 from ..ir.shown import Shown
 from ..ir.site import site_of
 from ..target import asking, wanted
 from .before_launch import check_launch, checking
-from .call import MEMORY, Given
+from .call import MEMORY, Given, bound, check_arguments
 from .decorated import kernel_source, without_source
+from .handles import SimulatedLauncher, loaded
 from .host import as_bytes, as_launched, check_descriptors, check_on_gpu, check_structs, meant_bytes
 from .simulating import simulating
 from .standing_still import meanwhile
@@ -98,7 +101,7 @@ class MimwFunction(Shown, JITFunction):
 
     def __init__(self, fn: Callable[..., Any], **options: Any):
         super().__init__(fn, **options)
-        stand_in(wanted_target, wanted_numbers)
+        without_a_gpu()
 
     @property
     def cache_key(self) -> str:
@@ -120,61 +123,68 @@ class MimwFunction(Shown, JITFunction):
         backend = make_backend(target)
         return {}, {}, target, backend, create_function_from_signature(self.signature, self.params, backend)
 
+    @ends_at_call
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """In a kernel, a call of a helper; the code generator inlines it and never comes here."""
-        raise RuntimeError(f"Cannot call @triton.jit'd outside of the scope of a kernel: launch it by {self.__name__}[grid](...), "
-                           f"or run it without a GPU by mimw.simulate({self.__name__}, grid, ...)")
+        raise OutsideKernel(f"Cannot call @triton.jit'd outside of the scope of a kernel: launch it by {self.__name__}[grid](...), "
+                            f"or run it without a GPU by mimw.simulate({self.__name__}, grid, ...)")
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """`kernel[grid]`: straight to Triton's launch where nothing of ours has to happen."""
         if simulating():
-            return super().__getitem__(grid)
+            return ends_at_call(super().__getitem__(grid))
 
         def launch(*args, **kwargs):
-            run = _LAUNCH if _OURS.isdisjoint(kwargs) and seconds() is None and not checking() else MimwFunction.run
             try:
-                return run(self, *args, grid=grid, warmup=False, **kwargs)
-            except Rebind:
-                return launch(*args, **kwargs)
-            except KeyError as error:
-                if not meant_bytes(error):
+                run = _LAUNCH if _OURS.isdisjoint(kwargs) and seconds() is None and not checking() else MimwFunction.run
+                try:
+                    return run(self, *args, grid=grid, warmup=False, **kwargs)
+                except Rebind:
+                    return launch(*args, **kwargs)
+                except KeyError as error:
+                    if not meant_bytes(error):
+                        self._refuse_arguments(grid, args, kwargs, error)
+                        raise
+                    return run(self, *as_bytes(args), grid=grid, warmup=False, **_bytes_by_name(kwargs))
+                except (OverflowError, RuntimeError, TypeError) as error:
+                    check_descriptors(self.arg_names, args, kwargs)     # Triton's own class leaves some limits to the driver
+                    self._refuse_arguments(grid, args, kwargs, error)
+                    if any(part in str(error) for part in _OF_AN_ARGUMENT):
+                        check_structs(self.params, args, kwargs)
+                        check_on_gpu(self.arg_names, args, kwargs)
                     raise
-                return run(self, *as_bytes(args), grid=grid, warmup=False, **_bytes_by_name(kwargs))
-            except (OverflowError, RuntimeError, TypeError) as error:
-                check_descriptors(self.arg_names, args, kwargs)     # Triton's own class leaves some limits to the driver
-                self._refuse_grid(grid, args, kwargs, error)
-                if any(part in str(error) for part in _OF_AN_ARGUMENT):
-                    check_structs(self.params, args, kwargs)
-                    check_on_gpu(self.arg_names, args, kwargs)
+            except MimwError as error:
+                cut(error)
                 raise
 
         return launch
 
-    def _refuse_grid(self, grid, args, kwargs, error) -> None:
-        """Say what is wrong with the grid of a launch that failed, if the grid is: Triton passes it on to the driver as it is, and
-        asking before every launch would take longer than the launch."""
+    def _refuse_arguments(self, grid, args, kwargs, error) -> None:
+        """Say what is wrong with the arguments or the grid of a launch that failed, if they are wrong: Triton passes them on as
+        they are, and asking before every launch would take longer than the launch."""
         if isinstance(error, MimwError):
             return
-        if callable(grid):
-            own = {name: value for name, value in kwargs.items() if name in self.arg_names}
-            try:
-                bound = self.signature.bind(*args, **own)
-            except TypeError:
-                return      # the arguments are wrong, which `error` says
-            bound.apply_defaults()
-            grid = grid(bound.arguments)
+        check_arguments(self, args, kwargs, error)
+        own = {name: value for name, value in kwargs.items() if name in self.arg_names}
         try:
-            grid_extents(grid, chip_of(active_target()).max_grid)
+            grid_extents(extents_of(grid, bound(self, args, own)), chip_of(active_target()).max_grid)
         except LaunchError as refusal:
             raise refusal from error
 
+    @ends_at_call
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        return super().warmup(*args, grid=grid, **kwargs)
+
+    @ends_at_call
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         try:
             return self._run(*args, grid=grid, warmup=warmup, **kwargs)
         except Rebind:
             return self.run(*args, grid=grid, warmup=warmup, **kwargs)
-        except KeyError as error:
+        except (KeyError, TypeError) as error:
             if not meant_bytes(error):
+                if not isinstance(error, MimwError):
+                    check_arguments(self, args, kwargs, error)
                 raise
         return self._run(*as_bytes(args), grid=grid, warmup=warmup, **_bytes_by_name(kwargs))
 
@@ -188,9 +198,9 @@ class MimwFunction(Shown, JITFunction):
             for hook in self.pre_run_hooks:
                 hook(*args, **kwargs)
             if limit is None:
-                return self._simulated(grid, args, kwargs, memory)
+                return self.simulated(grid, args, kwargs, memory)
             from .watchdog import watched_simulation
-            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs, memory))
+            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self.simulated(grid, args, kwargs, memory))
         if warmup:
             check_structs(self.params, args, kwargs)
         if warmup and not gpu_is_active():
@@ -205,6 +215,7 @@ class MimwFunction(Shown, JITFunction):
         return watched(Launch(self, args, kwargs, grid), limit,
                        lambda grid, more: launch(*args, grid=grid, warmup=warmup, **kwargs, **more))
 
+    @ends_at_call
     def freeze(self, grid: Any, /, *args: Any, **kwargs: Any) -> FrozenLaunch:
         """A launch that is specialised, compiled, loaded and checked now, and then costs little more than the driver's own call.
 
@@ -229,11 +240,14 @@ class MimwFunction(Shown, JITFunction):
         known = "as last simulated or checked" if programs else "not simulated or checked yet"
         return Page(self.__name__, (known, ), sites=(site_of(self.fn), ), **last)
 
-    def _simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
+    def simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
+        """The launch on the simulator; what takes launches in place of that returns what it likes."""
         from .case import taken
-        from .simulate import SimulatedLaunch, simulate  # and so the simulator: when it is wanted
+        from .simulate import SimulatedLaunch, SimulatedRun, simulate  # and so the simulator: when it is wanted
         expected, tolerance = taken()       # of a command that launches a case
         done = simulate(Given(self, {**kwargs, **memory}), grid, *args, expected=expected, tolerance=tolerance)
+        if not isinstance(done, SimulatedRun):
+            return done
         return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
@@ -245,11 +259,11 @@ class MimwFunction(Shown, JITFunction):
         if device not in self.device_caches:
             self.device_caches[device] = self.create_binder()
         kernels, keys, _, backend, binder = self.device_caches[device]
-        bound, specialization, options = binder(*args, **kwargs)
+        values, specialization, options = binder(*args, **kwargs)
         key = compute_cache_key(keys, specialization, options)
         kernel = kernels.get(key)
         if kernel is None:
-            options, signature, constants, attrs = self._pack_args(backend, kwargs, bound, specialization, options)
+            options, signature, constants, attrs = self._pack_args(backend, kwargs, values, specialization, options)
             kernel = self._do_compile(key, signature, device, constants, options, attrs, True)
         return kernel
 
@@ -293,6 +307,11 @@ def wanted_target():
 def wanted_numbers():
     """The known numbers of that target's device."""
     return device_numbers(wanted())
+
+
+def without_a_gpu(even_beside_one: bool = False) -> None:
+    """Let Triton's driver answer for that target where there is no GPU, or none is to be used."""
+    stand_in(wanted_target, wanted_numbers, SimulatedLauncher, loaded, even_beside_one)
 
 
 def triton_compile(src, target=None, options=None, _env_vars=None):
@@ -339,6 +358,7 @@ def jit(fn: None = None, *, version: Any = None, repr: Callable[..., str] | None
         source: str | None = None) -> Callable[[Callable[..., Any]], MimwFunction]: ...
 
 
+@ends_at_call
 def jit(fn: Callable[..., Any] | None = None, *, version: Any = None, repr: Callable[..., str] | None = None,
         launch_metadata: Callable[..., Any] | None = None, do_not_specialize: Iterable[int | str] | None = None,
         do_not_specialize_on_alignment: Iterable[int | str] | None = None, debug: bool | None = None, noinline: bool | None = None,
@@ -357,6 +377,7 @@ def jit(fn: Callable[..., Any] | None = None, *, version: Any = None, repr: Call
     options = dict(version=version, do_not_specialize=do_not_specialize, debug=debug, noinline=noinline, repr=repr,
                    do_not_specialize_on_alignment=do_not_specialize_on_alignment, launch_metadata=launch_metadata)
 
+    @ends_at_call
     def decorate(function: Callable[..., Any]) -> MimwFunction:
         if isinstance(function, MimwFunction) and all(option is None for option in options.values()):
             return function

@@ -14,16 +14,25 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ..compiler.analysis import makes_pointers
 from ..compiler.depth import deep
-from ..compiler.launch import ALONE, CLUSTERS, canonical_keywords, check_cluster_target, check_grid, check_numbers, grid_extents
+from ..compiler.launch import (
+    ALONE,
+    CLUSTERS,
+    canonical_keywords,
+    check_cluster_target,
+    check_grid,
+    check_numbers,
+    extents_of,
+    grid_extents,
+)
 from ..compiler.passes import run_passes
-from ..compiler.pipeline import Kernel, gpu_target, refusing, seen_by
+from ..compiler.pipeline import Kernel, gpu_target, refusing, reporting, seen_by
 from ..compiler.triton_port.no_gpu import answer_for
 from ..compiler.triton_port.runtime import make_backend
 from ..errors import Deadlock, SimulationError, SimulatorMisuse
@@ -34,8 +43,9 @@ from ..ir.world import PerRank, at_rank, gpus_of
 from ..report import chrome_trace, timeline_svg
 from ..simulator import Hooks, Run, Writers, cut_short, live_tensors, run, watching
 from ..target import Target, asked, asking, wanted
-from .call import MEMORY, bound, resolve, tool
-from .fits import Specialisation
+from .breakpoints import run_to_breakpoints, stops
+from .call import MEMORY, bound, resolve, tool, unknown_keyword
+from .fits import AsCompiled, Specialisation, as_compiled
 from .host import is_aligned, is_array, specialise
 from .results import expectations, first_wrong, wrong_result
 
@@ -44,13 +54,14 @@ from .results import expectations, first_wrong, wrong_result
 class SimulatedRun(Run, Shown):
     """The result of `mimw.simulate`: the run, and for its page the `program` that ran by the rules of `target`, and in
     `launched` its grid and seed. `error` is the error that ended the run, of which there is then nothing but the page that
-    MIMW_TIMELINE asks for."""
+    MIMW_TIMELINE asks for. `memory()` is the shared memory of the kernel as it would be compiled."""
 
     name: str = field(default="", compare=False)
     launched: tuple[str, ...] = field(default=(), compare=False)
     program: Program | None = field(default=None, repr=False, compare=False)
     target: Target | None = field(default=None, repr=False, compare=False)
     error: SimulationError | None = field(default=None, repr=False, compare=False)
+    memory: Callable[[], AsCompiled | None] = field(default=lambda: None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.name}, {', '.join(self.launched)}: {self.summary}"
@@ -64,15 +75,17 @@ class SimulatedRun(Run, Shown):
         from ..report.page import Note, Page
         from ..report.table import Table
 
+        memory = self.memory()
+        shared = {} if memory is None else {"rows": memory.rows, "shared": memory.total}
         if (error := self.error) is not None:
             note = Note(type(error).__name__, error.message, error.sites, error.hint, f"Shown by {', '.join(self.launched[1:])}.",
                         len(error.sites) if isinstance(error, Deadlock) else 2)
             return Page(self.name, self.launched, "ended in an error", False, (note, ), self.program, self.target, self.trace,
-                        self.cycles)
+                        self.cycles, **shared)
         ops = Table(("op", "ran"), tuple(sorted(self.counts.items(), key=lambda item: -item[1])), ("ran", ))
         return Page(self.name, (*self.launched, f"{self.cycles:,.0f} cycles"), program=self.program, target=self.target,
                     trace=self.trace, no_trace="This run kept no timeline: mimw.simulate(..., trace=True) does.",
-                    worked=dict(self.lines), tables=(("Operations", ops), ))
+                    worked=dict(self.lines), **shared, tables=(("Operations", ops), ))
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,10 @@ class SimulatedLaunch(SimulatedRun):
     @property
     def metadata(self):
         return self.kernel.metadata
+
+
+# What takes launches in place of the simulator: `triton.testing.do_bench` predicts them.
+instead: ContextVar[Callable[[Launch, Target], Any] | None] = ContextVar("instead", default=None)
 
 
 @tool
@@ -127,23 +144,31 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     returns:   SimulatedRun, with cycles, op counts and the trace; `save_html` writes its page
     errors:    SimulationError and its kinds, each naming tasks and lines: a WrongResult where an array is not as expected;
                triton.CompilationError
+
+    A kernel that says `breakpoint()` stops there, at the prompt of the debugger (docs/DEBUGGER.md).
     """
     launch = prepare(kernel, grid, args, meta, target, gpus, memory)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
     races = switched_on("MIMW_RACES") if races is None else races
     picture = os.environ.get("MIMW_TIMELINE")
     chip = wanted(target)
+    if (takes := instead.get()) is not None:
+        return takes(launch, chip)
     about = dict(name=launch.name, launched=(f"simulated for {chip.name}", f"grid {launch.grid}", f"seed {seed}"),
-                 program=launch.program, target=chip)
+                 program=launch.program, target=chip,
+                 memory=functools.partial(as_compiled, launch.specialisation, launch.program))
     machines: list = []
     wanted_results = expectations(expected, tolerance, launch)
     writers = Writers() if wanted_results else None
     try:
-        with _seen(machines) if picture else nullcontext():
-            found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
-                        gpus=launch.gpus, memory=launch.memory, hooks=Hooks(writers=writers))
-        if wanted_results and (wrong := first_wrong(wanted_results)) is not None:
-            raise wrong_result(wrong, launch.program, writers)
+        with _seen(machines) if picture else nullcontext(), reporting(_kernel(launch), chip, launch.specialisation.options):
+            if stops(launch.program):
+                found = run_to_breakpoints(launch, seed=seed, trace=trace or bool(picture), races=races, expected=wanted_results)
+            else:
+                found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
+                            gpus=launch.gpus, memory=launch.memory, hooks=Hooks(writers=writers))
+                if wanted_results and (wrong := first_wrong(wanted_results)) is not None:
+                    raise wrong_result(wrong, launch.program, writers)
     except SimulationError as error:
         if machines:
             until, at = cut_short(machines[0])
@@ -153,6 +178,12 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
     if picture:
         _draw(done, picture)
     return done
+
+
+def _kernel(launch: Launch) -> Kernel:
+    """The kernel of a launch, for the report of a bug."""
+    one = launch.specialisation
+    return Kernel(one.fn, one.signature, one.constants, one.attrs, program=launch.program)
 
 
 @contextmanager
@@ -240,7 +271,7 @@ def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: in
     options = specialisation.options
     program, recorded = _program(specialisation.fn, specialisation.signature, specialisation.constants, options, chip)
     first = {name: at_rank(value, 0) for name, value in arguments.items()}
-    extents = grid_extents(grid(first) if callable(grid) else grid)
+    extents = grid_extents(extents_of(grid, first))
     if program.launch_facts.grid_of_clusters:
         extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
@@ -348,15 +379,13 @@ def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
 
 
 def check_options(fn, options: dict[str, Any], backend) -> None:
-    """KeyError, as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of Triton's;
-    LaunchError for an option that is no such number."""
+    """UnknownKeyword, a KeyError as of a launch on a GPU, for a keyword that is neither a parameter of the kernel nor an option of
+    Triton's; LaunchError for an option that is no such number."""
     check_numbers(options)
     known = backend.parse_options({"enable_fp_fusion": True}).__dict__
     unknown = next((name for name in options if name not in known and name not in CLUSTERS), None)
     if unknown is not None:
-        close = get_close_matches(unknown, [*fn.arg_names, *known, *CLUSTERS], n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        raise KeyError(f"Keyword argument {unknown} was specified but unrecognised{meant}")
+        raise unknown_keyword(fn, unknown, [*known, *CLUSTERS])
 
 
 def _key(value) -> str:

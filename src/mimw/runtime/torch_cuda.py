@@ -6,8 +6,8 @@ two functions of `torch.cuda`, changed in this process now or when torch is impo
     torch.cuda.get_device_capability()                                  (10, 0), for MIMW_TARGET=sm_100a
     torch.cuda.get_device_properties("cuda").multi_processor_count      148
 
-`torch.cuda.is_available()` stays torch's answer: a tensor on "cuda" needs a GPU. Where a simulated launch takes its tensors says
-`triton.runtime.driver.active.get_active_torch_device()`.
+`torch.cuda.is_available()` stays torch's answer. Where a simulated launch takes its tensors says
+`triton.runtime.driver.active.get_active_torch_device()`; under `mimw run` "cuda" is taken for that (torch_without_gpu.py).
 """
 
 from __future__ import annotations
@@ -38,10 +38,15 @@ class SimulatedDevice:
 def answer(device: Callable[[], SimulatedDevice | None]) -> None:
     """`torch.cuda.get_device_capability`, `get_device_properties` and `get_device_name` are about `device()`, where that is not
     None. Idempotent."""
-    if _MODULE in sys.modules:
-        _change(sys.modules[_MODULE], device)
-    elif not any(isinstance(finder, _WhenImported) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _WhenImported(device))
+    once_imported(_MODULE, lambda cuda: _change(cuda, device))
+
+
+def once_imported(name: str, change: Callable[[ModuleType], None]) -> None:
+    """Call `change(module)` now, or as soon as the module has been imported."""
+    if name in sys.modules:
+        change(sys.modules[name])
+    elif not any(isinstance(finder, _WhenImported) and finder.name == name for finder in sys.meta_path):
+        sys.meta_path.insert(0, _WhenImported(name, change))
 
 
 def _change(cuda: ModuleType, device: Callable[[], SimulatedDevice | None]) -> None:
@@ -64,11 +69,11 @@ def _instead(real: Callable, of: Callable, device: Callable[[], SimulatedDevice 
 class _WhenImported(importlib.abc.MetaPathFinder):
     """Finds nothing itself: lets the module be found as ever, and changes it once it has been executed."""
 
-    def __init__(self, device: Callable[[], SimulatedDevice | None]):
-        self.device = device
+    def __init__(self, name: str, change: Callable[[ModuleType], None]):
+        self.name, self.change = name, change
 
     def find_spec(self, name: str, path=None, target=None):
-        if name != _MODULE:
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -77,7 +82,7 @@ class _WhenImported(importlib.abc.MetaPathFinder):
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                _change(module, self.device)
+                self.change(module)
 
             spec.loader.exec_module = exec_module
         return spec

@@ -15,6 +15,7 @@ How a caller takes part in a run, all given before the machine is made:
     hooks=Hooks(clusters=..)            the clusters that run, of the whole grid
     hooks=Hooks(look=..)                an observer between the steps
     hooks=Hooks(skipped=..)             what is not computed
+    hooks=Hooks(observer=..)            a debugger, told of each op, wait, landing and phase
     hooks=Hooks(writers=Writers())      a book of who wrote what in global memory
     watching.set(observer)              an observer of each machine that this context makes, for callers of callers of `run`
 """

@@ -18,7 +18,17 @@ from dataclasses import replace
 from typing import Any
 
 from ..compiler.passes import declared_effects, remarks
-from ..errors import KernelError, MimwError, NotYet, RemarkWarning, SimulatorMisuse, TargetError, causes
+from ..errors import (
+    AssertionFailed,
+    KernelError,
+    LanguageError,
+    MimwError,
+    NotYet,
+    RemarkWarning,
+    SimulatorMisuse,
+    TargetError,
+    causes,
+)
 from ..runtime.call import resolve, tool
 from ..runtime.fits import check_fits
 from ..runtime.results import expectations
@@ -105,4 +115,4 @@ def _refusal(error: BaseException | None) -> MimwError | None:
     refused = None
     for one in causes(error):
         refused = one if isinstance(one, KernelError) else refused
-    return None if isinstance(refused, (NotYet, TargetError)) else refused
+    return None if isinstance(refused, (AssertionFailed, LanguageError, NotYet, TargetError)) else refused

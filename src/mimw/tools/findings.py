@@ -151,7 +151,9 @@ class Report(Shown):
         grid = first.grid if first else launch.grid
         sizes = tuple(f"{name}={value}" for name, value in first.sizes.items()) if first else ()
         which = (f"grid {tuple(grid)}", *sizes, f"seed {first.seed if first else 0}") if not runs else ()  # the timeline says it
-        return replace(page, facts=(self.replay.target.name, *which), program=launch.program, target=self.replay.target,
+        memory = self.replay.memory()
+        shared = {} if memory is None else {"rows": memory.rows, "shared": memory.total}
+        return replace(page, facts=(self.replay.target.name, *which), program=launch.program, target=self.replay.target, **shared,
                        trace=done.trace, at=done.at, others=runs)
 
     def _besides(self) -> Iterator[str]:

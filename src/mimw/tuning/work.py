@@ -19,11 +19,10 @@ from ..compiler.analysis import register_plan
 from ..compiler.analysis.registers import own_regions
 from ..compiler.storage import shared_plan
 from ..compiler.triton_port.codegen import CompilationError
-from ..compiler.triton_port.no_gpu import stand_in
 from ..errors import MimwError, OutOfSharedMemory, ResourceError, TuningError
 from ..ir import Block, Op, Program, Tensor
 from ..ir.types import element_of
-from ..runtime.jit import wanted_numbers, wanted_target
+from ..runtime.jit import without_a_gpu
 from ..runtime.simulate import prepare
 from ..target import Target, target
 from ..tools.timing import predict
@@ -142,5 +141,5 @@ def _without_a_gpu(chip: str) -> None:
     if not chip:
         raise TuningError("no chip to compile for")
     os.environ["CUDA_VISIBLE_DEVICES"], os.environ["MIMW_TARGET"] = "", chip
-    stand_in(wanted_target, wanted_numbers, beside_a_gpu=True)
+    without_a_gpu(even_beside_one=True)
     warnings.simplefilter("ignore")     # remarks of checks: the report of a search has no place for them

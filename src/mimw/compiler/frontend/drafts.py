@@ -10,6 +10,7 @@ Input: names, types and sites. Output: objects that Triton's code generator pass
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...ir import OPS, UNKNOWN, Site, Type
@@ -19,10 +20,12 @@ class Location:
     """A site with an optional user name: what Triton's generator calls a location. The generator makes one for every node that it
     visits and asks few for their site, so the site is made when it is asked for."""
 
-    __slots__ = ("_site", "_place", "name")
+    __slots__ = ("_site", "_place", "name", "bind")
 
-    def __init__(self, site: Site | None, name: str | None = None, place: tuple = ()):
-        self._site, self.name, self._place = site, name, place
+    def __init__(self, site: Site | None, name: str | None = None, place: tuple = (),
+                 bind: Callable[[str, Handle], None] | None = None):
+        """`bind(name, handle)` is told of each value that takes the name."""
+        self._site, self.name, self._place, self.bind = site, name, place, bind
 
     @property
     def site(self) -> Site:
@@ -54,6 +57,8 @@ class Handle:
     def set_loc(self, location: Location) -> None:
         """Take the name of a location; the first name stays, so a buffer keeps its own inside helpers and behind aliases."""
         self.name = self.name or location.name or ""
+        if location.bind is not None and location.name:
+            location.bind(location.name, self)
 
     def id(self) -> int:
         return id(self)

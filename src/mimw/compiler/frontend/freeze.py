@@ -8,10 +8,14 @@ Input: the entry block of a recorder and the facts of the launch. Output: a `Pro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
+from typing import Any
 
-from ...ir import Block, LaunchFacts, Op, Param, Program, Site, Value
+from ...ir import Block, LaunchFacts, Names, Op, Param, Program, Site, Value
 from .drafts import DraftBlock, DraftOp, Handle
+
+_CONSTANTS = (bool, int, float, str)        # whose names are kept: all others are objects of the author's, or of Triton
 
 
 class Freezer:
@@ -43,7 +47,19 @@ class Freezer:
         return Op(draft.name, args, results, blocks, MappingProxyType(draft.attrs), draft.site)
 
     def program(self, entry: DraftBlock, name: str, params: list, num_warps: int, site: Site, uses_words: bool,
-                launch_facts: LaunchFacts) -> Program:
-        """The program with this body; `params` are (handle, name, path, attributes) of the arguments."""
+                launch_facts: LaunchFacts, bound: Sequence[tuple[tuple[str, Site | None], str, Any]] = ()) -> Program:
+        """The program with this body; `params` are (handle, name, path, attributes) of the arguments, `bound` what names mean."""
         frozen = tuple(Param(self.define(handle), param, path, tuple(attrs)) for handle, param, path, attrs in params)
-        return Program(name, frozen, self.block(entry), num_warps, site, uses_words, launch_facts)
+        body = self.block(entry)
+        return Program(name, frozen, body, num_warps, site, uses_words, launch_facts, self.names(bound))
+
+    def names(self, bound: Sequence[tuple[tuple[str, Site | None], str, Any]]) -> Names:
+        """The values that names meant, by function's call and name, in the order of the assignments."""
+        found: dict[Any, dict[str, list]] = {}
+        for call, name, given in bound:
+            value = self.values.get(given.final()) if isinstance(given, Handle) else given
+            if isinstance(value, (Value, *_CONSTANTS)):
+                meant = found.setdefault(call, {}).setdefault(name, [])
+                if not any(value is one for one in meant):
+                    meant.append(value)
+        return {call: {name: tuple(values) for name, values in names.items()} for call, names in found.items()}

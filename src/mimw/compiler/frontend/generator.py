@@ -15,7 +15,9 @@ from __future__ import annotations
 import ast
 from types import MethodType
 
+from ...errors import MimwError
 from ...language.binding import binder
+from ...language.breakpoints import breakpoint_
 from ...language.descriptor_methods import descriptor_store
 from ...language.names import no_such_name
 from ...language.odd_tiles import instead
@@ -36,10 +38,12 @@ from ..triton_port.codegen import (
     parse,
     tensor_descriptor_base,
 )
+from ..triton_port.origin import is_tritons
 from ..triton_port.plain import DEEPEST, too_deep
 from .annotated import AnnotatedOnce
 from .comprehensions import Comprehensions
 from .constants import KeptConstants
+from .constructs import Constructs
 from .displays import Displays
 from .dsa_loops import DsaLoops
 from .known import known
@@ -52,6 +56,7 @@ from .semantic import Semantic
 from .structs import Structs
 from .task_names import TaskNames
 from .tasks import TaskRegions
+from .told import explain, origin
 
 
 def _binder(fn):
@@ -66,8 +71,8 @@ def _mangled(types) -> list[str]:
     return [type_.mangle() for type_ in types]
 
 
-class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, Displays, KeptConstants, DsaLoops, LoopsOnce,
-                      StructuredReturns, PythonCalls, Structs, AnnotatedOnce, CodeGenerator):
+class KernelGenerator(Constructs, TaskNames, TaskRegions, PartitionRegions, Comprehensions, Displays, KeptConstants, DsaLoops,
+                      LoopsOnce, StructuredReturns, PythonCalls, Structs, AnnotatedOnce, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     statically_implemented_functions = Unhashed(CodeGenerator.statically_implemented_functions)
@@ -79,13 +84,15 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         self.callers = callers
 
     def _define_name_lookup(self):
-        """Globals of this package may be named in kernels, as Triton's own may."""
+        """Globals of this package may be named in kernels, as Triton's own may, and Python's `breakpoint`."""
         stock = super()._define_name_lookup()
 
         def lookup(name: str):
             try:
                 return stock(name)
             except NameError:
+                if name == "breakpoint":
+                    return breakpoint_
                 value = self.gscope.get(name)
                 if (getattr(value, "__module__", None) or type(value).__module__ or "").startswith("mimw."):
                     self.builder.uses_words = True  # Triton's own path would refuse the name
@@ -103,6 +110,10 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
             handles = flatten_values_to_ir([value])
             for index, handle in enumerate(handles):
                 handle.name = handle.name or (name if len(handles) == 1 else f"{name}_{index}")
+            if len(handles) == 1:
+                self.builder.bind(name, handles[0])
+        elif isinstance(value, constexpr):
+            self.builder.bind(name, value.value)
 
     def get_Attribute(self, lhs, attr):
         """Return the attribute; a name that the author gave in a value comes before an attribute of ours with the same name."""
@@ -132,15 +143,20 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         return self.return_vals[-1] if self.return_vals else constexpr(None)
 
     def _note_site(self, error: CompilationError) -> None:
-        """Remember where in the user's files the innermost complaint stands; the first note wins."""
-        if not hasattr(error, "mimw_site") and hasattr(error.node, "lineno"):
-            error.mimw_site = self.builder.create_loc(self.file_name, self.begin_line + error.node.lineno,
-                                                      self.begin_col + error.node.col_offset).site
+        """Remember where in the user's files the innermost complaint stands, and what it is; the first note wins. A function of
+        Triton's library is no file of the user's: the line is that of its call."""
+        if hasattr(error, "mimw_site") or not hasattr(error.node, "lineno") or self.callers and is_tritons(self.jit_fn.fn):
+            return
+        error.mimw_site = self.builder.create_loc(self.file_name, self.begin_line + error.node.lineno,
+                                                  self.begin_col + error.node.col_offset).site
+        if not isinstance(origin(error), MimwError):
+            error.mimw_told = explain(self, error)
 
     def call_Function(self, node, fn, args, kws):
         """A word that starts partitions describes them; they are recorded here, where its call stands."""
         if fn is device_print and not (args and isinstance(args[0], (str, constexpr))):
-            raise self._unsupported(node, "print and tl.device_print take a text before what is printed: print('value', value)")
+            raise self.refused(node, "print and tl.device_print take a text before what is printed",
+                               "write `print('value', value)`")
         fn, args = instead(fn, args)
         found = super().call_Function(node, fn, args, kws)
         if isinstance(found, InPlace):
@@ -155,7 +171,10 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
 
     def call_JitFunction(self, fn, args, kwargs, caller_context=None):
         """Record the helper's body right here."""
-        given = _binder(fn)(args, kwargs)
+        try:
+            given = _binder(fn)(args, kwargs)
+        except TypeError as error:
+            raise TypeError(f"{fn.__name__}({', '.join(fn.arg_names)}): {error}") from None
         values = {name: normalize_value(given[name]) for name in fn.arg_names}
         call = (fn, tuple(value.type for value in values.values()))
         if any(caller is fn and _mangled(types) == _mangled(call[1]) for caller, types in self.callers):
@@ -172,7 +191,8 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
             return callee.record_body(values)
         except CompilationError as error:
             wrapped = CompilationError(self.jit_fn.src, self.cur_node, None)
-            wrapped.mimw_site, wrapped.__cause__ = getattr(error, "mimw_site", None), error
+            wrapped.__cause__ = error
+            vars(wrapped).update({name: value for name, value in vars(error).items() if name in ("mimw_site", "mimw_told")})
         finally:
             self.builder.leave_function(saved)
         raise wrapped       # here, so that its context is none: Triton's `filter_traceback` follows both, 2^depth times
@@ -191,4 +211,5 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
             self.set_value(node.target.id, type(value)(self.builder.create_poison(value.handle.get_type()), value.type))
 
     def visit_FunctionDef(self, node: ast.FunctionDef):
-        raise self._unsupported(node, "nested function definitions are not allowed inside a kernel")
+        raise self.refused(node, "nested function definitions are not allowed inside a kernel",
+                           f"write `{node.name}` outside the kernel, decorated with `@mimw.jit`, and pass it what it uses")

@@ -8,6 +8,7 @@ Input: a call in a kernel. Output: what the function gives, or a refusal at the 
 
 from __future__ import annotations
 
+import ast
 from types import FunctionType
 
 from ..triton_port.codegen import is_builtin
@@ -18,6 +19,8 @@ class PythonCalls:
     """Mixin over Triton's `CodeGenerator`."""
 
     def call_Function(self, node, fn, args, kws):
+        if isinstance(fn, FunctionType) and fn.__module__.startswith("mimw.") and not is_builtin(fn) and not is_settled_thing(fn):
+            raise self._unsupported(node, f"{ast.unparse(node.func)} is a function of the host, and a kernel cannot call it")
         if isinstance(fn, FunctionType) and not is_builtin(fn) and not is_settled_thing(fn):
             raise self._unsupported(node, f"{fn.__name__} is a Python function, which a kernel cannot call; decorate it with "
                                     "`triton.constexpr_function` if it works on numbers that are known when compiling, with "

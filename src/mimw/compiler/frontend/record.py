@@ -11,13 +11,15 @@ from __future__ import annotations
 import inspect
 from functools import cache
 
-from ...errors import KernelError, MimwError, ResourceError, causes, excerpt
-from ...ir import LaunchFacts, Program, verify
+from ...errors import AssemblerError, AssertionFailed, KernelError, LanguageError, MimwError, ResourceError, causes, excerpt
+from ...ir import LaunchFacts, Program, Site, verify
+from ...ir.plainly import plainly
 from ..triton_port.codegen import (
     ASTFunction,
     CompilationError,
     CompileTimeAssertionFailure,
     OutOfResources,
+    PTXASError,
     apply_with_path,
     constexpr,
     empty_context,
@@ -27,6 +29,7 @@ from ..triton_port.codegen import (
 from .generator import KernelGenerator
 from .plain_pointers import mend_of_pointers
 from .recorder import Recorder
+from .told import complaint, origin
 
 _FACTS = ("message", "sites", "hint", "required", "limit", "name")  # attributes of an error of ours, beside its text
 
@@ -34,9 +37,9 @@ _FACTS = ("message", "sites", "hint", "required", "limit", "name")  # attributes
 class KernelCompilationError(CompilationError):
     """The error of a kernel that cannot be compiled: file, line, caret and the calls that led there.
 
-    A `triton.CompilationError`, so that callers who catch that catch this; where the complaint has a class of `mimw.errors`,
-    the error is of that class, too, so that `except mimw.errors.TooFewArrivals` catches what the compiler knows and what a
-    run finds. The original is the `__cause__`.
+    A `triton.CompilationError`, so that callers who catch that catch this. It is of a class of `mimw.errors`, too, so that
+    `except mimw.errors.TooFewArrivals` catches what the compiler knows and what a run finds; of a complaint that has none there,
+    Python's or Triton's, it is a `LanguageError`. The original is the `__cause__`.
     """
 
     def __init__(self, src, node, error_message=None, text: str | None = None):
@@ -61,18 +64,42 @@ class ResourcesRefused(ConfigurationRefused, OutOfResources):
     try something smaller, catches this as well. `required` of what `name` says, where there is `limit`."""
 
 
-def compilation_error(fn, error: Exception) -> KernelCompilationError:
-    """`error` as the user should see it: one of ours as it is, any other with the file and the call chain in front."""
-    about, root, site = _is_about_the_configuration(error), origin(error), getattr(error, "mimw_site", None)
-    where = f"{excerpt(site)}\n" if site else ""
+class AssemblerRefused(KernelCompilationError, PTXASError):
+    """A kernel that the assembler does not take, or is known to get wrong: Triton's autotuner skips such a configuration."""
+
+
+def compilation_error(fn, error: Exception, mend: str = "") -> KernelCompilationError:
+    """`error` as the user should see it: of our classes, with its lines, without words of Python's or Triton's own. `mend` is for
+    an error that has none."""
+    about, root = _is_about_the_configuration(error), origin(error)
+    site = getattr(error, "mimw_site", None) or site_in(fn, error)
     if isinstance(root, MimwError):
         facts = {name: getattr(root, name) for name in _FACTS if hasattr(root, name)}
         if isinstance(root, ResourceError):
             facts["name"] = root.kind
         says_where = isinstance(root, KernelError) and facts.get("sites")
-        return _again(about, type(root), (fn.src, None, None, str(root) if says_where else f"{where}{root}"), facts)
-    text = f"{where}{_message(error, root)}" if site else str(error)
-    return _again(about, None, (error.src, error.node, error.error_message, text), {})
+        text = str(root) if says_where or not site else f"{excerpt(site)}\n{root}"
+        for name in ("message", "hint"):
+            if part := facts.get(name):
+                facts[name] = plainly(part)
+                text = text.replace(part, facts[name])
+        facts["sites"] = facts.get("sites") or ((site, ) if site else ())
+        return _again(about, type(root), (fn.src, None, None, text), facts)
+    message, hint = getattr(error, "mimw_told", None) or tuple(map(plainly, complaint(error, root)))
+    kind = AssertionFailed if isinstance(root, CompileTimeAssertionFailure) else LanguageError
+    told = kind(message, site, hint=getattr(root, "hint", "") or mend or hint)
+    return _again(about, kind, (error.src, error.node, error.error_message, str(told)),
+                  {"message": told.message, "sites": told.sites, "hint": told.hint})
+
+
+def site_in(fn, error: Exception) -> Site | None:
+    """The line of an error of Triton's own generator, which knows the text of the function and a node in it."""
+    of_kernel = [one for one in causes(error) if isinstance(one, CompilationError) and one.src == fn.src
+                 and hasattr(one.node, "lineno")]
+    if not of_kernel:
+        return None
+    node = of_kernel[-1].node
+    return Site(fn.file_name, fn.def_file_line_number - 1 + node.lineno, fn.def_file_col_number + node.col_offset, fn.__name__)
 
 
 def _again(about_the_configuration: bool, ours: type | None, arguments: tuple, facts: dict) -> KernelCompilationError:
@@ -87,37 +114,13 @@ def _kind(about_the_configuration: bool, ours: type | None) -> type[KernelCompil
     stock = ConfigurationRefused if about_the_configuration else KernelCompilationError
     if ours is not None and issubclass(ours, ResourceError):
         stock = ResourcesRefused
+    elif ours is AssemblerError:
+        stock = AssemblerRefused
     return stock if ours is None else type(ours.__name__, (stock, ours), {"__module__": ours.__module__, "__doc__": ours.__doc__})
-
-
-def origin(error: BaseException) -> BaseException:
-    """The error at the start of a chain: Triton's generator wraps an error statement by statement, and replaces an error that
-    is not a compilation error by one with the `repr` of it."""
-    while isinstance(error, CompilationError):
-        replaced = error.__context__ if error.__suppress_context__ and error.error_message == repr(error.__context__) else None
-        if (inner := error.__cause__ or replaced) is None:
-            break
-        error = inner
-    return error
 
 
 def _is_about_the_configuration(error: BaseException | None) -> bool:
     return any(isinstance(one, (ResourceError, CompileTimeAssertionFailure)) for one in causes(error))
-
-
-def _message(error: BaseException, root: BaseException) -> str:
-    """The message of an error of Triton or of Python, without Python's quotes around it."""
-    if isinstance(root, RecursionError):
-        return ("this is nested too deep for Python to walk through: give parts of a long expression names of their own, or "
-                "write a loop, `for i in tl.static_range(n)`")
-    if not isinstance(root, CompilationError):
-        return f"{type(root).__name__}: {root}" if isinstance(root, KeyError) or not str(root) else str(root)
-    message = ""
-    for one in causes(error):
-        if not isinstance(one, CompilationError):
-            break
-        message = one.error_message or message
-    return message or "compilation failed"
 
 
 def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, options, codegen_fns: dict,
@@ -150,10 +153,7 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
         if not isinstance(result, constexpr) or result.value is not None:
             raise KernelError("a kernel cannot return a value", site, hint="store the value through a pointer argument")
     except (CompilationError, KernelError) as error:
-        told, root = compilation_error(fn, error), origin(error)
-        if not isinstance(root, MimwError) and not getattr(root, "hint", "") and (mend := mend_of_pointers(fn, signature)):
-            told.text += f"\nMend: {mend}"
-        raise told from root
+        raise compilation_error(fn, error, mend_of_pointers(fn, signature)) from origin(error)
     program = recorder.finish(fn.__name__, entry.params(), options.num_warps, site)
     verify(program)
     return program

@@ -14,6 +14,7 @@ call (pinned by a test of `triton_port`).
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...errors import KernelError
 from ...ir import OPS, UNKNOWN, Descriptor, LaunchFacts, Pointer, Program, Scalar, Site, Task, Tensor, Type
@@ -48,6 +49,7 @@ class Recorder(Recording):
         self._callers: list[Site | None] = []
         self._caller: Site | None = None  # where the helper that is being recorded is called
         self._function = ""
+        self.bound: list[tuple[tuple[str, Site | None], str, Any]] = []     # what names mean, each in its function's call
         self.uses_words = False
         self.launch_facts = LaunchFacts()
         self.task: Task | None = None  # the task whose body is being recorded
@@ -61,7 +63,7 @@ class Recorder(Recording):
         return Location(None, None, (file or "<unknown>", line, column - 1 if column > 0 else 0, self._function, self._caller))
 
     def create_name_loc(self, name: str, location: Location | None = None) -> Location:
-        return Location(location.site if location else UNKNOWN, name)
+        return Location(location.site if location else UNKNOWN, name, bind=self.bind)
 
     def set_loc(self, location, line: int | None = None, column: int = 0) -> None:
         self._location = location if location.__class__ is Location else self.create_loc(location, line or 0, column)
@@ -86,6 +88,10 @@ class Recorder(Recording):
     def leave_function(self, saved: tuple) -> None:
         self._function, self._location = saved
         self._caller = self._callers.pop()
+
+    def bind(self, name: str, value: Any) -> None:
+        """An assignment, or the call of a helper, gives a name to a value or to a constant: the first one, or another one."""
+        self.bound.append(((self._function, self._caller), name, value))
 
     # ---- where ops go -----------------------------------------------------------------------------------------------
 
@@ -226,6 +232,7 @@ class Recorder(Recording):
     # ---- control flow -----------------------------------------------------------------------------------------------
 
     def create_if_op(self, types: list[Type], condition: Handle, with_else: bool) -> DraftOp:
+        _check_condition(condition)
         op = self.record("if", condition, tuple(types), regions=2)
         for region in op.regions:
             region.push_back(DraftBlock(site=self.site))
@@ -244,6 +251,7 @@ class Recorder(Recording):
         return self.record("yield", tuple(values))
 
     def create_condition_op(self, condition: Handle, values: list[Handle]) -> DraftOp:
+        _check_condition(condition)
         return self.record("condition", condition, tuple(values))
 
     def create_reduce(self, values: list[Handle], axis: int) -> DraftOp:
@@ -286,7 +294,7 @@ class Recorder(Recording):
     def finish(self, name: str, params: list[tuple[Handle, str, tuple[int, ...], tuple]], num_warps: int,
                site: Site) -> Program:
         """Freeze what was recorded into a program. `params` are (handle, name, path, attributes) of the arguments."""
-        return Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, self.launch_facts)
+        return Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, self.launch_facts, self.bound)
 
 
 def _element(type_: Type) -> Type:
@@ -304,3 +312,9 @@ def _row(values) -> tuple:
 def _plain(value):
     """The number itself: Triton's semantics and generator give one, or a `constexpr` that holds one."""
     return getattr(value, "value", value)
+
+
+def _check_condition(condition: Handle) -> None:
+    """Refuse a tile, as Triton does in an `if`: of `a if tile > 0 else b` and `while tile > 0` it says nothing."""
+    if isinstance(condition.get_type(), Tensor):
+        raise ValueError("Boolean value of Tensor with more than one value is ambiguous")

@@ -15,6 +15,7 @@ are recorded one by one, each with its own `async_task_replica_id`.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from dataclasses import dataclass, replace
 
@@ -54,18 +55,32 @@ class TaskRegions:
 
     def _task_manager(self, node):
         call = node.items[0].context_expr
-        return self.visit(call.func) if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call):
+            return self.visit(call.func)
+        if isinstance(call, (ast.Name, ast.Attribute)) and self.visit(call) in (async_task, async_tasks):
+            form = '("default")' if self.visit(call) is async_task else "()"
+            raise TaskError(f"`{ast.unparse(call)}` stands without brackets", self.builder.site,
+                            hint=f"call it: `with {ast.unparse(call)}{form}:`")
+        return None
 
     def _construct(self, node):
         call = node.items[0].context_expr
         args = [self.visit(arg) for arg in call.args]
         keywords = dict(self.visit(keyword) for keyword in call.keywords)
-        return self.visit(call.func)(*args, _semantic=self.semantic, **keywords)
+        manager = self.visit(call.func)
+        try:
+            inspect.signature(manager).bind(*args, **keywords)
+        except TypeError as error:
+            raise self.refused(call, f"{ast.unparse(call.func)}: {error}", "a task has num_warps, num_regs and replicate; its name "
+                               "is the comment on its line: `with tlx.async_task(num_warps=4):  # load`") from None
+        return manager(*args, _semantic=self.semantic, **keywords)
 
     def _visit_async_tasks(self, node):
         if self.task is not None:
             raise TaskError("task regions do not nest: `async_tasks` inside a task", self.builder.site,
                             hint="end the outer region first, or make the inner roles tasks of the outer region")
+        if len(node.items) > 1:
+            raise self.refused(node, "`async_tasks` and `async_task` stand in one `with`", "write one `with` inside the other")
         region = self._construct(node)
         self.builder.uses_words = True
         if region.mbarrier_try_wait_suspend_ns is not None:
@@ -98,8 +113,9 @@ class TaskRegions:
                         'async_task("default") for the kernel\'s own warps and async_task(num_warps=...) for others')
                 yield statement, description
             else:
-                raise self._unsupported(
-                    statement, "`async_tasks` may only hold `with async_task(...)` blocks and constexpr `if`s around them")
+                raise self.refused(
+                    statement, "`async_tasks` may only hold `with async_task(...)` blocks and constexpr `if`s around them",
+                    "put what all tasks need before `with tlx.async_tasks():`, anything else into a task")
 
     def _instances(self, found) -> list[Instance]:
         """One instance per replica, the default task first."""
@@ -113,7 +129,7 @@ class TaskRegions:
         for statement, description in sorted(found, key=lambda item: not item[1].is_default):
             location = self.builder.create_loc(self.file_name, self.begin_line + statement.lineno,
                                                self.begin_col + statement.col_offset)
-            role = self._role(statement)
+            role = self.role_of(statement)
             if role is None and not description.is_default:
                 numbered += 1
             warps = kernel_warps if description.is_default else description.num_warps
@@ -146,7 +162,7 @@ class TaskRegions:
                 raise TaskError(f"warps [{start}, {start + count}) and those from {following} on overlap", self.builder.site,
                                 hint="start each task's warps after those of the kernel and of the other tasks")
 
-    def _role(self, statement) -> str | None:
+    def role_of(self, statement) -> str | None:
         """The role that the author's comment on the `with` line names."""
         lines = self.jit_fn.src.split("\n")
         found = _ROLE.search(lines[statement.lineno - 1]) if statement.lineno <= len(lines) else None
@@ -182,7 +198,8 @@ class TaskRegions:
         for statement in body:
             returns = next((child for child in ast.walk(statement) if isinstance(child, ast.Return)), None)
             if returns is not None:
-                raise self._unsupported(returns, "a task body cannot `return`; use an `if` around what follows")
+                raise self.refused(returns, "a task body cannot `return`; use an `if` around what follows",
+                                   "put what follows under an `if` with the opposite condition")
         stack, self.scf_stack, self.builder.task = self.scf_stack, [], task
         before = self.begin_task()
         try:

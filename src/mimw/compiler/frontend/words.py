@@ -65,11 +65,13 @@ def _members(cls: type):
 
 def _is_ours(node: ast.AST, scope: dict) -> bool:
     """True if the generator of stock Triton does not know this syntax, whatever names stand in it: methods, keywords,
-    comprehensions over ranges."""
+    comprehensions over ranges, and Python's `breakpoint()`."""
     if isinstance(node, ast.Attribute):
         return node.attr in _METHODS or node.attr in _PERHAPS and not isinstance(_resolve(node.value, scope), ModuleType)
     if isinstance(node, ast.ListComp):
         return any(isinstance(one.iter, ast.Call) for one in node.generators)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "breakpoint":
+        return "breakpoint" not in scope
     return isinstance(node, ast.Call) and any(keyword.arg in _KEYWORDS for keyword in node.keywords)
 
 

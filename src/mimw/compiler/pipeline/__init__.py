@@ -19,13 +19,15 @@ cache, dumps, overrides and listeners at work as always. An example:
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
-from ...errors import StructError
+from ...errors import AssemblerError, InternalError, MimwError
+from ...ir.site import site_of
 from ...ir.wait_table import SLOT_BYTES
 from ..collector import resting_collector
 from ..depth import deep
-from ..frontend.record import compilation_error, origin
+from ..frontend.record import compilation_error
+from ..frontend.told import origin
 from ..launch import check_cluster_target
 from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
@@ -36,7 +38,8 @@ from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .binary import kept_by_amdgcn
-from .cache import compiler_hash, keep_warnings, unkept
+from .bug_report import reporting
+from .cache import compiler_hash, keep_warnings, not_run, unkept
 from .refusals import check_assembler, check_binary, check_shared_memory, refusing
 from .seen import Rebind, check_seen, content_key, key_of_values, launch_key, seen_by
 from .source import CLUSTER, PREFERRED, STAMPS, WAITS, MimwSource
@@ -47,7 +50,7 @@ from .whole import whole
 __all__ = [
     "CLUSTER", "Kernel", "MimwSource", "PREFERRED", "Rebind", "STAMPS", "WAITS", "check_binary", "check_seen", "chip_of",
     "compile_source", "compiler_hash", "content_key", "device_numbers", "gpu_target", "key_of_values", "launch_key", "refusing",
-    "seen_by",
+    "reporting", "seen_by",
 ]
 
 
@@ -64,25 +67,26 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
             compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
         keep_warnings(src, compiled)
     except OSError as error:
-        if (refusal := unkept(error)) is None:
+        if (refusal := unkept(error) or not_run(error)) is None:
             raise
         raise refusal from error
     except (CompilationError, ValueError) as error:      # a ValueError is about the block of a descriptor's type
         if refuses_extents(origin(error)) and not src.has_program():
             src.is_ours()
             return compile_source(src, target, options, **keywords)
-        if isinstance(origin(error), StructError) and not isinstance(error, StructError):
-            src.recorded()      # refuses it in our words and with its line; Triton's generator has refused a kernel without words
-        raise
-    except RuntimeError:
-        if not src.orchestrates():
+        if not isinstance(error, CompilationError) or isinstance(error, MimwError):
+            raise
+        _refuse_in_our_words(src)       # Triton's generator has refused a kernel without words
+        raise compilation_error(src.fn, error) from origin(error)
+    except RuntimeError as error:
+        if (missing := not_run(error)) is not None:
+            raise missing from error
+        if not isinstance(error, MimwError) and not src.orchestrates():
             src.check_what_triton_refused()
         raise
     except PTXASError as error:
-        refusal = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
-        if refusal is None:
-            raise
-        raise compilation_error(src.fn, refusal) from refusal
+        known = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
+        raise compilation_error(src.fn, known or _refused_by_ptxas(src, str(error))) from (known or error)
     check_shared_memory(src, compiled.metadata.shared + kept_by_amdgcn(compiled.asm.get("amdgcn", "")), compiled.asm["ttgir"],
                         chip_of(target))
     check_assembler(src, compiled.asm.get("ptx"), target.arch)
@@ -95,3 +99,17 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         add_metadata(compiled, profile_scratch_size=wait_table(compiled.stamped).cta_bytes, profile_scratch_align=SLOT_BYTES)
     launch_as_compiled(compiled, src.cluster, chip_of(target).portable_cluster)
     return compiled
+
+
+def _refuse_in_our_words(src: MimwSource) -> None:
+    """Raise what recording says of a kernel that Triton's generator has refused: with the line, the facts and the mend."""
+    with suppress(InternalError):
+        src.recorded()
+
+
+def _refused_by_ptxas(src: MimwSource, text: str) -> AssemblerError:
+    """The error of a kernel whose PTX the assembler does not take."""
+    said = [line.strip() for line in text.splitlines() if "error" in line.lower() or "fatal" in line.lower()]
+    return AssemblerError(f"ptxas does not take the code of {src.fn.__name__!r}: {' '.join(said[:3]) or text.strip()[:300]}",
+                          site_of(src.fn.fn), hint="a kernel with inline assembly or raw code of its own may have the mistake "
+                          "there; any other is a bug of mimw or Triton: report the kernel, the chip and `mimw doctor`")

@@ -1,9 +1,10 @@
 """Resources of a finished kernel: registers and bytes of stack of each thread. They are read from the binary and need no GPU.
 
-Input: a cubin, or the assembly text of an AMD kernel. Output: `Taken`. For example:
+Input: a binary, or the assembly text of an AMD kernel. Output: `Taken`. For example:
 
     taken_by_cubin(compiled.stages["cubin"])        Taken(registers=168, stack_bytes=0)
     taken_by_amdgcn(compiled.stages["amdgcn"])      Taken(registers=36, stack_bytes=0, spilled=0)
+    taken_by_hsaco(compiled.stages["hsaco"])        the same, of the binary
     kept_by_amdgcn(compiled.stages["amdgcn"])       16: bytes of LDS ahead of those that a launch asks for
 
 Sources: a cubin is an ELF file of 64 bits, whose section `.nv.info` is a list of (format, attribute, size, value); `cuobjdump
@@ -57,6 +58,21 @@ def _section(elf: bytes, wanted: bytes) -> bytes:
 def taken_by_amdgcn(assembly: str) -> Taken:
     """The resources of the assembly text of one kernel."""
     return Taken(*(_number(assembly, key) for key in ("vgpr_count", "private_segment_fixed_size", "vgpr_spill_count")))
+
+
+def taken_by_hsaco(binary: bytes) -> Taken:
+    """The resources of a binary of AMD with one kernel, whose notes are a map in MessagePack."""
+    return Taken(*(_noted(binary, key) for key in (b".vgpr_count", b".private_segment_fixed_size", b".vgpr_spill_count")))
+
+
+def _noted(binary: bytes, key: bytes) -> int:
+    """The whole number behind a key of the notes: one byte below 128, or a byte that says how many follow."""
+    at = binary.find(key)
+    if at < 0:
+        return 0
+    at += len(key)
+    size = {0xCC: 1, 0xCD: 2, 0xCE: 4}.get(binary[at])
+    return binary[at] if size is None else int.from_bytes(binary[at + 1:at + 1 + size], "big")
 
 
 def kept_by_amdgcn(assembly: str) -> int:

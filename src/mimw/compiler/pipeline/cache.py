@@ -4,7 +4,7 @@
     keep_warnings(source, compiled)     a kernel that was found compiled warns as its compile did
 
 Input: a source and what Triton compiled of it. Output: a part of a key, or warnings; an `OSError` about files
-that Triton cannot write becomes a `CacheError` (`unkept`).
+that Triton cannot write becomes a `CacheError` (`unkept`), one about the assembler an `AssemblerMissing` (`not_run`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 from dataclasses import asdict
 from errno import EACCES, EDQUOT, ENOENT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 
-from ...errors import CacheError
+from ...errors import AssemblerMissing, CacheError
 from ...ir import LineWarning
 from ..triton_port.runtime import keep_beside, kept_beside, knobs
 from .source_protocol import KernelSource
 
 _WARNED = "mimw_warned.json"
+_ASSEMBLERS = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 _UNWRITABLE = (EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS)
 
 
@@ -58,6 +60,8 @@ def keep_warnings(src: KernelSource, compiled) -> None:
 def unkept(error: OSError) -> CacheError | None:
     """`error` in the user's words, if it is about files that Triton writes; a folder where none can be made is reported as
     missing."""
+    if _is_an_assembler(error.filename):
+        return None
     path, folder = str(error.filename or "-"), knobs.cache.dir
     no_folder = error.errno == ENOENT and (path.startswith(folder) or folder.startswith(path))
     if error.errno not in _UNWRITABLE and not no_folder:
@@ -69,3 +73,22 @@ def unkept(error: OSError) -> CacheError | None:
                          f"{full}, or name another folder by TRITON_CACHE_DIR")
     refusal.errno = error.errno
     return refusal
+
+
+def not_run(error: OSError | RuntimeError) -> AssemblerMissing | None:
+    """`error` in the user's words, if it is about the assembler, or the linker, that makes the binary: it cannot be run."""
+    if isinstance(error, OSError) and _is_an_assembler(error.filename):
+        refusal = AssemblerMissing(f"AssemblerMissing: {error.filename}, which makes the binary, cannot be run: {error.strerror}\n"
+                                   f"Mend: make it executable by `chmod +x`, or unset {' and '.join(_ASSEMBLERS)} for the one that "
+                                   "comes with Triton")
+        refusal.errno = error.errno
+        return refusal
+    if isinstance(error, RuntimeError) and str(error).startswith("Cannot find ptxas"):
+        return AssemblerMissing(f"AssemblerMissing: {error}, which makes the binary\nMend: install Triton anew, whose wheel has "
+                                f"it, or name one by {' or '.join(_ASSEMBLERS)}")
+    return None
+
+
+def _is_an_assembler(path: str | bytes | None) -> bool:
+    name = Path(str(path)).name
+    return path is not None and (name.startswith(("ptxas", "ld.lld")) or str(path) in map(os.environ.get, _ASSEMBLERS))

@@ -28,6 +28,7 @@ from ..frontend.record import compilation_error
 from ..passes import check_exchanges, check_scratch, may_not_fit, no_pipeline
 from ..triton_port.allocation import allocation, surely_fits
 from ..triton_port.assembler import FIXED, kept_operands, ptxas_path, ptxas_release
+from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import final_ttgir
 from ..triton_port.text import copied
 from ..triton_port.warp_pipeline import unended_stages
@@ -51,6 +52,8 @@ def refusing(fn) -> Iterator[None]:
     try:
         yield
     except (KernelError, TargetError) as error:
+        if isinstance(error, CompilationError):     # it is in that form already
+            raise
         raise compilation_error(fn, error) from error
 
 

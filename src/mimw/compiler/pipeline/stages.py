@@ -40,6 +40,8 @@ from ..passes import check_copies, check_padding, cut_copies, pad_tiles, run_pas
 from ..triton_port.any_shapes import MOST, any_shapes
 from ..triton_port.descriptor_slots import place_descriptors
 from ..triton_port.passes import amd_passes, nvidia_passes, optimise
+from .breakpoints import note_breakpoints
+from .bug_report import reporting
 from .feedback import LESSONS, Feedback, accesses_of
 from .refusals import check_descriptor_types, check_plain, refusing
 
@@ -78,6 +80,7 @@ class Kernel:
     program: Program | None = None
     padded: bool = False  # the author's tiles have other extents than those of `program`
     layouts: Layouts | None = None
+    reached: Program | None = None  # of the last stage of FRONT that came to its end, for the report of a bug
     warned: list[LineWarning] | None = None  # what was said of the kernel's lines, once it was compiled or found compiled
 
     @resting_collector()
@@ -86,9 +89,9 @@ class Kernel:
         """The stages of FRONT. Their warnings are given once for a kernel, also if its binary was there before."""
         setting = Setting(chip, options, backend, observer=observer)
         program = None
-        with collected_warnings(aloud=self.warned is None) as self.warned:
+        with reporting(self, chip, options), collected_warnings(aloud=self.warned is None) as self.warned:
             for stage in FRONT:
-                program = stage(self, setting, program)
+                self.reached = program = stage(self, setting, program)
         self.program = program
         return program
 
@@ -100,8 +103,13 @@ class Kernel:
     @resting_collector()
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
         """All stages: an optimised TTGIR module, lowered once more for each lesson that an optimised one holds."""
+        with reporting(self, chip, options):
+            return self._to_ttgir(chip, options, backend, context, observer)
+
+    def _to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None):
         setting, module, feedback = Setting(chip, options, backend, context, observer), None, Feedback()
         self.program = pad(self, setting, self.program)
+        note_breakpoints(self.program)
         for lesson in LESSONS:
             if not lesson.asked_by(self.program, chip):
                 continue

@@ -61,6 +61,11 @@ class SpaceUse:
             placed.append((entry, offset))
         return placed
 
+    @property
+    def end(self) -> int:
+        """The first byte behind all places."""
+        return max((offset + self.size(entry) for entry, offset in self.places()), default=0)
+
     def map(self) -> str:
         """A line an array: its bytes, and a bar from its first to its last op."""
         return storage_map(StorageEntry(entry.name, offset, self.size(entry), entry.first, entry.last, entry.kind)

@@ -25,12 +25,12 @@ from triton.language.core import _unwrap_if_constexpr as unwrap_constexpr
 from triton.language.core import base_value, constexpr, device_print, is_builtin, tensor, tensor_descriptor_base
 from triton.language.core import tuple as triton_tuple
 from triton.language.semantic import TritonSemantic
-from triton.runtime.errors import OutOfResources
+from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITCallable, JITFunction
 
 __all__ = [
     "ASTFunction", "CodeGenerator", "CompilationError", "CompileTimeAssertionFailure", "JITCallable", "JITFunction",
-    "OutOfResources", "TritonSemantic", "Unhashed", "UnsupportedLanguageConstruct", "apply_with_path", "base_value",
+    "OutOfResources", "PTXASError", "TritonSemantic", "Unhashed", "UnsupportedLanguageConstruct", "apply_with_path", "base_value",
     "constant_range", "constexpr", "device_print", "empty_context", "enter_sub_region", "flatten_values_to_ir", "is_builtin",
     "mlir_context", "normalize_value", "parse", "str_to_ty", "tensor", "tensor_descriptor_base", "triton_tuple",
     "unflatten_ir_values", "unwrap_constexpr",

@@ -7,8 +7,8 @@ Input: what host code asks of Triton's driver. Output: an answer for the target 
 
 `triton.autotune` asks the active driver for a benchmarker before it calls any kernel. On the simulator time means nothing, so
 this one runs each configuration once and calls them equal; the first wins. Scripts ask it for the target to choose kernels by, for
-numbers of the device to choose grids by, and for the device to make their tensors on, which is the CPU. Anything that needs a real
-device says so.
+numbers of the device to choose grids by, and for the device to make their tensors on, which is the CPU. A compiled kernel gets its
+handles: the registers of its binary, and a launch that is simulated. Anything that needs a real device says so.
 """
 
 from __future__ import annotations
@@ -59,16 +59,20 @@ class NoGpuUtils:
     def get_current_device(self) -> int:
         return 0
 
+    def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple:
+        return self._driver.loaded(binary)
+
     def __getattr__(self, name: str):
         raise _no_gpu(f"utils.{name}", name)
 
 
 class NoGpuDriver:
     """The little of Triton's `DriverBase` that makes sense without a device. `wanted` gives the target that is simulated,
-    `numbers` the known facts of its device."""
+    `numbers` the known facts of its device; `launcher_cls(source, metadata)` launches a compiled kernel, of whose binary `loaded`
+    says what `load_binary` does."""
 
-    def __init__(self, wanted: Callable[[], GPUTarget], numbers: Numbers = dict):
-        self.wanted, self.numbers = wanted, numbers
+    def __init__(self, wanted: Callable[[], GPUTarget], numbers: Numbers, launcher_cls: type, loaded: Callable[[bytes], tuple]):
+        self.wanted, self.numbers, self.launcher_cls, self.loaded = wanted, numbers, launcher_cls, loaded
         self.utils = NoGpuUtils(self)
 
     def get_current_target(self) -> GPUTarget:
@@ -87,6 +91,12 @@ class NoGpuDriver:
             return [0.0] * len(quantiles) if quantiles else 0.0
         return run_once
 
+    def get_device_interface(self):
+        """`torch.cpu`, for its streams and `synchronize`."""
+        if "torch" not in sys.modules:
+            raise _no_gpu("get_device_interface", "get_device_interface")
+        return sys.modules["torch"].cpu
+
     def get_current_device(self) -> int:
         return 0
 
@@ -104,15 +114,16 @@ def _no_gpu(question: str, name: str) -> Exception:
                         "simulator; those of triton.jit need a device")
 
 
-def stand_in(wanted: Callable[[], GPUTarget], numbers: Numbers = dict, beside_a_gpu: bool = False) -> None:
+def stand_in(wanted: Callable[[], GPUTarget], numbers: Numbers, launcher_cls: type, loaded: Callable[[bytes], tuple],
+             beside_a_gpu: bool = False) -> None:
     """Make Triton's active driver the stand-in, once, where there is no GPU, or `beside_a_gpu` if all launches of the process
-    are simulated; `wanted` gives the target that it names, `numbers` the known facts of the device.
+    are simulated; the other arguments are those of `NoGpuDriver`.
 
     Called while kernels are decorated, so it only looks for device files: asking Triton would load its driver and open
     the device, and a process that has done so cannot fork workers any more.
     """
     if driver._active is None and (beside_a_gpu or not any(map(os.path.exists, DEVICES))):
-        driver.set_active(NoGpuDriver(wanted, numbers))
+        driver.set_active(NoGpuDriver(wanted, numbers, launcher_cls, loaded))
         atexit.register(driver.__dict__.__setitem__, "_active", None)  # nothing of ours stays in Triton's modules
 
 

@@ -1,8 +1,8 @@
 """The parts of Triton's host side, beside `triton.jit`, that published scripts use: `triton.compile` of a kernel of ours,
-and the backend of a `GPUTarget` by name.
+the backend of a `GPUTarget` by name, and the benchmarks of `triton.testing`.
 
-Input: the function that compiles. Output: attributes of imported modules and of one class, changed in this process, so
-that these work:
+Input: the function that compiles; what makes benchmarks ours. Output: attributes of imported modules and of one class, changed in
+this process, so that these work:
 
     triton.compile(triton.compiler.ASTSource(kernel, {"x": "*fp32", "N": "constexpr"}, {"N": 64}), GPUTarget("cuda", 90, 32))
     triton.runtime.driver.active.get_current_target().is_cuda_backend()
@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import triton
 import triton.compiler.compiler
+import triton.testing
 
 from .runtime import GPUTarget, stock_compile
 
@@ -27,3 +28,14 @@ def answer_scripts(compile_: Callable) -> None:
         module.compile = compile_
     GPUTarget.is_cuda_backend = lambda target: target.backend == "cuda"
     GPUTarget.is_hip_backend = lambda target: target.backend == "hip"
+
+
+def answer_benchmarks(timer: Callable[[Callable], Callable], marks: Callable[[type], type]) -> None:
+    """`triton.testing` times by what `timer` and `marks` make of its functions and of its class of reports. Idempotent."""
+    testing = triton.testing
+    for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
+        stock = getattr(testing, name)
+        if not hasattr(stock, "__wrapped__"):
+            setattr(testing, name, timer(stock))
+    if testing.Mark.__module__ == testing.__name__:
+        testing.Mark = marks(testing.Mark)

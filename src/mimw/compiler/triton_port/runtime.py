@@ -16,6 +16,7 @@ import inspect
 import operator
 import os
 import sys
+import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -217,8 +218,9 @@ def profile_scratch_from(allocate):
 def _leave_triton_registry() -> None:
     """Triton keeps every JIT function, and so its module's globals, until the process ends. Through ours they lead to its
     C++ types, which would then outlive the binding library and have it complain about leaks on stderr; so would the
-    generators' reference cycles and the frames of an uncaught error."""
+    generators' reference cycles, the frames of an uncaught error, and `typing`'s list of overloads, which torch keeps alive."""
     _triton_jit_function_registry.clear()
+    typing.clear_overloads()
     for name in ("last_exc", "last_value", "last_traceback"):
         if hasattr(sys, name):
             delattr(sys, name)

@@ -14,6 +14,8 @@ define("print_lanes", "lane:i32[] format:#str values:num[]* mask:i1[]?", None, "
        word="vprintf in a raw body", doc="C's printf for each element that the mask leaves, in the order of the lanes.")
 define("assert", "condition:int~ message:const", None, "none", "debug", traits="observer")
 define("assume", "condition:int~", None, "none", "debug", traits="observer", cost="free")
+define("breakpoint", "", None, "none", "debug", ours=True, traits="observer", cost="free", word="breakpoint()",
+       doc="Where a debugger of the simulator stops; it does nothing else, and no compiled kernel has it.")
 define("hint", "value:num~ attribute:#str numbers:const", None, "none", "debug", traits="observer",
        doc="A fact about the value that Triton's axis analysis uses.")
 

@@ -70,7 +70,8 @@ def row_as_it_is(buffer: Any, semantic) -> Any:
 def one_buffer(name: str, parameter: str, buffer: Any) -> buffered_tensor:
     """`buffer`, or an error unless it is one buffer, in whatever memory."""
     if not isinstance(buffer, buffered_tensor):
-        refuse(KernelError, f"{name}: `{parameter}` must be a buffered_tensor, got {buffer}")
+        refuse(KernelError, f"{name}: `{parameter}` must be a buffered_tensor, got {buffer}",
+               mend=f"`{parameter}` is what tlx.local_alloc returned, indexed: `buffers[i]`")
     if buffer.num:
         refuse(KernelError, f"{name}: `{parameter}` must be one buffer, but it is an array of {buffer.num}",
                             mend=f"index it: `{parameter}[{'0' if buffer.num == 1 else 'i'}]`")
@@ -84,7 +85,8 @@ def one_buffer(name: str, parameter: str, buffer: Any) -> buffered_tensor:
 def single_barrier(name: str, bar: Any, semantic) -> Any:
     """The handle of one barrier; an array of one is indexed."""
     if not isinstance(bar, mbarrier):
-        refuse(KernelError, f"{name}: `bar` must be an mbarrier, got {bar}")
+        refuse(KernelError, f"{name}: `bar` must be an mbarrier, got {bar}",
+               mend="`bar` is what tlx.alloc_barriers returned, indexed: `barriers[i]`")
     if bar.num > 1:
         refuse(KernelError, f"{name}: `bar` must be one barrier, but it is an array of {bar.num}", mend="index it: `bar[i]`")
     if bar.num == 1:

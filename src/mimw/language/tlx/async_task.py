@@ -87,7 +87,9 @@ class async_task(Region):
         self.replicate = _constant("replicate", replicate)
         self.warp_group_start_id = _constant("warp_group_start_id", warp_group_start_id)
         if given and not self.is_default and self.task_ids is None:
-            refuse(ValueError, f'async_task takes "default" or num_warps=..., got {given[0] if len(given) == 1 else given!r}')
+            refuse(ValueError, f'async_task takes "default" or num_warps=..., got {given[0] if len(given) == 1 else given!r}',
+                   mend='"default" is the task on the kernel\'s own warps. Any other has warps of its own, and its name is the '
+                        "comment on its line: `with tlx.async_task(num_warps=4):  # load`")
         self._check()
 
     def _check(self) -> None:

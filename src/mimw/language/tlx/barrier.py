@@ -15,6 +15,7 @@ from ...errors import KernelError
 from ...ir import Barrier
 from ...target import NVIDIA_WARP
 from ..core import capability, word
+from ..numbers import whole
 from ..refuse import refuse
 from .arguments import (
     ONE_GROUP,
@@ -152,7 +153,7 @@ def _phase(name: str, phase, semantic):
             refuse(KernelError, f"{name}: `phase` must be 0 or 1, got {phase}", mend="keep the parity: `phase & 1`")
         return semantic.builder.get_int32(int(phase))
     if not isinstance(phase, tl.tensor) or phase.type.is_block() or not phase.dtype.is_int():
-        refuse(TypeError, f"{name}: `phase` must be an int or an integer scalar, got {phase}")
+        refuse(TypeError, f"{name}: `phase` must be an int or an integer scalar, got {phase}", mend=whole(phase))
     if phase.dtype == tl.int1:
         return semantic.builder.create_int_cast(phase.handle, tl.int32.to_ir(semantic.builder), False)
     return semantic.cast(phase, tl.int32).handle

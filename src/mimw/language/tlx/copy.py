@@ -133,7 +133,7 @@ def async_load_wait_group(pendings: tl.constexpr, tokens=(), _semantic=None) -> 
 
 
 def _tokens(name: str, tokens, semantic) -> tuple:
-    tokens = (tokens, ) if isinstance(tokens, async_token) else tuple(tokens)
+    tokens = (tokens, ) if isinstance(tokens, tl.base_value) else tuple(tokens)
     for token in tokens:
         if not isinstance(token, async_token):
             refuse(KernelError, f"{name}: `tokens` must hold async_tokens, got {token}")

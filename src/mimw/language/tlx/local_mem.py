@@ -13,6 +13,7 @@ import triton.language.core as tl
 
 from ...errors import KernelError
 from ..core import not_yet, word
+from ..described import element_type
 from ..refuse import refuse
 from . import tmem
 from .alias import storage_alias_spec_type_class
@@ -54,7 +55,7 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
     if not shape:
         refuse(ValueError, "local_alloc: shape must have at least one dimension")
     if not isinstance(dtype, tl.dtype) or dtype.is_block():
-        refuse(ValueError, f"local_alloc: dtype must be an element type such as tl.float16, got {dtype}")
+        refuse(ValueError, f"local_alloc: dtype must be an element type such as tl.float16, got {dtype}", mend=element_type(dtype))
     if not isinstance(storage, storage_kind):
         refuse(ValueError, f"local_alloc: storage must be a tlx.storage_kind, got {storage!r}")
     if storage is storage_kind.smemCluster:

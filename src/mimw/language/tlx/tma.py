@@ -16,6 +16,7 @@ import triton.language.core as tl
 
 from ...errors import KernelError
 from ..core import word
+from ..described import described
 from ..descriptor_methods import check_reduction, needs_descriptor
 from ..refuse import refuse
 from . import pairs
@@ -144,6 +145,9 @@ def checked_offsets(name: str, desc, offsets, eviction_policy: str, semantic, bu
     """Check the arguments that loads and stores share; the offsets as i32 handles. `buffer` has the shape of blocks."""
     needs_descriptor(AssertionError, name, desc, getattr(buffer, "shape", ()))
     rank = len(desc.block_shape)
+    if not hasattr(offsets, "__len__"):
+        refuse(AssertionError, f"{name}: `offsets` must be a list of {rank}, one for each axis, got {described(offsets)}",
+               mend="write them in brackets: `[row, column]`")
     if len(offsets) != rank:
         refuse(AssertionError, f"expected {rank} offsets, but got {len(offsets)}")
     if eviction_policy not in EVICTION_POLICIES:

@@ -56,6 +56,12 @@ class Lines:
             last = match.end()
         return "".join(found) + escape(text[last:])
 
+    def short(self, text: str) -> str:
+        """The text with the files of the page named without their folders."""
+        for file in self.files:
+            text = text.replace(file, name_of(file))
+        return text
+
     def _file(self, name: str) -> str | None:
         """The file of the page that a text means: by its path, or by its name where only one file has the name."""
         if name in self.files:

@@ -53,6 +53,9 @@ class StorageMap:
         return max((region.start + region.size for region in self.regions), default=0)
 
 
+_PLANNED = "places as planned; the compiled kernel, whose scratch is not known here, may have others"
+
+
 def storage_maps(program: Program, target: Target, compiled: Sequence[Row] = ()) -> list[StorageMap]:
     """The memories that the program uses. `compiled` are the rows of shared memory in the compiled kernel."""
     found = []
@@ -68,7 +71,7 @@ def storage_maps(program: Program, target: Target, compiled: Sequence[Row] = ())
                                _tile(entry.element, entry.shape), entry.site) for entry, offset in places]
             bases = {entry.value: offset for entry, offset in places}
             found.append(StorageMap(space.title, "bytes", space.bytes, (*regions, *_placed(program, name, bases)),
-                                    "places as planned; a compiled kernel may have others" if name == SHARED else ""))
+                                    _PLANNED if name == SHARED else ""))
     return found
 
 

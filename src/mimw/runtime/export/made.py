@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...compiler.analysis.written import written
-from ...compiler.launch import grid_extents
+from ...compiler.launch import extents_of, grid_extents
 from ...errors import LaunchError
 from ..ahead import compiled as ahead
 from ..call import bound, resolve
@@ -68,7 +68,7 @@ def export(kernel, grid, *args, target: str | None = None, name: str | None = No
     compiled = ahead(kernel, grid, args, meta, target)
     fn, positional, named = resolve(kernel, args, dict(meta))
     hosts = bound(fn, positional, {name: value for name, value in named.items() if name in fn.arg_names})
-    asked = grid_extents(grid(hosts) if callable(grid) else grid)
+    asked = grid_extents(extents_of(grid, hosts))
     return export_compiled(compiled, name, asked, hosts, writes, torch)
 
 

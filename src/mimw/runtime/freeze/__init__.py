@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.launch import CLUSTERS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
+from ...compiler.launch import CLUSTERS, canonical_keywords, check_cluster_target, divided_grid, extents_of, grid_extents
 from ...compiler.pipeline import chip_of, gpu_target, seen_by
 from ...compiler.triton_port.launcher import launcher_of
 from ...compiler.triton_port.runtime import active_target, create_function_from_signature, driver, make_backend
@@ -171,7 +171,7 @@ def _slots(fn, kinds: list, values: Mapping[str, Any]) -> dict[str, Slot | None]
 
 def _extents(grid: Any, bound: dict[str, Any], options: Mapping[str, Any], chip) -> tuple[int, ...]:
     """The grid, asked and checked as a launch asks and checks it."""
-    extents = grid_extents(grid(bound) if callable(grid) else grid, chip.max_grid)
+    extents = grid_extents(extents_of(grid, bound), chip.max_grid)
     return divided_grid(extents, {name: options[name] for name in CLUSTERS if name in options})
 
 

@@ -40,6 +40,7 @@ from .launches import REFUSED, Waiting, asks, crowd
 from .limits import trip_limit
 from .links import Links
 from .lost_work import lost
+from .observed import observed
 from .tasks import Cta, InFlight, Task
 from .uneven import Uneven
 
@@ -109,7 +110,10 @@ class Machine:
     def code(self, block: Block, num_warps: int) -> Code:
         found = self._codes.get(block)
         if found is None:
-            found = self._codes[block] = self._prepare(block, num_warps, self._done)
+            found = self._prepare(block, num_warps, self._done)
+            if self.hooks.observer is not None:
+                found = observed(found, self.hooks.observer)
+            self._codes[block] = found
         return found
 
     def counts(self) -> Counter[str]:
@@ -328,6 +332,8 @@ class Machine:
 
     def land(self, operation: InFlight) -> None:
         """Let `operation` do now what it was started for."""
+        if self.hooks.observer is not None:
+            self.hooks.observer.lands(operation)
         self.inflight.land(operation)
         land, operation.land = operation.land, None     # with what it held
         land(operation)

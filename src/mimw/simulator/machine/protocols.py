@@ -35,6 +35,7 @@ class Scheduler(Protocol):
     order: Any              # a `memory_model.Order`, or an `Unordered`
     random: Random
     guide: Any
+    hooks: Any
     enabled: Any
     trace: Trace | None
     links: Any

@@ -128,6 +128,8 @@ class Mbarrier:
             for waiter in self.waiters:
                 waiter.machine.wake(waiter)
             self.waiters.clear()
+            if (observer := task.machine.hooks.observer) is not None:
+                observer.completes(self, task, op)
 
     def state(self) -> str:
         """The state of the current phase, for messages."""

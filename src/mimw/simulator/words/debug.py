@@ -44,6 +44,11 @@ def hint(task, op):
                    hint="a promise of tl.multiple_of must hold for every program: the GPU would access misaligned addresses")
 
 
+@handles("breakpoint")
+def breakpoint_(task, op):
+    """A debugger sees the op before it runs; without one nothing happens."""
+
+
 @handles("print")
 def print_(task, op):
     shown = [task.read(value, op) for value in op.values]

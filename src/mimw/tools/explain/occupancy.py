@@ -22,15 +22,17 @@ def occupancy_text(compiled: Any) -> str:
     if compiled.target.backend != "hip":
         return ""
     spilled, limit = compiled.spilled_registers, compiled.target.shared_bytes
-    taken = compiled.shared_bytes + kept_by_amdgcn(compiled.stages["amdgcn"])
+    counters = kept_by_amdgcn(compiled.stages["amdgcn"])
+    taken = compiled.shared_bytes + counters
+    besides = f", {counters} of them counters, for which no launch asks" if counters else ""
     lines = [f"spills      {f'{spilled} registers a lane, in {compiled.stack_bytes} bytes of scratch' if spilled else 'none'}"]
     if compiled.target.assembly == _KNOWN:
         found = occupancy(compiled.registers, compiled.warps, taken, limit)
         groups = f"{found.groups} work-group{'s' * (found.groups != 1)} of {compiled.warps} waves"
         lines = [f"registers   {compiled.registers} of {REGISTERS} a lane: {found.waves} wave{'s' * (found.waves != 1)} a SIMD",
-                 f"LDS         {taken} of {limit} bytes: {groups} a compute unit, which {found.by} "
+                 f"LDS         {taken} of {limit} bytes{besides}: {groups} a compute unit, which {found.by} "
                  f"limit{'s' * (found.by == 'LDS')}", *lines]
     else:
         lines = [f"registers   {compiled.registers} a lane; how many a SIMD has is not published",
-                 f"LDS         {taken} of {limit} bytes", *lines]
+                 f"LDS         {taken} of {limit} bytes{besides}", *lines]
     return "\n".join(lines)

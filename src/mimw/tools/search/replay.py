@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ...errors import SimulationError
+from ...runtime.fits import AsCompiled, as_compiled
 from ...runtime.simulate import Launch
 from ...simulator import Hooks, Trace, cut_short, run, watching
 from ...target import Target
@@ -38,6 +39,10 @@ class Replay:
     launch: Launch
     ctas: Callable[..., tuple]
     target: Target
+
+    def memory(self) -> AsCompiled | None:
+        """The shared memory of the kernel as it would be compiled."""
+        return as_compiled(self.launch.specialisation, self.launch.program)
 
     def __call__(self, finding: Finding | None = None) -> Replayed:
         """The run that shows the finding, or that of seed 0."""

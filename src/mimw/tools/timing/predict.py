@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ...errors import Deadlock, Livelock, SimulatorMisuse
 from ...ir.trace import LINKS, Trace
 from ...ir.types import element_of
 from ...runtime.call import tool
+from ...runtime.fits import as_compiled
 from ...runtime.simulate import Launch, prepare
 from ...simulator import bind_launch, clusters
 from ...simulator.clock.conditions import Conditions
@@ -34,7 +36,7 @@ from ...simulator.clock.machine import Enough, TimedMachine, footprint
 from ...simulator.clock.pipelined import Pipelined, find_pipelined
 from ...simulator.clock.sectors import SECTOR
 from ...simulator.costs import Model, model
-from ...target import wanted
+from ...target import Target, wanted
 from .banks import bank_turns
 from .binary import taken_by_binary
 from .prediction import Prediction, bound_of
@@ -65,9 +67,13 @@ def predict(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
                and its kinds where the kernel gets stuck
     """
     chip = wanted(target)
-    costs = model(chip)
-    launch = prepare(kernel, grid, args, dict(meta), chip.name, gpus, memory)
-    return Predictor(launch, costs, chip, ctas).prediction(megahertz)
+    model(chip)     # refuses a chip without one before the kernel is recorded
+    return predicted(prepare(kernel, grid, args, dict(meta), chip.name, gpus, memory), chip, ctas, megahertz)
+
+
+def predicted(launch: Launch, chip: Target, ctas: int = MOST_CTAS, megahertz: float | None = None) -> Prediction:
+    """The prediction of a launch that is ready; arguments and errors as of `predict`."""
+    return Predictor(launch, model(chip), chip, ctas).prediction(megahertz)
 
 
 class Predictor:
@@ -105,6 +111,9 @@ class Predictor:
         if not program.orchestrates() and len(self.order) > self.groups and (taken := taken_by_binary(launch.specialisation, chip)):
             registers, shared = taken
         self.residency = costs.residency(shared, total_warps(program), registers, chip.warp_size, columns_taken(program))
+        if self.residency[0] > 1 and len(self.order) > self.groups and (
+                memory := as_compiled(launch.specialisation, program)) is not None:     # scratch is no part of the plan
+            self.residency = costs.residency(memory.total, total_warps(program), registers, chip.warp_size, columns_taken(program))
         self.slots = min(self.residency[0], -(-len(self.order) // self.groups))
         self.sms = min(cores, len(self.order) * size)
         works = works_of(program, costs, bound.arguments, self.grid, self.order) if launch.gpus == 1 and not costs.engines else None
@@ -167,7 +176,8 @@ class Predictor:
         found = Prediction(self.launch.name, self.launch.grid, launch + cycles / clock, clock, trace, cycles, units, "",
                            self.residency, waves, from_dram, tuple(op.site for op in self.needed.unknown),
                            (len(self.sample.chosen), mine), self.costs.chip, self.costs.core, self.costs.programs, launch,
-                           self.costs.note, self.costs.names, program=self.launch.program, target=self.chip)
+                           self.costs.note, self.costs.names, program=self.launch.program, target=self.chip,
+                           memory=partial(as_compiled, self.launch.specialisation, self.launch.program))
         return replace(found, bound=bound_of(found))
 
     def of_all(self, machine: TimedMachine, clock: float, from_dram: float) -> float:

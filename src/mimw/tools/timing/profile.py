@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.analysis.barrier_ops import task_names
+from ...compiler.launch import extents_of
 from ...compiler.passes.stamp_time import BEGIN, END, RECORD_BYTES
 from ...compiler.triton_port.runtime import active_target, driver, profile_scratch_from
 from ...errors import SimulatorMisuse
@@ -90,8 +91,7 @@ def profile(kernel, grid, *args: Any, target: str | Any = None, num_warps: int |
 
 
 def _extents(fn, grid, args, meta) -> tuple[int, ...]:
-    if callable(grid):
-        grid = grid(dict(zip(fn.arg_names, args)) | meta)
+    grid = extents_of(grid, dict(zip(fn.arg_names, args)) | meta)
     return (grid, ) if isinstance(grid, int) else tuple(map(int, grid))
 
 

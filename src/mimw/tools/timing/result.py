@@ -8,6 +8,7 @@ Input: a trace in microseconds. Output: shares, waits, JSON and pictures. For ex
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ...ir.trace import Trace
 from ...report import chrome_trace, timeline_svg
 from ...report.table import Table
 from ...report.utilisation import Bubble, all_shares, bubbles, busy_share, utilisation_table
+from ...runtime.fits import AsCompiled
 from ...target import Target
 
 DRAWN = 4000
@@ -32,7 +34,7 @@ class Timeline(Shown):
     microseconds  of the whole kernel
     megahertz     the SM clock that the times belong to
     trace         events of some CTAs, in microseconds
-    program       the kernel, and `target` its chip, for the page
+    program       the kernel, and `target` its chip, for the page; `memory()` is its shared memory as it is compiled
     """
 
     name: str
@@ -42,6 +44,7 @@ class Timeline(Shown):
     trace: Trace
     program: Program | None = field(default=None, kw_only=True, compare=False, repr=False)
     target: Target | None = field(default=None, kw_only=True, compare=False, repr=False)
+    memory: Callable[[], AsCompiled | None] = field(default=lambda: None, kw_only=True, compare=False, repr=False)
 
     @property
     def title(self) -> str:
@@ -96,9 +99,11 @@ class Timeline(Shown):
         waits = tuple((bubble.lane[1], bubble.what, f"{bubble.time:,.4g}", bubble.times, str(bubble.site or ""))
                       for bubble in self.bubbles()[:WAITS])
         table = Table(("task", "waits for", "us", "times", "at"), waits, ("us", "times"))
+        memory = self.memory()
+        shared = {} if memory is None else {"rows": memory.rows, "shared": memory.total}
         return Page(self.name, (f"grid {self.grid}", f"{self.microseconds:,.1f} us", f"{self.megahertz:,.0f} MHz"),
                     program=self.program, target=self.target, trace=self.trace, no_trace="No task did anything that takes time.",
-                    tables=(("Longest waits", table), ) if waits else ())
+                    tables=(("Longest waits", table), ) if waits else (), **shared)
 
     def __str__(self) -> str:
         return f"{self.title}\n{utilisation_table(self.trace)}" if self.trace.events else self.title

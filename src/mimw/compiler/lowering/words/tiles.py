@@ -109,6 +109,11 @@ def assume(emitter: Emitter, op):
         emitter.builder.create_assume(emitter.of(op.condition))
 
 
+@emits("breakpoint")
+def breakpoint_(emitter: Emitter, op):
+    """Emit nothing: only the simulator stops there."""
+
+
 @emits("extern_elementwise")
 def extern_elementwise(emitter: Emitter, op):
     return emitter.builder.create_extern_elementwise(op.library, op.path, op.symbol, emitter.operands(op, "values"),

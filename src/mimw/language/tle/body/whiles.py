@@ -106,7 +106,7 @@ class While(Structured):
             with threads.inside(Region("this scf.while_")):
                 found.append(self._condition(self._carried(arguments, lanes)))
                 carried = list(arguments)
-                builder.create_condition_op(found[0].flags.handle, [*carried, *(value.handle for value in found[0].new)])
+                builder.record("condition", found[0].flags.handle, (*carried, *(value.handle for value in found[0].new)))
 
         first = threads.detached(types, before)
         if found[0].flags.lanes or threads.diverged:

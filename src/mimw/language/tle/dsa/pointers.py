@@ -23,8 +23,8 @@ def local_ptr(buffer, indices=None, _semantic=None):
     """Pointers to elements of a buffer.
 
     args:      buffer  - a buffer of `tle.dsa`, a subview of one, or one that is `tle.remote`
-               indices - (opt) one entry a dimension: integer tensors of one shape, or integer scalars; without, every element.
-                         Tensors of one rank are spread along extents of 1, as by `tle.gpu.local_ptr`
+               indices - (opt) one entry a dimension: integer tensors or scalars; without, every element. They broadcast as
+                         numpy's do, as by `tle.gpu.local_ptr`
     returns:   a tile of pointers of the indices' shape (of the buffer's, without indices), or a scalar pointer. They are
                Triton pointers: add to them (row-major, in elements), broadcast, carry them through loops, pass them on.
     orders:    program order, with the other calls on the buffer as well

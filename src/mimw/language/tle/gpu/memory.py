@@ -12,6 +12,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...core import word
+from ...described import element_type
 from ...refuse import refuse
 from ...tlx.arguments import is_int
 from ...tlx.layouts import shared_layout_encoding
@@ -52,7 +53,8 @@ def alloc(shape, dtype, layout=None, scope=smem, init_value=None, nv_mma_shared_
     """
     shape = _checked_shape(shape)
     if not isinstance(dtype, tl.dtype) or dtype.is_block() or dtype.is_ptr() or dtype == tl.void:
-        refuse(ValueError, f"tle.gpu.alloc: dtype must be a scalar tl.dtype such as tl.float16, got {dtype}")
+        refuse(ValueError, f"tle.gpu.alloc: dtype must be a scalar tl.dtype such as tl.float16, got {dtype}",
+               mend=element_type(dtype))
     _check_scope(scope, _semantic)
     if layout is not None and not isinstance(layout, shared_layout_encoding):
         refuse(ValueError, f"tle.gpu.alloc: layout must be a shared layout or None, got {layout}")

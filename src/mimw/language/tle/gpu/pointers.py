@@ -27,8 +27,8 @@ def local_ptr(buffer, indices=None, _semantic=None):
     """Pointers to elements of an array in shared memory.
 
     args:      buffer  - an array of `tle.gpu.alloc`, a `slot` of one, or a buffer of TLX; or one that is `remote`
-               indices - (opt) one entry a dimension: integer tensors of one shape, or integer scalars; without, every element.
-                         Tensors of one rank are spread along extents of 1: rows of [32, 1] and columns of [1, 64]
+               indices - (opt) one entry a dimension: integer tensors or scalars; without, every element. They broadcast as
+                         numpy's do: rows of [32, 1] and columns of [64] give [32, 64], and a scalar goes with any shape
     returns:   a tile of pointers of the indices' shape (of the buffer's, without indices), or a scalar pointer. They are
                Triton pointers: add to them (row-major, in elements), broadcast, carry them through loops, pass them on.
     orders:    within one partition, program order; between partitions nothing
@@ -79,17 +79,24 @@ def _indices(name: str, indices, shape: tuple[int, ...], semantic) -> tuple[tupl
         if not isinstance(value, tl.tensor) or not value.dtype.is_int():
             refuse(ValueError, f"{name}: index {position} must be an integer or a tensor of integers, got "
                                f"{value.type if isinstance(value, tl.tensor) else value}")
-    shapes = [tuple(value.type.shape) if value.type.is_block() else () for value in values]
-    if len(set(shapes)) > 1:
-        if () in shapes:
-            refuse(ValueError, f"{name}: the indices mix scalars and tensors; spread the scalars with tl.full or "
-                               "tl.broadcast_to")
-        extents = [set(axis) - {1} for axis in zip(*shapes)]
-        if len(set(map(len, shapes))) > 1 or any(len(one) > 1 for one in extents):
-            refuse(ValueError, f"{name}: the indices must have one shape, or extents of 1 where they differ, got "
-                               f"{[list(one) for one in shapes]}; spread them with tl.broadcast_to")
-        whole = [*(max(axis) for axis in zip(*shapes))]
-        values = [value if list(shape) == whole else semantic.broadcast_impl_shape(value, whole)
-                  for value, shape in zip(values, shapes)]
-        shapes = [tuple(whole)]
-    return tuple(semantic.cast(value, tl.int32).handle for value in values), shapes[0] if shapes else ()
+    whole = _spread_shape(name, [tuple(value.type.shape) if value.type.is_block() else () for value in values])
+    return tuple(semantic.cast(_spread(value, whole, semantic), tl.int32).handle for value in values), whole
+
+
+def _spread_shape(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape to which indices of these shapes are spread, by numpy's rule: shapes are right-aligned, missing extents are 1."""
+    rank = max(map(len, shapes), default=0)
+    axes = list(zip(*((1, ) * (rank - len(shape)) + shape for shape in shapes)))
+    if any(len(set(axis) - {1}) > 1 for axis in axes):
+        given = ", ".join(str(list(shape)) for shape in shapes)
+        refuse(ValueError, f"{name}: indices of the shapes {given} do not broadcast to one shape: extents that meet, counted from "
+                           "the last, are equal or 1")
+    return tuple(map(max, axes))
+
+
+def _spread(value: tl.tensor, whole: tuple[int, ...], semantic) -> tl.tensor:
+    """An index of the shape `whole`."""
+    if value.type.is_block():
+        for _ in range(len(whole) - len(value.type.shape)):
+            value = semantic.expand_dims(value, 0)
+    return value if tuple(value.shape) == whole else semantic.broadcast_impl_shape(value, list(whole))
