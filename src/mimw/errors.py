@@ -102,6 +102,7 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -132,6 +133,31 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of a source file, which a machine can apply: `mimw check --fix` shows it, findings carry it.
+
+    file     the path
+    line     the first line that is replaced or deleted; of an insertion the line in front of which `text` comes
+    last     the last such line
+    action   "insert", "replace" or "delete"
+    text     the new lines, each with its indentation and without a final newline; "" of a deletion
+
+    For example `Edit("ring.py", 18, 18, "replace", "    tlx.barrier_wait(full[slot], phase)")`. Lines are those of the file as it
+    is, also where several edits belong together.
+    """
+
+    file: str
+    line: int
+    last: int
+    action: str
+    text: str = ""
+
+    def as_json(self) -> dict[str, str | int]:
+        """Plain data, for `mimw check --json`."""
+        return {"file": self.file, "line": self.line, "last": self.last, "action": self.action, "text": self.text}
 
 
 def of_user(site):

@@ -38,6 +38,7 @@ ARGUED = {
     "runtime/export/arguments.py": "words that C and C++ keep for themselves",
     "compiler/frontend/plain_pointers.py": "methods of Triton's descriptors",
     "language/descriptor_methods.py": "kinds of reductions, as TLX names them",
+    "tools/mends/listing.py": "words as a kernel's source spells them, some of which are op names too",
     "language/tlx/multimem.py": "kinds of reductions, as PTX names them",
     "simulator/memory/global_tensors.py": "kinds of reductions, as TMA has them",
     "simulator/clock/table.py": "the figure of the time that each op takes before its effect, as an emission or a meaning is one",

@@ -23,6 +23,7 @@ from typing import Any
 from .errors import CommandError
 from .gpus import SYMMETRIC, WORLD, Named, add_gpus, on_ranks, several
 from .load import launch_named, load, names_launch
+from .mends import add_mends, apply_mend, with_mend
 from .page import add_page, check_page, name_page, write_page
 from .places import nearer
 
@@ -35,6 +36,7 @@ EXAMPLES = """\
   mimw check ring.py:case --seeds 200 --json
   mimw check ring.py:case --html ring.html   a page: source, findings on their lines, timeline, storage, barriers
   mimw check ring.py:case --replay 17        the seed, or the schedule, that a finding names
+  mimw check ring.py:case --fix              what mends it as a diff; --fix --apply writes it into ring.py
 
 Arguments: TYPE[SHAPE] an array, TYPE[SHAPE]/BLOCK a tensor descriptor with that block, a number, or NAME=VALUE of these.
 With --gpus: one such array for each rank, symmetric:TYPE[SHAPE] arrays that peers reach, `world` the table of the rank.
@@ -70,6 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--time-limit", type=float, metavar="SECONDS",
                         help="start no run after so long; the report says what is missing")
     parser.add_argument("--target", metavar="CHIP", help="the chip whose rules hold (default MIMW_TARGET or sm_90a)")
+    add_mends(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_page(parser)
 
@@ -84,13 +87,16 @@ def execute(options: Namespace) -> int:
     kernel, grid, args, meta = case = case_of(launch_of(options))
     how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)
     meter = Meter(lambda text: print(f"mimw: {text}", file=sys.stderr, flush=True))
-    report = check(Given(kernel, meta), grid, *args, **how, rounds=not options.no_rounds and options.replay is None,
-                   limit=options.limit, target=options.target, jobs=options.jobs, ctas=options.ctas, protocol=options.protocol,
-                   time_limit=options.time_limit, progress=meter, expected=case.expected, tolerance=case.tolerance)
+    how |= dict(rounds=not options.no_rounds and options.replay is None, limit=options.limit, target=options.target,
+                jobs=options.jobs, ctas=options.ctas, protocol=options.protocol, time_limit=options.time_limit, progress=meter,
+                expected=case.expected, tolerance=case.tolerance)
+    report = check(Given(kernel, meta), grid, *args, **how)
+    report = with_mend(options, report, Given(kernel, meta), grid, args, how)
     write_page(options, report)
     print(json.dumps(report.as_json(), indent=2) if options.json else nearer(report))
+    mended = apply_mend(options, report)
     name_page(options)
-    return 0 if report.ok else 1
+    return 0 if report.ok or mended else 1
 
 
 def _ctas(text: str) -> str | list[tuple[int, ...]]:

@@ -35,6 +35,7 @@ from ..runtime.results import expectations
 from ..runtime.simulate import prepare
 from ..target import asking, wanted
 from .findings import Report
+from .mends.mending import mending
 from .search import Search
 from .search.outcomes import finding_of
 from .search.processes import job_count
@@ -45,9 +46,11 @@ SEEDS, LIMIT = 8, 200
 
 
 @tool
+@mending
 def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
           gpus: int | Any = None, seeds: int | Iterable[int] | Any = SEEDS, search: str | Any = "random", limit: int | Any = LIMIT,
-          shrink: bool | Any = True, rounds: bool | Any = True, progress: Callable[[int, int, int], None] | Any = None,
+          shrink: bool | Any = True, rounds: bool | Any = True, mends: bool | float | Any = False,
+          progress: Callable[[int, int, int], None] | Any = None,
           jobs: int | Any = None, time_limit: float | Any = None, ctas: str | Sequence[Sequence[int]] | Any = "all",
           protocol: bool | Any = False, memory: Sequence[Any] | Any = (), expected: Any = None, tolerance: Any = None,
           **meta: Any) -> Report:
@@ -63,6 +66,8 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
                rounds    whether to run smaller launches, too, if nothing is found: as many rounds of each loop as break rings
                          (0, 1, 2, and as many as slots, one less and one more), and two tiles a program, where arguments allow.
                          Of programs that do the same there, the first and the last run
+               mends     True, or a number of seconds: where something is found, look for a small change of the kernel's source with
+                         which nothing is found (docs/CHECKING.md, "Mends"). The report has it in `.mend`, and its findings `.edits`
                progress  called as progress(run, runs, findings) after every run
                jobs      how many processes share the seeds, and the smaller launches, among themselves; by default MIMW_JOBS or as
                          many as there are cores. The report is the same with any number. More than one are started only where

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..compiler.analysis import Remark
-from ..errors import excerpt
+from ..errors import Edit, excerpt
 from ..ir.shown import Shown
 
 
@@ -28,6 +28,7 @@ class Finding:
     grid      the smallest grid found that shows it
     sizes     arguments made smaller with it, by name
     ctas      the program ids of the CTAs that ran, if not all of the grid did
+    edits     the change of the source that mends it, where one was looked for and found; `hint` says the same
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Finding:
     grid: tuple[int, ...] = ()
     sizes: dict[str, int] = field(default_factory=dict)
     ctas: tuple[tuple[int, ...], ...] = ()
+    edits: tuple[Edit, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.message}", *([f"Mend: {self.hint}"] if self.hint else [])]
@@ -60,7 +62,8 @@ class Finding:
         """Plain data, for `mimw check --json`."""
         sites = [{"file": site.file, "line": site.line, "column": site.column, "function": site.function} for site in self.sites]
         return {"kind": self.kind, "kinds": list(self.kinds), "message": self.message, "hint": self.hint, "sites": sites,
-                "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes, "ctas": [list(index) for index in self.ctas]}
+                "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes, "ctas": [list(index) for index in self.ctas],
+                "edits": [edit.as_json() for edit in self.edits]}
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,9 @@ class Report(Shown):
     does not depend on them. `stopped` says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid
     does not show; `ok` then is about what ran. `results` says whether results were compared with `expected=`, "" if something is
     wrong; `unwritten` are sentences on results of which no program wrote a part, which may be meant. `declared` is what was taken
-    as the truth about native code (`tle.raw`), which nobody has looked at. `kernel` is its name. `replay(finding)` runs a finding,
-    or with None seed 0, again for the timeline of the page."""
+    as the truth about native code (`tle.raw`), which nobody has looked at. `mend` is the `Mend` of all findings, if one was looked
+    for and found. `kernel` is its name. `replay(finding)` runs a finding, or with None seed 0, again for the timeline of the
+    page."""
 
     findings: tuple[Finding, ...]
     runs: int
@@ -106,6 +110,7 @@ class Report(Shown):
     declared: tuple[str, ...] = ()
     results: str = ""
     unwritten: tuple[str, ...] = ()
+    mend: Any = field(default=None, compare=False)
     kernel: str = field(default="", compare=False)
     replay: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
@@ -125,7 +130,8 @@ class Report(Shown):
     def __str__(self) -> str:
         besides = "".join(f"\n{line}" for line in self._besides())
         remarks = ["\n".join([f"Remark: {remark.text}", excerpt(remark.site)]) for remark in self.remarks]
-        return "\n\n".join([*map(str, self.findings), *remarks, self.verdict + besides])
+        step = [f"A first step: {self.mend}"] if self.mend is not None and self.mend.left else []
+        return "\n\n".join([*map(str, self.findings), *step, *remarks, self.verdict + besides])
 
     def _page(self):
         """Each finding has the timeline of its run; without any it is that of seed 0. What was refused before any run has none."""
@@ -173,7 +179,7 @@ class Report(Shown):
     def as_json(self) -> dict[str, Any]:
         return {"ok": self.ok, "runs": self.runs, "complete": self.complete, "ops": self.ops,
                 "findings": [finding.as_json() for finding in self.findings], "tried": [one.as_json() for one in self.tried],
-                "untried": self.untried, "stopped": self.stopped,
+                "untried": self.untried, "stopped": self.stopped, "mend": self.mend.as_json() if self.mend is not None else None,
                 "unseen": list(self.unseen), "declared": list(self.declared),
                 "results": self.results, "unwritten": list(self.unwritten),
                 "remarks": [{"message": remark.message, "hint": remark.hint, "file": remark.site.file, "line": remark.site.line}

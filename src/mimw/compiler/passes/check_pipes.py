@@ -1,4 +1,5 @@
-"""Pipes whose ends are used in a way that cannot work: an end in two tasks of one region, or a slot given back too early.
+"""Pipes whose ends are used in a way that cannot work: an end in two tasks of one region, a commit of another chunk than was
+acquired, or a slot given back too early.
 
 Input: a program before the pass `expand_pipes`. Output: nothing, or an error in the words of the pipe. For example:
 
@@ -20,14 +21,17 @@ from ...errors import ProtocolError, TaskError
 from ...ir import Block, Buffer, Op, Program, Task, Value
 from ...target import Target
 from ..analysis.pipes import pipe_label, pipes_of
+from .commit_chunks import check_commits
 
 
 def check_pipes(program: Program, target: Target) -> None:
-    """Raise `TaskError` for an end that two tasks use, `ProtocolError` for a slot that is released while a product reads it."""
+    """Raise `TaskError` for an end that two tasks use, `ProtocolError` for a commit of another chunk than was acquired, or a slot
+    that is released while a product reads it."""
     makes = pipes_of(program)
     if not makes:
         return
     _check_ends(program.body, makes, None, {})
+    check_commits(program, makes)
     covered = {makes[make.over]: make for make in makes.values() if make.over is not None}
     for op in program.named("pipe_release"):
         if makes[op.pipe] in covered:

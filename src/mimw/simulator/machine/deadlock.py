@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from ...compiler.analysis.barrier_ops import BROUGHT, BarrierOp, signals
 from ...compiler.analysis.launch_control import EMPTY, miscounted
+from ...compiler.analysis.likely import likely_mend
 from ...errors import BytesNeverSent, Deadlock, Livelock, RankMissing, SignalNeverSent, TooFewArrivals, WaitCycle
 from ...ir import Op
 from .stuck import StuckTask
@@ -88,7 +89,7 @@ def classed(stuck: Sequence[Task], able: list[BarrierOp]) -> tuple[type[Deadlock
     kind, culprit = cause(stuck, able)
     if stuck and (kind is Deadlock or kind is WaitCycle and _all_wait_for_gpus(stuck)):
         return among_gpus(stuck)[0], culprit, among_gpus(stuck)[1]
-    return kind, culprit, ""
+    return kind, culprit, likely_mend(stuck[0].machine.program) if stuck else ""
 
 
 def _all_wait_for_gpus(stuck: Sequence[Task]) -> bool:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.analysis.likely import likely_mend
 from ...errors import SimulationError, UnwrittenRead, fail
 from ...ir import Op, Site, Value
 from .protocols import Reader
@@ -53,11 +54,12 @@ class Origin:
 
     def refusal(self, task: Reader, op: Op, use: str) -> SimulationError:
         """The error of a read whose elements are used by `op` of `task`: `use` says how."""
+        hint = likely_mend(task.machine.program) or self.hint
         if op is self.op:
-            return fail(UnwrittenRead, self.task, op, self.read, *self.sites, hint=self.hint)
+            return fail(UnwrittenRead, self.task, op, self.read, *self.sites, hint=hint)
         by = "" if task is self.task else f" of {task.where}"
         return fail(UnwrittenRead, self.task, self.op, f"{self.read}, and {op.name} at {op.site}{by} {use}", op.site, *self.sites,
-                    hint=self.hint)
+                    hint=hint)
 
 
 @dataclass(eq=False, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from ...compiler.analysis import pipe_arrays, pipe_sides
 from ...compiler.analysis.barrier_ops import signals, waits
 from ...compiler.analysis.launch_control import miscounted_by
+from ...compiler.analysis.likely import likely_mend, uncommitted
 from ...errors import (
     CopyReadEarly,
     DataRace,
@@ -42,7 +43,7 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False, wr
     else:
         kind = MissingFence if fence else _kind(earlier, later)
         missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
-    hint = miscounted_by(machine.program, later.op) or hint
+    hint = miscounted_by(machine.program, later.op) or (likely_mend(machine.program) if later.space == "shared" else "") or hint
     pipe = _pipe_between(machine, earlier, later)
     lines = [f"{later.name}{_extent(later, span)}: two accesses, and {missing}.",
              f"  {_side(earlier)}{_behind(earlier, pipe)}", f"  {_side(later)}{_behind(later, pipe)}"]
@@ -239,6 +240,9 @@ def _unfinished(machine, earlier, later):
         return (f"the second comes after the start of the {first.kind}, not after its landing",
                 f"wait in {other.name!r} before {later.op.site} for the phase of the barrier that the {first.kind} completes", ())
     missing = f"the second comes after the start of the {first.kind}, not after its end"
+    if first.task is other and wait == "async_load_wait_group" and uncommitted(machine.program, earlier.op):
+        return missing, (f"put async_load_commit_group behind {earlier.op.site}: {wait} does not wait for a copy that belongs to "
+                         "no group"), ()
     if first.task is other:
         return missing, f"put {wait} between {earlier.op.site} and {later.op.site}, with few enough pending", ()
     edges = _edges(machine, first.task, other, first.task.cta is other.cta)
