@@ -13,7 +13,7 @@ import ast
 from ...language.tle.struct import fields_of
 from ...language.tlx.types import buffered_tensor
 from ..triton_port.codegen import tensor
-from .told.values import held, kind_of
+from .diagnostics.values import held, kind_of
 
 _SKIP = "put the statements that follow under an `if` with the opposite condition"
 _WORDS = {

@@ -44,6 +44,7 @@ from .annotated import AnnotatedOnce
 from .comprehensions import Comprehensions
 from .constants import KeptConstants
 from .constructs import Constructs
+from .diagnostics import explain, origin
 from .displays import Displays
 from .dsa_loops import DsaLoops
 from .known import known
@@ -56,7 +57,6 @@ from .semantic import Semantic
 from .structs import Structs
 from .task_names import TaskNames
 from .tasks import TaskRegions
-from .told import explain, origin
 
 
 def _binder(fn):

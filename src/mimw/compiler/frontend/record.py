@@ -26,10 +26,10 @@ from ..triton_port.codegen import (
     str_to_ty,
     triton_tuple,
 )
+from .diagnostics import complaint, origin
 from .generator import KernelGenerator
 from .plain_pointers import mend_of_pointers
 from .recorder import Recorder
-from .told import complaint, origin
 
 _FACTS = ("message", "sites", "hint", "required", "limit", "name")  # attributes of an error of ours, beside its text
 

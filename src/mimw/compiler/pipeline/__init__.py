@@ -26,8 +26,8 @@ from ...ir.site import site_of
 from ...ir.wait_table import SLOT_BYTES
 from ..collector import resting_collector
 from ..depth import deep
+from ..frontend.diagnostics import origin
 from ..frontend.record import compilation_error
-from ..frontend.told import origin
 from ..launch import check_cluster_target
 from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
