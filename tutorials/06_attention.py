@@ -162,10 +162,10 @@ def arguments(q, k, v, o, lse, causal=False, BN=128, STAGES=2):
 def case():
     """A small problem on numpy arrays, and what should come out: `mimw check 06_attention.py:case`."""
     random = np.random.default_rng(0)
-    q, k, v = (random.standard_normal((1, 2, 256, 64), np.float32).astype(np.float16) for _ in range(3))
+    q, k, v = (random.standard_normal((1, 2, 640, 64), np.float32).astype(np.float16) for _ in range(3))
     o, lse = np.zeros_like(q), np.zeros(q.shape[:3], np.float32)
     scores = q.astype(np.float32) @ k.astype(np.float32).swapaxes(-1, -2) / 8
-    scores[..., np.triu(np.ones((256, 256), bool), 1)] = -np.inf
+    scores[..., np.triu(np.ones((640, 640), bool), 1)] = -np.inf
     p = np.exp(scores - scores.max(-1, keepdims=True))
     expected = p / p.sum(-1, keepdims=True) @ v.astype(np.float32)
     return mimw.Case(attention, *arguments(q, k, v, o, lse, causal=True), expected={"o_desc": expected.reshape(-1, 64)})

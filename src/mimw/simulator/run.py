@@ -36,12 +36,14 @@ class Run:
     `cycles` is the time at which the last task or copy ended, in the simulator's abstract cycles; `counts` says how
     often each op ran, over all CTAs; `trace` is None unless it was asked for. With a trace come `lines`: how many cycles the
     ops of each place in the source took, over all CTAs, waits aside; `run.lines.most_common(3)` are the three that took the most.
+    `unawaited` names the arrays of barriers with arrivals that no wait came after.
     """
 
     cycles: float
     counts: Counter[str]
     trace: Trace | None = None
     lines: Counter[Site] = field(default_factory=Counter, repr=False)
+    unawaited: tuple[str, ...] = field(default=(), repr=False)
 
 
 def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int | Schedule | Guide = 0,
@@ -79,4 +81,5 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
             machine.run()
         finally:
             machine.close()
-    return Run(machine.end, machine.counts(), machine.trace, machine.lines() if trace else Counter())
+    return Run(machine.end, machine.counts(), machine.trace, machine.lines() if trace else Counter(),
+               tuple(dict.fromkeys(one.array for root, one in machine.completed.items() if root not in machine.awaited)))

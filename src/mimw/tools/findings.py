@@ -93,9 +93,10 @@ class Report(Shown):
     not. `remarks` are what the author should know although nothing is wrong, such as register requests that cannot be met; `ok`
     does not depend on them. `stopped` says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid
     does not show; `ok` then is about what ran. `results` says whether results were compared with `expected=`, "" if something is
-    wrong; `unwritten` are sentences on results of which no program wrote a part, which may be meant. `declared` is what was taken
-    as the truth about native code (`tle.raw`), which nobody has looked at. `mend` is the `Mend` of all findings, if one was looked
-    for and found. `kernel` is its name. `replay(finding)` runs a finding, or with None seed 0, again for the timeline of the
+    wrong; `unwritten` are sentences on results of which no program wrote a part, which may be meant; `unawaited` are the arrays of
+    barriers with arrivals that no wait needed, so that mistakes in them do not show. `declared` is what was taken as the truth
+    about native code (`tle.raw`), which nobody has looked at. `mend` is the `Mend` of all findings, if one was looked for and
+    found. `kernel` is its name. `replay(finding)` runs a finding, or with None seed 0, again for the timeline of the
     page."""
 
     findings: tuple[Finding, ...]
@@ -110,6 +111,7 @@ class Report(Shown):
     declared: tuple[str, ...] = ()
     results: str = ""
     unwritten: tuple[str, ...] = ()
+    unawaited: tuple[str, ...] = ()
     mend: Any = field(default=None, compare=False)
     kernel: str = field(default="", compare=False)
     replay: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
@@ -163,6 +165,9 @@ class Report(Shown):
         if self.results:
             yield self.results
         yield from (f"note: {one}" for one in self.unwritten)
+        if self.unawaited:
+            yield (f"note: no wait needed an arrival of {', '.join(self.unawaited)}, so a mistake there does not show in this "
+                   "launch; if it releases slots, check a launch that fills each of them twice")
         yield from self.unseen
         yield from (f"taken as declared: {one}" for one in self.declared)
         run = [one.what for one in self.tried if one.outcome != "not applicable"]
@@ -181,6 +186,6 @@ class Report(Shown):
                 "findings": [finding.as_json() for finding in self.findings], "tried": [one.as_json() for one in self.tried],
                 "untried": self.untried, "stopped": self.stopped, "mend": self.mend.as_json() if self.mend is not None else None,
                 "unseen": list(self.unseen), "declared": list(self.declared),
-                "results": self.results, "unwritten": list(self.unwritten),
+                "results": self.results, "unwritten": list(self.unwritten), "unawaited": list(self.unawaited),
                 "remarks": [{"message": remark.message, "hint": remark.hint, "file": remark.site.file, "line": remark.site.line}
                             for remark in self.remarks]}

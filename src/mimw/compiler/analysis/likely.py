@@ -40,7 +40,7 @@ def _unawaited(program: Program) -> str:
             continue
         read = _user(uses, copy)
         if read is not None:
-            name = _as_written(copy.site, one.barrier.root.name)
+            name = as_written(copy.site, one.barrier.root.name)
             return f"wait for {name}, which the {copy.name} of {copy.site} completes, before {read.site}"
     return ""
 
@@ -61,10 +61,12 @@ def _root(uses: Uses, value: Value | None) -> Value | None:
     return value
 
 
-def _as_written(site: Site, name: str) -> str:
-    """A barrier as the line spells it, `full[slot]`; by the name of its array where the line has no such thing."""
-    found = re.search(rf"\b{re.escape(name)}\[[^\]]*\]", linecache.getline(site.file, site.line)) if name else None
-    return f"`{found[0] if found else name or 'the barrier'}`"
+def as_written(site: Site, name: str) -> str:
+    """A barrier as the line of its copy spells it, `full[slot]`; by the name of its array where the line has no such thing."""
+    line = linecache.getline(site.file, site.line)
+    found = re.search(rf"\b{re.escape(name)}\[[^\]]*\]", line) if name else None
+    passed = re.search(r"async_descriptor_load\(.*, (\w+(?:\[[^\]]*\])?)\)\s*(?:#|$)", line)       # as a helper's parameter
+    return f"`{found[0] if found else passed[1] if passed else name or 'the barrier'}`"
 
 
 def _rounds(program: Program) -> str:

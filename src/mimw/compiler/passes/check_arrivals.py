@@ -32,6 +32,7 @@ from ..analysis import (
     task_label,
     uses_of,
 )
+from ..analysis.likely import as_written
 
 _PER_THREAD = ("each thread of the arriving task counts: give alloc_warp_barrier the task's num_warps, and as num_arrivals how "
                "often it arrives in a phase.")
@@ -245,11 +246,22 @@ def _too_few(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAcc
     who = ", ".join(f"task '{task_label(one.task)}': {_what(one)} at {one.op.site}" for one in arrivals)
     waiting = f"The wait of task '{task_label(wait.task)}' at {wait.op.site} never returns."
     facts = f"{come} can come ({who})" if arrivals else "nothing ever arrives there"
-    hint = f"Allocate with arrive_count={come}, or add the other arrive." if arrivals else \
-        "Add the barrier_arrive or barrier_expect_bytes that completes it."
+    hint = f"Allocate with arrive_count={come}, or add the other arrive." if arrivals else _missing(array)
     hint = _PER_THREAD if arrivals and array.root.type.per_thread else hint
     raise TooFewArrivals(f"{array} waits for {_arrivals(array.arrive_count)}, {facts}. {waiting}",
                          array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=hint)
+
+
+def _missing(array: BarrierArray) -> str:
+    """The mend of barriers on which nothing arrives: copies that land there bring bytes, and no arrival."""
+    copies = array.of_kind("complete")
+    if not copies:
+        return "Add the barrier_arrive or barrier_expect_bytes that completes it."
+    at = {(one.op.site.file, one.op.site.line): one.bytes for one in copies}        # copies of one line are of several phases
+    first, size = copies[0].op.site, "..." if None in at.values() else sum(at.values())
+    barrier = as_written(first, array.root.name).strip("`")
+    return (f"Announce the bytes before {first}: `barrier_expect_bytes({barrier}, {size})` is the arrival; the "
+            f"{copies[0].op.name} there brings only bytes.")
 
 
 def _too_few_of_pipe(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:

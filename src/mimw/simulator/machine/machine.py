@@ -93,6 +93,8 @@ class Machine:
         self.signal_times: dict[int, float] = {}        # when a word that others may wait for was last changed, by address
         self.rank_barriers: dict[tuple, Any] = {}       # barriers among GPUs, by ranks and program
         self.left: dict[tuple, list[int]] = {}          # of several GPUs: the ranks whose program with that id has left
+        self.completed: dict[Value, Any] = {}           # a barrier of each array of which a phase has completed
+        self.awaited: dict[Value, None] = {}            # the arrays of which a wait came after such a phase
         self.max_trips = trip_limit()
         self.end = 0.0
         self.executed: Counter[str] = Counter()

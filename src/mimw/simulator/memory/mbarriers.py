@@ -51,6 +51,13 @@ class Mbarrier:
             return self.pipe.slot(self.index)
         return f"{self.root.name or f'barriers of line {self.made.line}'!r}[{self.index}]"
 
+    @property
+    def array(self) -> str:
+        """The name of its array and the line where it was made: "'free' (line 24)", or the release of a pipe's slots."""
+        if self.pipe is not None:
+            return f"the {self.pipe.brings} of {self.pipe.pipe}"
+        return f"{self.root.name or 'barriers'!r} (line {self.made.line})"
+
     def completed(self, parity: int) -> bool:
         """True if the phase of that parity has completed."""
         return self.phase & 1 != parity
@@ -64,19 +71,22 @@ class Mbarrier:
         if self.arrived + count > self.count:
             more = f"{count} more arrival{'s' * (count != 1)}"
             raise fail(TooManyArrivals, task, op, f"{more} on {self.name}; {self.state()}", self.made,
-                       hint=self._fewer(task))
+                       hint=self._fewer(task, op))
         self.arrived += count
         self.pending_bytes += size
         self._check_bytes(task, op)
         task.machine.order.arrives(task, self)
         self._settle(task.clock, task, op)
 
-    def _fewer(self, task: Task) -> str:
+    def _fewer(self, task: Task, op) -> str:
         """The mend of an arrival too many."""
         if self.clc:
             return miscounted(task.machine.program, self.root) or (
                 "let one task call clc_producer, once for each phase of a stage" if self.clc == FULL else
                 "let each consumer call clc_consumer once for each phase of a stage, with k and the phase of the producer")
+        if op.row.barrier == "expect" and self.pending_bytes > 0:
+            return (f"if the slot is filled again here, let {task.name!r} wait before {op.site} for the barrier that releases the "
+                    "slot: the copies of the phase before have not landed. Else drop an arrival (an expect is one, too)")
         return "allocate it with a larger arrive_count, or drop an arrive (an expect is one, too)"
 
     def expect(self, copy: InFlight) -> None:
@@ -125,6 +135,7 @@ class Mbarrier:
             task.machine.order.phase(self, task, op)
             self.completed_at[self.phase & 1] = self.latest
             self.phase, self.arrived, self.latest = self.phase + 1, 0, 0.0
+            task.machine.completed.setdefault(self.root, self)
             for waiter in self.waiters:
                 waiter.machine.wake(waiter)
             self.waiters.clear()

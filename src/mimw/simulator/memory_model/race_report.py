@@ -184,6 +184,8 @@ def _between(machine, earlier, later):
                 f"{other.name!r} before {later.op.site}, both of scope gpu (a plain store or load of a flag orders nothing), or "
                 "let each CTA write a place of its own", ())
     near = one.cta is other.cta
+    if near and earlier.write and earlier.strand.issued is not None and (landing := _landing(machine, earlier, later)):
+        return landing
     edges = _edges(machine, one, other, near)
     if not edges:
         if near:
@@ -207,6 +209,24 @@ def _between(machine, earlier, later):
             "first task after its access",
             f"the arrive at {arrive.op.site} must come after {earlier.op.site}, and the wait at {wait.op.site} before "
             f"{later.op.site}, for the phase that this arrive completes", (arrive.op.site, wait.op.site))
+
+
+def _landing(machine, earlier, later):
+    """The edge, in the form of `_edge`, from a copy that completes a barrier of its CTA's to a task that does not wait for it; None
+    if the earlier access is no such copy."""
+    one, other = earlier.strand.task, later.strand.task
+    barrier = next((found.barrier.root for found in signals(machine.program) if found.op is earlier.op and not found.is_remote
+                    and found.op.row.barrier == "complete"), None)
+    if barrier is None or barrier in pipe_sides(machine.program):
+        return None
+    name = barrier.name or "the barrier"
+    looks = [found.op.site for found in waits(machine.program) if (found.task or "default") == other.name
+             and found.barrier.root is barrier]
+    also = f"; its waits for {name!r} are at {', '.join(map(str, dict.fromkeys(looks)))}" if looks else ""
+    return (f"nothing orders {one.where} before {other.where}: the second task has not waited for {name!r}, which the "
+            f"{earlier.op.name} completes when it has landed",
+            f"wait in {other.name!r} before {later.op.site} for the phase of {name!r} that the {earlier.op.name} of "
+            f"{earlier.op.site} completes{also}", tuple(dict.fromkeys(looks)))
 
 
 def _edges(machine, one, other, near: bool) -> list:

@@ -85,6 +85,8 @@ def barrier_wait(task, op):
         barrier.waiters.append(task)
         yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity, op, chunk), lambda: barrier.coming)
     machine = task.machine
+    if barrier.phase:
+        machine.awaited[barrier.root] = None
     if barrier.pipe is not None:
         _called(task, op, barrier, chunk)
     machine.order.looked(task, op, barrier, parity)
@@ -112,6 +114,8 @@ def barrier_test(task, op):
     done = barrier.completed(parity)
     task.env[op.result] = np.bool_(done)
     if done:
+        if barrier.phase:
+            task.machine.awaited[barrier.root] = None
         task.machine.order.looked(task, op, barrier, parity)
         task.wait_until(barrier.completed_at[parity], op, barrier.wanted(parity, op, None))
     else:

@@ -28,10 +28,11 @@ from ...simulator import Writers
 @dataclass(frozen=True)
 class Seen:
     """One run: whether its results were compared, and were as expected; the sentences on what no program wrote, None if nobody
-    looked."""
+    looked; the arrays of barriers whose arrivals no wait came after, None of another launch."""
 
     compared: bool = False
     unwritten: tuple[str, ...] | None = None
+    unawaited: tuple[str, ...] | None = None
 
 
 class Results:
@@ -41,6 +42,7 @@ class Results:
         self.launch, self.wanted = launch, wanted
         self.compared = 0
         self.unwritten: tuple[str, ...] | None = None
+        self.unawaited: tuple[str, ...] | None = None
 
     def book(self, launch: Launch, whole: bool) -> Writers | None:
         """A book for the writers of a run; `whole`: with all tile data."""
@@ -63,6 +65,8 @@ class Results:
     def note(self, seen: Seen) -> None:
         self.compared += seen.compared
         self.unwritten = seen.unwritten if self.unwritten is None else self.unwritten
+        if seen.unawaited is not None:
+            self.unawaited = tuple(one for one in seen.unawaited if self.unawaited is None or one in self.unawaited)
 
     def said(self, some: bool) -> str:
         """A sentence for the report; `some`: only a part of the grid ran."""

@@ -104,6 +104,7 @@ class Search:
             self.saved.restore()
         return Report(tuple(findings), self.runs, complete, self.ops, tuple(self.tried), untried,
                       stopped=self._stopped(), unseen=tuple(self.unseen), unwritten=self.results.unwritten or (),
+                      unawaited=() if findings else self.results.unawaited or (),
                       results="" if findings else self.results.said(bool(self.ctas(0, self.launch))))
 
     def _causes(self) -> list[tuple[tuple, Finding]]:
@@ -132,6 +133,7 @@ class Search:
             done = run(launch.program, launch.grid, launch.values, seed=seed, races=True, gpus=launch.gpus, memory=launch.memory,
                        hooks=hooks)
             wrong, seen = self.results.look(writers, clusters, whole=not skips)
+            seen = replace(seen, unawaited=done.unawaited if launch is self.launch else None)
             return wrong, 0 if wrong else done.counts.total(), seen
         except DataNeeded:
             self.of_data.add(id(launch.program))
