@@ -16,8 +16,8 @@ FIRST = line_of(helped_ring.sums, "tlx.barrier_wait(landed[0], 0)")
 MENDS = {
     "the announcement": rf"Announce the bytes before \S+:{COPY}: `barrier_expect_bytes\(full\[slot\], 256\)` is the arrival",
     "the filler's wait": rf"if the slot is filled again here, let 'task 1' wait before \S+:{EXPECT} for the barrier that releases",
-    "the reader's wait": rf"wait in 'default' before \S+:{READ} for the phase of 'landed' that the tma_load of \S+:{COPY} completes; "
-                         rf"its waits for 'landed' are at \S+:{FIRST}$",
+    "the reader's wait": rf"wait in 'default' before \S+:{READ} for the phase of 'landed' that the tma_load of \S+:{COPY} "
+                         rf"completes; its waits for 'landed' are at \S+:{FIRST}$",
     "the release": r"let the task that has used a slot arrive on its barrier",
 }
 
