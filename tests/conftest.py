@@ -102,17 +102,6 @@ def pytest_collection_finish(session):
     gc.set_threshold(50_000, 20, 20)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def triton_keeps_its_names():
-    """Commands give Triton's names to mimw's own in the whole process (`mimw.install_aliases`). Tests call commands in theirs, in
-    which others look at Triton as it is."""
-    import mimw
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mimw, "install_aliases", lambda: None)
-        yield
-
-
 def pytest_unconfigure():
     # Python takes everything apart at the end, which Triton's bindings want; before, pytest looks for garbage twice, a second each.
     atexit.register(gc.unfreeze)
