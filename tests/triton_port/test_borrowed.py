@@ -34,8 +34,8 @@ def test_the_release():
 
 
 def test_every_name_is_as_we_need_it(monkeypatch):
-    """Names that the door imports, functions with their parameters, methods of the builder; each that is not is told. A command that
-    another test ran in this process has given Triton's name of `Config` to mimw's (`mimw.install_aliases`)."""
+    """Names that the door imports, functions with their parameters, methods of the builder; each that is not is told. If another
+    test has run a command in this process, Triton's name of `Config` is mimw's (`mimw.install_aliases`)."""
     monkeypatch.setattr("triton.runtime.autotuner.Config", StockConfig)
     assert borrowed.broken() == {}
     assert len(borrowed.signatures()) > 50 and len(borrowed.imported()) > 50 and len(borrowed.built()) > 50
