@@ -1,6 +1,7 @@
 """A ring whose slots a helper fills: sums of rows that come by TMA, with mistakes that a test plants.
 
-Input: X (rows, 64), fp32; SLOTS; the mistakes by name, which are compile-time values. Output: Y (64, ), the sum of all rows.
+Shapes: X (rows, 64) and Y (64, ), fp32; SLOTS places of a row. Input: a mistake by its name, of MISTAKES, which are what the text
+says is left out. Output: what `mimw.check` takes; Y becomes the sum of all rows. For example:
 
     kernel, grid, args, meta = launch(rows=7, mistake="the reader's wait")      what `mimw.check` takes
 """
