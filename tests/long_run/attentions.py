@@ -46,7 +46,7 @@ def attention(draw: Draw) -> Case:
     sinks = draw.normal(heads, dtype=torch.float32) if changed and draw.kind(True, False) else None
 
     def ours(q, k, v):
-        return ops.attention(q, k, v, causal, window=window, softcap=softcap, sinks=sinks)
+        return ops.attention(q, k, v, causal=causal, window=window, softcap=softcap, sinks=sinks)
 
     def torchs(q, k, v):
         k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
