@@ -71,7 +71,7 @@ def reason(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None =
     lowered = torch.is_autocast_enabled(query.device.type)
     if not _TYPES.issuperset(x.dtype for x in given) or not (lowered or query.dtype == key.dtype == value.dtype):
         return "the types are not all bf16, all fp16 or all fp32"
-    return _of_shapes(query, key, value, enable_gqa) or attn_mask is not None and _of_mask(*given, attn_mask, is_causal) or None
+    return _of_shapes(query, key, value, enable_gqa) or (None if attn_mask is None else _of_mask(*given, attn_mask, is_causal))
 
 
 def _of_shapes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> str | None:
@@ -81,19 +81,19 @@ def _of_shapes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> s
         return "the widths of queries and keys, or the lengths of keys and values, differ"
     heads, kv_heads, of_values = (x.shape[-3] if x.dim() > 2 else 1 for x in (query, key, value))
     if kv_heads != of_values or kv_heads == 0 or heads % kv_heads or not (enable_gqa or kv_heads in (1, heads)):
-        return "the heads of queries, keys and values do not fit without others than ours being broadcast, or without enable_gqa"
+        return "the heads of queries, keys and values differ in another way than enable_gqa, or one head of keys, allows"
     return None
 
 
 def _of_mask(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor, is_causal: bool) -> str | None:
     if is_causal:
-        return "attn_mask and is_causal are both given, which torch refuses"
+        return "attn_mask and is_causal are both given"
     if attn_mask.dtype is not torch.bool:
         return "attn_mask is added to the scores, which no kernel of ours does"
     if attn_mask.device != query.device or not 2 <= attn_mask.dim() <= query.dim() or 0 in (*query.shape, *key.shape):
         return "attn_mask is on another device or has another number of dimensions, or a tensor is empty"
     if attn_mask.shape[-2] != 1 or attn_mask.dim() > 2 and attn_mask.shape[-3] != 1 and not _of_batches(query, key, value, attn_mask):
-        return "attn_mask is not the same for all queries and heads; one of keys is, (batch, 1, 1, seq_k), as are is_causal's"
+        return "attn_mask is not the same for all queries and heads, as (batch, 1, 1, seq_k) is"
     return None
 
 
