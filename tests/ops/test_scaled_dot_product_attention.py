@@ -57,7 +57,8 @@ OURS = {        # arguments, options, what computes
     "padded, three dimensions": (qkv((3, 5, 16), (3, 7, 16)), dict(attn_mask=seen(3, 1, 7, lengths=[7, 3, 1])),
                                  "plain_attention"),
     "padded, five dimensions": (qkv((2, 3, 2, 5, 16)), dict(attn_mask=seen(2, 1, 1, 1, 5, lengths=[4, 2])), "plain_attention"),
-    "padded, of TMA": (qkv((2, 2, 70, 64), (2, 2, 90, 64)), dict(attn_mask=seen(2, 1, 1, 90, lengths=[90, 33])), "attention_varlen"),
+    "padded, of TMA": (qkv((2, 2, 70, 64), (2, 2, 90, 64)),
+                       dict(attn_mask=seen(2, 1, 1, 90, lengths=[90, 33])), "attention_varlen"),
 }
 
 

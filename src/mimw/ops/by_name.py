@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import torch
+
 
 def options_by_name(hint: str) -> Callable[[Callable], Callable]:
     """A decorator; `hint` ends the error's text."""
@@ -27,7 +29,7 @@ def options_by_name(hint: str) -> Callable[[Callable], Callable]:
         def checked(*args: Any, **named: Any) -> Any:
             if len(args) > count:
                 given = ", ".join(f"{name}={_shown(value)}" for name, value in zip(options, args[count:]))
-                raise TypeError(f"{function.__name__}() takes its options by name: {given}. {hint}")
+                torch._check_type(False, lambda: f"{function.__name__}() takes its options by name: {given}. {hint}")
             return function(*args, **named)
 
         return checked

@@ -19,7 +19,7 @@ REASONS = {scaled_dot_product_attention: reason}     # of functions that leave s
 
 
 def explain(operator: Callable, *args: Any, **options: Any) -> str:
-    """Which kernels a call launches, by the names of their packages in `mimw.kernels`, or why torch computes it; nothing of ours is
+    """The kernels that a call launches, by their packages in `mimw.kernels`, or the reason why torch computes it; nothing is
     launched or simulated.
 
     args:      operator        a function of `mimw.ops`

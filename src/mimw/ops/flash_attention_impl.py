@@ -56,9 +56,8 @@ def _backward(grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: 
 
 
 def _refuse(dropout_p: float, return_debug_mask: bool) -> None:
-    if dropout_p != 0 or return_debug_mask:
-        raise RuntimeError("mimw's flash attention has no dropout and no debug mask: "
-                           "torch.nn.attention.restore_flash_attention_impl() goes back to torch's")
+    torch._check(dropout_p == 0 and not return_debug_mask, lambda: "mimw's flash attention has no dropout and no debug mask: "
+                 "torch.nn.attention.restore_flash_attention_impl() goes back to torch's")
 
 
 _KERNELS = {"_scaled_dot_product_flash_attention": held(_forward),

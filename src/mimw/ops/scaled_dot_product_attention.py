@@ -92,7 +92,8 @@ def _of_mask(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor, is_ca
         return "attn_mask is added to the scores, which no kernel of ours does"
     if attn_mask.device != query.device or not 2 <= attn_mask.dim() <= query.dim() or 0 in (*query.shape, *key.shape):
         return "attn_mask is on another device or has another number of dimensions, or a tensor is empty"
-    if attn_mask.shape[-2] != 1 or attn_mask.dim() > 2 and attn_mask.shape[-3] != 1 and not _of_batches(query, key, value, attn_mask):
+    for_heads = attn_mask.dim() > 2 and attn_mask.shape[-3] != 1 and not _of_batches(query, key, value, attn_mask)
+    if attn_mask.shape[-2] != 1 or for_heads:
         return "attn_mask is not the same for all queries and heads, as (batch, 1, 1, seq_k) is"
     return None
 
