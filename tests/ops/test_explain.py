@@ -18,7 +18,7 @@ from mimw.ops import launching  # noqa: E402
     (ops.topk, (torch.ones(600000), 500000), {}, "topk: by torch"),
     (ops.scaled_dot_product_attention, [torch.ones(1, 1, 64, 64).half()] * 3, {}, "scaled_dot_product_attention: by attention"),
     (ops.scaled_dot_product_attention, [torch.ones(1, 1, 4, 64).half()] * 3 + [torch.ones(4, 4).half()], {},
-     "scaled_dot_product_attention: by torch, as attn_mask is added to the scores, which no kernel of ours does")])
+     "scaled_dot_product_attention: by torch, as attn_mask is added to the scores, which no kernel of mimw does")])
 def test_kernels(operator, args, options, said, monkeypatch):
     monkeypatch.setattr(launching.mimw, "simulate", lambda *args, **options: pytest.fail("simulated"))
     assert ops.explain(operator, *args, **options) == said

@@ -63,7 +63,7 @@ def _refuse(dropout_p: float, return_debug_mask: bool) -> None:
 _KERNELS = {"_scaled_dot_product_flash_attention": held(_forward),
             "_scaled_dot_product_flash_attention_backward": held(_backward)}
 if hasattr(registry, "register_flash_attention_impl"):      # since torch 2.11
-    registry.register_flash_attention_impl(NAME, register_fn=Active)
+    registry.register_flash_attention_impl(NAME, register_fn=held(Active))
 
 
 __all__ = ["NAME", "Active"]

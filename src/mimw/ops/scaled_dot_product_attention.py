@@ -65,7 +65,7 @@ def reason(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None =
     if not all(type(x) in _CLASSES and not x.is_nested for x in (*given, *(() if attn_mask is None else (attn_mask, )))):
         return "a tensor is nested, or of another class than torch.Tensor"
     if dropout_p != 0:
-        return "dropout_p is not 0, and no kernel of ours drops weights"
+        return "dropout_p is not 0, and no kernel of mimw drops weights"
     if query.device.type not in ("cuda", "cpu") or not query.device == key.device == value.device:
         return "the tensors are not on one GPU, nor all on the CPU"
     lowered = torch.is_autocast_enabled(query.device.type)
@@ -89,7 +89,7 @@ def _of_mask(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor, is_ca
     if is_causal:
         return "attn_mask and is_causal are both given"
     if attn_mask.dtype is not torch.bool:
-        return "attn_mask is added to the scores, which no kernel of ours does"
+        return "attn_mask is added to the scores, which no kernel of mimw does"
     if attn_mask.device != query.device or not 2 <= attn_mask.dim() <= query.dim() or 0 in (*query.shape, *key.shape):
         return "attn_mask is on another device or has another number of dimensions, or a tensor is empty"
     for_heads = attn_mask.dim() > 2 and attn_mask.shape[-3] != 1 and not _of_batches(query, key, value, attn_mask)
