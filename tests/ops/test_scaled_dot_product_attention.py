@@ -167,6 +167,17 @@ def test_compiled_whole_where_torch_computes():
     torch.testing.assert_close(compiled(*of), torchs(*of, **options) * 2)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_exported_graph_has_our_operators(strict):
+    class Model(torch.nn.Module):
+        def forward(self, q, mask):
+            return ours(q, q, q, mask), ours(q, q, q, is_causal=True), ours(q, q, q, q[..., :5])
+
+    graph = torch.export.export(Model(), (normal(2, 2, 5, 16), seen(2, 1, 1, 5, lengths=[5, 2])), strict=strict).graph
+    assert [str(one.target) for one in graph.nodes if "attention" in str(one.target)] == [
+        "mimw.attention_varlen.default", "mimw.attention.default", "aten.scaled_dot_product_attention.default"]
+
+
 def test_under_autocast():
     of = qkv((1, 2, 5, 16), dtype=fp32)
     with torch.autocast("cpu", bf16):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as by_torch
 
@@ -19,7 +20,7 @@ from .attention import attention
 from .attention_backward import as_four
 from .attention_varlen import attention_varlen
 
-_CLASSES = frozenset((Tensor, torch.nn.Parameter))
+_CLASSES = frozenset((Tensor, torch.nn.Parameter, FakeTensor))      # others may say themselves what a call of them is
 _TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 
 
