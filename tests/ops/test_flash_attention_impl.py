@@ -8,8 +8,9 @@ from torch.nn import attention as registry  # noqa: E402
 
 from mimw import ops  # noqa: E402
 
-if not hasattr(registry, "activate_flash_attention_impl"):
-    pytest.skip(f"torch {torch.__version__} has no torch.nn.attention.activate_flash_attention_impl", allow_module_level=True)
+for name in ("activate_flash_attention_impl", "restore_flash_attention_impl"):      # since torch 2.10, since 2.11
+    if not hasattr(registry, name):
+        pytest.skip(f"torch {torch.__version__} has no torch.nn.attention.{name}", allow_module_level=True)
 
 flash = torch.ops.aten._scaled_dot_product_flash_attention
 

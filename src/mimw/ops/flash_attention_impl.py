@@ -1,12 +1,13 @@
 """Our attention as an implementation of torch's flash attention, which torch's own scaled_dot_product_attention then calls.
 
-Input: a torch that has `torch.nn.attention.register_flash_attention_impl`. Output: "mimw" is in its list. For example:
+Input: a torch that has `torch.nn.attention.register_flash_attention_impl`, as 2.10 and later have. Output: its list has "mimw". For
+example:
 
     import mimw.ops
     torch.nn.attention.activate_flash_attention_impl("mimw")
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):     # else torch may prefer cuDNN
         o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-    torch.nn.attention.restore_flash_attention_impl()
+    torch.nn.attention.restore_flash_attention_impl()                                       # since torch 2.11
 
 Packed and nested tensors, torch's `_flash_attention_forward`, stay with torch's kernel.
 """
@@ -62,7 +63,7 @@ def _refuse(dropout_p: float, return_debug_mask: bool) -> None:
 
 _KERNELS = {"_scaled_dot_product_flash_attention": held(_forward),
             "_scaled_dot_product_flash_attention_backward": held(_backward)}
-if hasattr(registry, "register_flash_attention_impl"):      # since torch 2.11
+if hasattr(registry, "register_flash_attention_impl"):      # since torch 2.10
     registry.register_flash_attention_impl(NAME, register_fn=held(Active))
 
 
