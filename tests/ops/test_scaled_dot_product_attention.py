@@ -36,6 +36,8 @@ OURS = {        # arguments, options, what computes
     "causal, one key": (qkv((1, 2, 9, 16), (1, 2, 1, 16)), dict(is_causal=True), "plain_attention"),
     "of TMA, more keys": (qkv((1, 1, 40, 64), (1, 1, 70, 64)), dict(is_causal=True), "attention"),
     "of TMA, fewer keys": (qkv((1, 1, 70, 64), (1, 1, 40, 64)), dict(is_causal=True), "attention"),
+    "no queries": (qkv((1, 2, 0, 16), (1, 2, 9, 16)), dict(), "torch"),
+    "no keys": (qkv((1, 2, 9, 16), (1, 2, 0, 16)), dict(), "torch"),
     "scale": (qkv((1, 2, 9, 16)), dict(scale=0.5), "plain_attention"),
     "scale 0": (qkv((1, 2, 9, 16)), dict(scale=0.0), "plain_attention"),
     "grouped": (qkv((1, 4, 5, 16), (1, 2, 7, 16)), dict(enable_gqa=True), "plain_attention"),
@@ -99,6 +101,7 @@ TORCHS = {
     "of heads": (qkv((1, 2, 5, 16)), dict(attn_mask=torch.tensor([True, False]).view(1, 2, 1, 1).expand(1, 2, 1, 5)),
                  "not the same for all queries and heads"),
     "fp64": (qkv((1, 2, 5, 16), dtype=fp64), dict(is_causal=True), "the types are not all bf16, all fp16 or all fp32"),
+    "no heads": (qkv((2, 0, 5, 16)), dict(), "the heads of queries, keys and values differ in another way"),
     "fp64, padded": (qkv((2, 2, 5, 16), dtype=fp64), dict(attn_mask=seen(2, 1, 1, 5, lengths=[5, 2])), "the types"),
 }
 

@@ -51,36 +51,45 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         return _padded(*(x.unsqueeze(1) for x in (query, key, value, attn_mask)), scale).squeeze(1)
     if attn_mask is not None:
         return _padded(query, key, value, attn_mask, scale)
+    if not is_causal:
+        return attention(query, key, value, scale=scale)
     seq_q, seq_k = query.shape[-2], key.shape[-2]
-    if is_causal and seq_q > seq_k:     # ours counts from the last key on: there, query i is at i + seq_k - seq_q
+    if seq_q > seq_k:       # ours counts from the last key on: there, query i is at i + seq_k - seq_q
         return attention(query, key, value, scale=scale, window=(None, seq_q - seq_k))
-    if is_causal and seq_q < seq_k:     # no query sees what is cut off
+    if seq_q < seq_k:       # no query sees what is cut off
         key, value = key[..., :seq_q, :], value[..., :seq_q, :]
-    return attention(query, key, value, causal=is_causal, scale=scale)
+    return attention(query, key, value, causal=True, scale=scale)
 
 
 def reason(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
            is_causal: bool = False, enable_gqa: bool = False, scale: float | None = None) -> str | None:
     """The reason why torch computes a call, or refuses it; None if a kernel of ours does."""
-    given = (query, key, value)
-    if not all(type(x) in _CLASSES and not x.is_nested for x in (*given, *(() if attn_mask is None else (attn_mask, )))):
-        return "a tensor is nested, or of another class than torch.Tensor"
+    for one in (query, key, value) if attn_mask is None else (query, key, value, attn_mask):
+        if type(one) not in _CLASSES or one.is_nested:
+            return "a tensor is nested, or of another class than torch.Tensor"
     if dropout_p != 0:
         return "dropout_p is not 0, and no kernel of mimw drops weights"
-    if query.device.type not in ("cuda", "cpu") or not query.device == key.device == value.device:
-        return "the tensors are not on one GPU, nor all on the CPU"
-    lowered = torch.is_autocast_enabled(query.device.type)
-    if not _TYPES.issuperset(x.dtype for x in given) or not (lowered or query.dtype == key.dtype == value.dtype):
+    if not (query.is_cuda or query.is_cpu):
+        return "the tensors are not on a GPU, nor on the CPU"
+    if not (query.dtype is key.dtype is value.dtype and query.dtype in _TYPES) and not _lowered(query, key, value):
         return "the types are not all bf16, all fp16 or all fp32"
-    return _of_shapes(query, key, value, enable_gqa) or (None if attn_mask is None else _of_mask(*given, attn_mask, is_causal))
+    return _of_shapes(query.shape, key.shape, value.shape, enable_gqa) or (
+        None if attn_mask is None else _of_mask(query, key, value, attn_mask, is_causal))
 
 
-def _of_shapes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> str | None:
-    if min(query.dim(), key.dim(), value.dim()) < 2 or 0 in (query.shape[-1], value.shape[-1]):
+def _lowered(*given: Tensor) -> bool:
+    """True if autocast makes one type of theirs."""
+    return torch.is_autocast_enabled(given[0].device.type) and _TYPES.issuperset(x.dtype for x in given)
+
+
+def _of_shapes(query: torch.Size, key: torch.Size, value: torch.Size, enable_gqa: bool) -> str | None:
+    if min(len(query), len(key), len(value)) < 2 or query[-1] == 0 or value[-1] == 0:
         return "a tensor has less than 2 dimensions, or heads of width 0"
-    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+    if query == key == value and 0 not in query:        # the most frequent call: the rest holds
+        return None
+    if query[-1] != key[-1] or key[-2] != value[-2]:
         return "the widths of queries and keys, or the lengths of keys and values, differ"
-    heads, kv_heads, of_values = (x.shape[-3] if x.dim() > 2 else 1 for x in (query, key, value))
+    heads, kv_heads, of_values = (shape[-3] if len(shape) > 2 else 1 for shape in (query, key, value))
     if kv_heads != of_values or kv_heads == 0 or heads % kv_heads or not (enable_gqa or kv_heads in (1, heads)):
         return "the heads of queries, keys and values differ in another way than enable_gqa, or one head of keys, allows"
     return None
