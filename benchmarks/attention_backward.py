@@ -140,7 +140,7 @@ def measure(shape: dict[str, int], dtype_name: str, dtype, causal: bool, chosen:
     q, k, v, do = (torch.randn(shape["batch"], shape[heads], shape["seq"], dim, device="cuda", dtype=dtype) for heads, dim in
                    (("heads", shape["dim"]), ("kv_heads", shape["dim"]), ("kv_heads", value_dim(shape["dim"])),
                     ("heads", value_dim(shape["dim"]))))
-    o, lse = ops.attention(q, k, v, causal, return_lse=True)
+    o, lse = ops.attention(q, k, v, causal=causal, return_lse=True)
     gradients = [torch.full_like(x, float("nan")) for x in (q, k, v)]
     run = launcher(q, k, v, o, lse, do, gradients, causal, chosen)
     run()

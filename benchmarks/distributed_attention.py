@@ -121,8 +121,8 @@ def alone(problem: Problem, backward: bool) -> Callable[[], Any]:
         shapes = [tuple(problem.q.shape[:3]), (1, problem.k.shape[1], problem.seq)]
     q, k, v = (torch.randn(*shapes[at], problem.dim, device="cuda", dtype=torch.bfloat16) for at in (0, 1, 1))
     if not backward:
-        return lambda: ops.attention(q, k, v, problem.causal)
-    o, lse = ops.attention(q, k, v, problem.causal, return_lse=True)
+        return lambda: ops.attention(q, k, v, causal=problem.causal)
+    o, lse = ops.attention(q, k, v, causal=problem.causal, return_lse=True)
     do = torch.randn_like(o)
     return lambda: torch.ops.mimw.attention_backward(do, q, k, v, o, lse, None, problem.causal, None)
 

@@ -28,9 +28,15 @@ SEVERAL = "## Of several GPUs"
 # Operators of torch that a function calls for some of its arguments, and whose names do not begin with its own.
 BEHIND = {"add_layer_norm": "layer_norm", "add_rms_norm": "rms_norm", "norm_backward": "layer_norm", "scale_rows_": "cross_entropy",
           "all_rows": "all_gather_matmul"}
-# The function that is no operator of torch, and so has no row.
-MADE_OF_OTHERS = {"moe": {"on sm_90": "`moe_dispatch`, `moe_experts` and `moe_combine`",
-                          "types": "bf16, fp16, fp32; matrices also of fp8, with scales", "derivative": "no"}}
+# Functions that are no operators of torch, and so have no row.
+MADE_OF_OTHERS = {
+    "moe": {"on sm_90": "`moe_dispatch`, `moe_experts` and `moe_combine`",
+            "types": "bf16, fp16, fp32; matrices also of fp8, with scales", "derivative": "no"},
+    "scaled_dot_product_attention": {
+        "on sm_90": "what `attention` says, and for masks of keys what `attention_varlen` says; torch for other masks and dropout",
+        "elsewhere": "the same", "types": "bf16, fp16, fp32; the others by torch", "shapes and strides": "all of torch's",
+        "derivative": "yes, the first; torch's where torch computes", "under autocast": "the region's type", "tested on": "CPU"}}
+TOOLS = frozenset({"explain"})      # functions that say something of operators, and have no page
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ class Operator:
 @cache
 def shown() -> tuple[Operator, ...]:
     return tuple(Operator(room, name) for room in (mimw.ops, mimw.ops.distributed) for name in sorted(room.__all__)
-                 if isinstance(getattr(room, name), FunctionType))
+                 if isinstance(getattr(room, name), FunctionType) and name not in TOOLS)
 
 
 def operators_of_torch() -> dict[str, ModuleType]:

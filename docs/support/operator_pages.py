@@ -54,6 +54,9 @@ def refused(page: Operator) -> Iterator[str]:
     """What its contracts refuse, with the mend: rules that a call must keep."""
     rules = {rule.text: rule.mend for contract in contracts(page.function) for rule in contract.rules if rule.mend}
     lines = dict.fromkeys(line.text for contract in contracts(page.function) for line in contract.tensors)
+    if not lines:
+        yield from ("Kinds of errors stand above.", "")
+        return
     yield from ("Kinds of errors stand above. Tensors have these types and shapes; a call with others is refused, with the "
                 "argument and the numbers:", "", "```text", *lines, "```", "")
     if rules:
@@ -69,7 +72,7 @@ def source(page: Operator) -> Iterator[str]:
     said = " ".join(page.row.values()) + inspect.getdoc(page.function)
     named = [path.name for path in sorted(kernels.iterdir())
              if path.is_dir() and re.search(rf"`(mimw\.kernels\.)?{path.name}`", said)]
-    file = Path(inspect.getsourcefile(page.function)).relative_to(ROOT).as_posix()
+    file = Path(inspect.getsourcefile(inspect.unwrap(page.function))).relative_to(ROOT).as_posix()
     yield f"* The operator: [{file}]({page.up}../{file})"
     if named:
         links = (f"[`{name}`]({page.up}../src/mimw/kernels/{name}/__init__.py)" for name in named)

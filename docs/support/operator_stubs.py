@@ -42,8 +42,9 @@ __all__ = [
 '''
 _WORDS = """A tensor is annotated with the types and the shape that the contract gives it (mimw.kernels.contract explains the words,
 mimw.ops.contract those of results); `or` stands between the lines of several contracts."""
-_KNOWN = {"Any", "None", "Sequence", "Tensor", "bool", "float", "int", "str", "torch", "tuple"}
+_KNOWN = {"Any", "Callable", "None", "Sequence", "Tensor", "bool", "float", "int", "str", "torch", "tuple"}
 _WIDTH = 132
+_STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
 def stubs() -> dict[Path, str]:
@@ -67,7 +68,8 @@ def _imports(text: str, ours: list[str]) -> str:
     """The lines that import what stands in the functions' signatures."""
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     typing = ", ".join(name for name in ("Annotated", "Any", "Literal") if name in used)
-    return "".join([*["from collections.abc import Sequence\n"] * ("Sequence" in used), f"from typing import {typing}\n\n",
+    abc = ", ".join(name for name in ("Callable", "Sequence") if name in used)
+    return "".join([*[f"from collections.abc import {abc}\n"] * bool(abc), f"from typing import {typing}\n\n",
                     *["import torch\n"] * ("torch" in used), "from torch import Tensor\n\n", *(f"{line}\n" for line in ours)])
 
 
@@ -86,8 +88,10 @@ def _function(function: FunctionType, told: list[Contract]) -> str:
     for one in signature.parameters.values():
         if one.kind is one.KEYWORD_ONLY and not star:
             lines, star = [*lines, "    *,\n"], True
+        stars = _STARS.get(one.kind, "")
+        star = star or stars == "*"
         default = "" if one.default is one.empty else f" = {_default(one.default)}"
-        lines.append(f"    {one.name}: {_parameter(function, one, told)}{default},\n")
+        lines.append(f"    {stars}{one.name}: {_parameter(function, one, told)}{default},\n")
     document = "\n".join(["    " * bool(line) + line for line in [*inspect.getdoc(function).splitlines(), *_more(told)]])
     return (f"def {function.__name__}(\n{''.join(lines)}) -> {_result(function, signature.return_annotation, told)}:\n"
             f'    """{document.strip()}\n    """\n')

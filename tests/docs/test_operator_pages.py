@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="operators need torch: make test TOR
 import mimw.ops.distributed  # noqa: E402
 from docs.support import operator_chips, operator_pages, operator_speed, operator_table, performance  # noqa: E402
 from docs.support.operator_examples import OF_ONE, OF_SEVERAL  # noqa: E402
-from docs.support.operator_facts import DOCS, operators_of_torch, owner, shown  # noqa: E402
+from docs.support.operator_facts import DOCS, TOOLS, operators_of_torch, owner, shown  # noqa: E402
 from tests.every import every  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
@@ -25,7 +25,7 @@ def test_they_are_up_to_date():
 
 def test_every_operator_has_a_page_with_every_part():
     assert set(PAGES) == {*(mimw.ops.__all__), *(f"distributed.{name}" for name in mimw.ops.distributed.__all__)} - {
-        "SimulationWarning", "distributed.Dispatched", "distributed.Handle", "distributed.Listed"}
+        "SimulationWarning", *TOOLS, "distributed.Dispatched", "distributed.Handle", "distributed.Listed"}
     for path in PAGES.values():
         text = path.read_text()
         assert re.findall(r"^## (.*)", text, re.M) == ["Where it runs", "Signature", "Errors", "Speed", "Source"]

@@ -51,7 +51,7 @@ def test_each_tensor_has_the_types_and_shapes_of_its_contracts(room):
     for function in public(ROOMS[room]):
         parameters = inspect.signature(found[function.__name__]).parameters
         told = contracts(function)
-        assert told, function
+        assert told or function.__name__ in ("explain", "scaled_dot_product_attention"), function   # no operators of torch
         for line in (line for contract in told for line in contract.tensors if line.name in parameters):
             said, = parameters[line.name].annotation.__metadata__
             assert line.text.endswith(said) or line.text.partition(": ")[2] in said

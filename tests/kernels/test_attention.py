@@ -125,7 +125,7 @@ def test_torch_tensors_with_heads_last_but_one(causal):
 
     from mimw import ops
     q, k, v = (torch.randn(2, 200, heads, 128, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for heads in (8, 2, 2))
-    o, lse = ops.attention(q, k, v, causal, return_lse=True)
+    o, lse = ops.attention(q, k, v, causal=causal, return_lse=True)
     expected, expected_lse = reference(*(x.float().cpu().numpy() for x in (q, k, v)), causal, 128**-0.5)
     np.testing.assert_allclose(o.float().cpu().numpy(), expected, rtol=0, atol=ALLOWED[BF16])
     np.testing.assert_allclose(lse.cpu().numpy(), expected_lse, rtol=0, atol=1e-4)

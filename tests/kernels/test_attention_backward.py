@@ -242,7 +242,7 @@ def test_torch_tensors_with_heads_last_but_one(causal, dim, seq_q, seq_k):
     from mimw import ops
     q, do = (torch.randn(2, seq_q, 8, dim, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
     k, v = (torch.randn(2, seq_k, 2, dim, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
-    o, lse = ops.attention(q, k, v, causal, return_lse=True)
+    o, lse = ops.attention(q, k, v, causal=causal, return_lse=True)
     got = torch.ops.mimw.attention_backward(do, q, k, v, o, lse, None, causal)
     exact = [x.double().requires_grad_() for x in (q, k, v)]
     scores = exact[0] @ exact[1].repeat_interleave(4, 1).mT / dim**0.5

@@ -46,7 +46,7 @@ def attention(draw: Draw) -> Case:
     sinks = draw.normal(heads, dtype=torch.float32) if changed and draw.kind(True, False) else None
 
     def ours(q, k, v):
-        return ops.attention(q, k, v, causal, window=window, softcap=softcap, sinks=sinks)
+        return ops.attention(q, k, v, causal=causal, window=window, softcap=softcap, sinks=sinks)
 
     def torchs(q, k, v):
         k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
@@ -85,6 +85,26 @@ def attention_varlen(draw: Draw) -> Case:
         return Case(lambda: (ours(*inputs), ), lambda: (torchs(*inputs), ), 2e-2)
     dy = draw.normal(total_q, heads, value_dim, dtype=dtype)
     return Case(lambda: with_gradients(ours, inputs, [dy], False), lambda: with_gradients(torchs, inputs, [dy], True), 3e-2)
+
+
+def scaled_dot_product_attention(draw: Draw) -> Case:
+    """Values and gradients: causal with lengths that differ, padded batches, masks that are torch's."""
+    dtype, dim, mask = draw.kind(*TYPES), draw.kind(64, 128, 80), draw.kind(None, "causal", "keys", "all")
+    batch, kv_heads, group = draw.number(1, 2), draw.number(1, 2), draw.kind(1, 2)
+    queries, keys = draw.extent(1, 500, 1), draw.extent(1, 500, 1)
+    q = draw.normal(batch, kv_heads * group, queries, dim, dtype=dtype)
+    k, v = (draw.normal(batch, kv_heads, keys, dim, dtype=dtype) for _ in range(2))
+    seen = None if mask in (None, "causal") else draw.integers(0, 3, batch, 1, queries if mask == "all" else 1, keys) > 0
+    options = dict(attn_mask=seen, is_causal=mask == "causal", enable_gqa=True)
+
+    def ours(q, k, v):
+        return ops.scaled_dot_product_attention(q, k, v, **options)
+
+    def torchs(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+
+    dy = draw.normal(*q.shape, dtype=dtype)
+    return Case(lambda: with_gradients(ours, [q, k, v], [dy], False), lambda: with_gradients(torchs, [q, k, v], [dy], True), 3e-2)
 
 
 def attention_decode(draw: Draw) -> Case:
@@ -140,4 +160,5 @@ def simplicial_attention(draw: Draw) -> Case:
 
 
 CASES = {"attention": attention, "attention_varlen": attention_varlen, "attention_decode": attention_decode,
-         "sparse_mla": sparse_mla, "simplicial_attention": simplicial_attention}
+         "scaled_dot_product_attention": scaled_dot_product_attention, "sparse_mla": sparse_mla,
+         "simplicial_attention": simplicial_attention}

@@ -93,6 +93,15 @@ def test_refusals(q, k, v, error, text):
         ops.attention(q, k, v)
 
 
+@pytest.mark.parametrize("options, text", [
+    ((True, 0.5), r"attention\(\) takes its options by name: causal=True, scale=0.5. mimw.ops.scaled_dot_product_attention"),
+    ((None, 0.0, True), "causal=None, scale=0.0, return_lse=True"), ((normal(4, 4), ), "causal=<Tensor>")])
+def test_options_by_position_are_refused(options, text):
+    """In scaled_dot_product_attention's order, too, whose dropout_p would be the scale."""
+    with pytest.raises(TypeError, match=text):
+        ops.attention(*(normal(1, 2, 4, 8) for _ in range(3)), *options)
+
+
 @pytest.mark.parametrize("args", [(normal(1, 2, 5, 33), normal(1, 1, 7, 33), normal(1, 1, 7, 17), True),
                                   (*(normal(1, 9, 2, 16).transpose(1, 2) for _ in range(3)), )])
 def test_opcheck(args):

@@ -117,9 +117,9 @@ def test_attention_of_changed_scores(case):
 def test_attention_of_head_dims(dims, causal):
     q, k, v = normal(2, 6, 300, dims[0]), normal(2, 2, 300, dims[0], seed=1), normal(2, 2, 300, dims[1], seed=2)
     expected = scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=causal, enable_gqa=True)
-    near(ops.attention(q, k, v, causal), expected)
-    near(ops.attention(*(x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)), causal), expected)
-    near(ops.attention(q[..., 1:, :], k[..., 1:, :], v[..., 1:, :], causal),
+    near(ops.attention(q, k, v, causal=causal), expected)
+    near(ops.attention(*(x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)), causal=causal), expected)
+    near(ops.attention(q[..., 1:, :], k[..., 1:, :], v[..., 1:, :], causal=causal),
          scaled_dot_product_attention(q[..., 1:, :].float(), k[..., 1:, :].float(), v[..., 1:, :].float(), is_causal=causal,
                                       enable_gqa=True))
 

@@ -14,11 +14,13 @@ try:
 except ImportError as error:
     raise ImportError("mimw.ops are operators of torch, which is not installed: pip install 'mimw[torch]'") from error
 
+from . import flash_attention_impl  # noqa: F401
 from .addmm import addmm
 from .attention import attention
 from .attention_decode import attention_decode
 from .attention_varlen import attention_varlen
 from .cross_entropy import cross_entropy
+from .explain import explain
 from .gather_matmul_scatter import gather_matmul_scatter
 from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
@@ -27,6 +29,7 @@ from .moe import moe
 from .moe_align import moe_align
 from .norm import layer_norm, rms_norm
 from .rope import rope
+from .scaled_dot_product_attention import scaled_dot_product_attention
 from .scaled_mm import scaled_mm
 from .simplicial_attention import simplicial_attention
 from .softmax import log_softmax, softmax
@@ -44,7 +47,8 @@ def __getattr__(name: str):
 
 
 __all__ = [
-    "SimulationWarning", "addmm", "attention", "attention_decode", "attention_varlen", "cross_entropy",
+    "SimulationWarning", "addmm", "attention", "attention_decode", "attention_varlen", "cross_entropy", "explain",
     "gather_matmul_scatter", "grouped_matmul", "layer_norm", "log_softmax", "matmul", "moe", "moe_align", "rms_norm",
-    "rope", "scaled_mm", "simplicial_attention", "softmax", "sparse_mla", "swiglu", "topk", "topk_selector",
+    "rope", "scaled_dot_product_attention", "scaled_mm", "simplicial_attention", "softmax", "sparse_mla", "swiglu", "topk",
+    "topk_selector",
 ]

@@ -4,8 +4,8 @@ A tensor is annotated with the types and the shape that the contract gives it (m
 mimw.ops.contract those of results); `or` stands between the lines of several contracts.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ __all__ = [
     "attention_decode",
     "attention_varlen",
     "cross_entropy",
+    "explain",
     "gather_matmul_scatter",
     "grouped_matmul",
     "layer_norm",
@@ -29,6 +30,7 @@ __all__ = [
     "moe_align",
     "rms_norm",
     "rope",
+    "scaled_dot_product_attention",
     "scaled_mm",
     "simplicial_attention",
     "softmax",
@@ -66,10 +68,10 @@ def attention(
     q: Annotated[Tensor, "float (..., heads, seq_q, dim) or (seq_q, dim)"],
     k: Annotated[Tensor, "=q (..., kv_heads, seq_k, dim) or (seq_k, dim)"],
     v: Annotated[Tensor, "=q (..., kv_heads, seq_k, value_dim) or (seq_k, value_dim)"],
+    *,
     causal: bool = False,
     scale: float | None = None,
     return_lse: bool = False,
-    *,
     window: tuple[int | None, int | None] = (None, None),
     softcap: float | None = None,
     sinks: Annotated[Tensor | None, "float ((heads))"] = None,
@@ -101,7 +103,8 @@ def attention(
                heads of up to 128, `wide_attention_backward` with heads of up to 256, else by torch's products; the same bits in
                every run under torch.use_deterministic_algorithms; no second derivative; none of alibi_slopes: an error on
                `backward()` where they require one
-    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types; TypeError for
+               options by position
 
     contract:
         dim > 0 and value_dim > 0 -- heads of width 0 have no scores
@@ -272,6 +275,21 @@ def cross_entropy(
         classes > 0 -- there must be one class at least
         -> losses: fp32 (rows)
         -> lse: fp32 (rows)
+    """
+
+def explain(
+    operator: Callable,
+    *args: Any,
+    **options: Any,
+) -> str:
+    """The kernels that a call launches, by their packages in `mimw.kernels`, or the reason why torch computes it; nothing is
+    launched or simulated.
+
+    args:      operator        a function of `mimw.ops`
+               args, options   of the call
+    returns:   a line. As nothing is computed, an operator that decides by what a kernel has written may be told wrong, as by
+               `mimw.compile_ahead`
+    errors:    those of the call
     """
 
 def gather_matmul_scatter(
@@ -502,6 +520,36 @@ def rope(
         2 * half <= dim -- tables turn twice as many columns as they have, and x must have these. Tables that repeat themselves are
             given as cos[..., :R // 2]
         positions is not None or table >= length -- tables must have a row for each position
+    """
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch.nn.functional.scaled_dot_product_attention, by our kernels where they take the call, else by torch.
+
+    args:      query       (..., heads, seq_q, dim), as torch has it
+               key, value  (..., kv_heads, seq_k, dim) and (..., kv_heads, seq_k, value_dim)
+               attn_mask   bool, True for what is seen, or numbers that are added to the scores; broadcast to (..., heads, seq_q,
+                           seq_k)
+               dropout_p   probability with which a weight is dropped
+               is_causal   query i sees keys up to i, aligned to the upper left, as torch has it where the lengths differ
+               scale       of the scores, by default 1 / sqrt(dim)
+               enable_gqa  head h of the queries reads head h * kv_heads // heads of the keys; else heads are equal, or broadcast
+    returns:   (..., heads, seq_q, value_dim); 0 for a query that sees no key
+    computed:  by `mimw.ops.attention`: bf16, fp16 and fp32 without a mask, causal or not; by `mimw.ops.attention_varlen`: with a
+               mask that is the same for all heads and queries, as padded batches have it, (batch, 1, 1, seq_k): the keys that are
+               seen are packed, and those of the padding cost a copy alone; the host waits for nothing. By torch: other masks,
+               dropout, fp64, nested tensors and other classes of tensors. `mimw.ops.explain` says which, and why
+    gradients  of query, key and value, as those of the operator that computes; torch's where torch does
+    errors:    torch's own
     """
 
 def scaled_mm(

@@ -22,6 +22,7 @@ from mimw.kernels.attention.changes import BOUNDS, HEADS, SOFTCAP
 
 from .attention_backward import ATTENTION_BACKWARD, ATTENTION_WITH_BACKWARD, as_four
 from .attention_gradients import gradient_of_o, saved
+from .by_name import options_by_name
 from .contract import Contract, Extents
 from .heads_by_tma import by_tma
 from .launching import Launch, is_exact, is_hopper, programs
@@ -42,7 +43,8 @@ CHANGED = Contract(
     "front of them, too", *BOUNDS, SOFTCAP, flops=FLOPS)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None, return_lse: bool = False, *,
+@options_by_name("mimw.ops.scaled_dot_product_attention takes torch's arguments in torch's order")
+def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: float | None = None, return_lse: bool = False,
               window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, sinks: Tensor | None = None,
               alibi_slopes: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v, with fp32 scores and sums.
@@ -71,7 +73,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
                heads of up to 128, `wide_attention_backward` with heads of up to 256, else by torch's products; the same bits in
                every run under torch.use_deterministic_algorithms; no second derivative; none of alibi_slopes: an error on
                `backward()` where they require one
-    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types; TypeError for
+               options by position
     """
     left, right = window
     if left is right is softcap is sinks is alibi_slopes is None:

@@ -80,6 +80,11 @@ class Launch:
             tensors = [tensors[at] for at in self._repeated]
         self._frozen(_stream_of(self._device), *[tensor.data_ptr() for tensor in tensors])
 
+    @property
+    def package(self) -> str:
+        """The kernel's package in `mimw.kernels`."""
+        return self._kernel.fn.__module__.removeprefix("mimw.kernels.").partition(".")[0]
+
     def note(self, *tensors: Tensor) -> None:
         """In place of a call, while `mimw.compile_ahead` notes launches: this one's binary is wanted."""
         if self._frozen is None:
