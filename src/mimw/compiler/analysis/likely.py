@@ -14,7 +14,7 @@ from __future__ import annotations
 import linecache
 import re
 
-from ...ir import Block, Op, Program, Site, Value
+from ...ir import Op, Program, Site, Value
 from .barrier_ops import signals, waits
 from .constants import constant_of
 from .uses import Uses, uses_of
@@ -96,14 +96,8 @@ def _slots_by(uses: Uses, wait: Op) -> int:
 
 def uncommitted(program: Program, load: Op) -> bool:
     """True if no commit stands behind a copy by cp.async in its block."""
-    block = _block_of(program.body, load)
-    if block is None:
+    place = uses_of(program).place.get(load)
+    if place is None:
         return False
-    return not any(op.name == "async_commit" for op in block.ops[block.ops.index(load):])
-
-
-def _block_of(block: Block, wanted: Op) -> Block | None:
-    if any(op is wanted for op in block.ops):
-        return block
-    found = (_block_of(inner, wanted) for op in block.ops for inner in op.blocks)
-    return next((one for one in found if one is not None), None)
+    ops = place.block.ops
+    return not any(op.name == "async_commit" for op in ops[ops.index(load):])
