@@ -30,12 +30,14 @@ _ROOMS = {
     "testing": ("tools.check", "tools.findings", "simulator", "compiler.triton_port"),
     "kernels": ("testing", "tle", "tlx"),
     "ops": ("kernels", "distributed", "runtime.in_place", "errors"),
+    "nn": ("ops", "errors"),
+    "integrations": ("nn", "ops", "kernels", "export", "runtime.export", "errors"),
     "tuning": ("kernels", "testing", "tools", "runtime", "report", "compiler", "ir", "target", "errors"),
     "cli": ("*",),
     "__init__": ("*",),
     "__main__": ("cli",),
 }
-_PUBLIC = ("kernels", "ops", "testing")      # rooms that take public names from `mimw` itself, as its users do
+_PUBLIC = ("kernels", "ops", "nn", "integrations", "testing")      # rooms that take public names from `mimw` itself, as its users do
 # Folders and files of a room -> those of the same room that they may import.
 _INSIDE = {
     "compiler": {
@@ -106,7 +108,7 @@ _PLAIN_PYTHON = ("errors", "target", "ir", "report", "simulator.costs",
                  *(f"compiler.{name}" for name in ("analysis", "constraints", "storage", "passes")))
 _NUMPY = ("mimw.ir.world", )    # the arrays of several simulated GPUs
 # torch is only in an extra: these rooms may import it at their top, these five inside functions, all others never.
-_TORCH = ("kernels", "ops", "runtime.in_place")
+_TORCH = ("kernels", "ops", "nn", "integrations", "runtime.in_place")
 _TORCH_INSIDE_FUNCTIONS = ("distributed", "runtime.export", "testing", "tuning", "cli")
 
 
