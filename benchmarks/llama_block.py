@@ -3,13 +3,13 @@
     python -m benchmarks.llama_block                    both, 8192 positions, bf16
     python -m benchmarks.llama_block prefill --ms 500   one of them
 
-The layer is written in torch: 4096 columns, 32 heads of 128 and 8 of keys, an inner width of 14336, rotary embedding, one sequence,
-causal. `torch.compile` is that layer compiled, with the attention that torch chooses; `cuDNN` the same with cuDNN's attention;
-`torch` the layer without compilation. `mimw` is a copy after `mimw.nn.patch` and with `mimw.ops.scaled_dot_product_attention`,
-`mimw, compiled` that copy compiled. A step of training is forward and backward, with gradients of all weights and of the input; the
-optimizer, which is the same for all, is left out. All compute with the same weights; results, and gradients of weights, are compared
-with the layer in fp32 first. All take turns with a cold L2 (`mimw.testing.benchmark.alternate`), and `mimw` in a row is the faster
-of our two, whose times both stand beside it.
+The layer is written in torch: 4096 columns, 32 heads of 128 and 8 of keys, an inner width of 14336, rotary embedding, one
+sequence, causal. `torch.compile` is that layer compiled, with the attention that torch chooses; `cuDNN` the same with cuDNN's
+attention; `torch` the layer without compilation. `mimw, as it is` is a copy after `mimw.nn.patch` and with
+`mimw.ops.scaled_dot_product_attention`, `mimw, compiled` that copy compiled. A step of training is forward and backward, with
+gradients of all weights and of the input; the optimizer, which is the same for all, is left out. All compute with the same weights;
+results, and gradients of weights, are compared with the layer in fp32 first. All take turns with a cold L2
+(`mimw.testing.benchmark.alternate`), and `mimw` in a row is the faster of our two, whose times both stand beside it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ def measure(case: str, at_least_ms: float = 500.0) -> Row:
     times = alternate(runs, at_least_ms)
     times["mimw"] = min(times["mimw, as it is"], times["mimw, compiled"])
     shape = dict(length=LENGTH, width=WIDTH, inner=INNER, heads=HEADS, kv_heads=KV_HEADS, dim=DIM)
-    return row_of(f"llama-block-{case}", shape, {}, times, max(errors[name] for name in errors if "mimw" in name), "standard normal")
+    error = max(errors[name] for name in errors if "mimw" in name)
+    return row_of(f"llama-block-{case}", shape, {}, times, error, "standard normal")
 
 
 def line(row: Row) -> str:

@@ -65,7 +65,8 @@ def test_small_gradients_of_fp16_survive(small_pieces):
     loss = functional.linear_cross_entropy(x, weight, target, reduction="sum").float() / (1 << 20)
     dx, = torch.autograd.grad(loss, x, scale)
     wide = x.detach().double().requires_grad_()
-    exact, = torch.autograd.grad(cross_entropy(linear(wide, weight.double()), target, reduction="sum") / (1 << 20), wide, scale.double())
+    exact, = torch.autograd.grad(cross_entropy(linear(wide, weight.double()), target, reduction="sum") / (1 << 20), wide,
+                                 scale.double())
     assert (dx.double() - exact).norm() < 2e-2 * exact.norm()
 
 
@@ -120,5 +121,5 @@ def test_cross_entropy_loss(dtype):
         theirs = results(lambda: torch.nn.CrossEntropyLoss(**options)(logits, target), logits, dloss=dloss)
         for one, other in zip(ours, theirs, strict=True):
             assert one.dtype == other.dtype
-            torch.testing.assert_close(one, other, rtol=1e-2 if dtype is torch.bfloat16 else 1e-5, atol=1e-2 if dtype is torch.bfloat16
-                                       else 1e-5)
+            tolerance = 1e-2 if dtype is torch.bfloat16 else 1e-5
+            torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)

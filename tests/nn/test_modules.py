@@ -76,7 +76,8 @@ def test_copies_pickles_and_meta(name):
 
 
 @pytest.mark.parametrize("activation, reference", [
-    ("relu", torch.relu), ("silu", torch.nn.functional.silu), ("gelu_tanh", lambda x: torch.nn.functional.gelu(x, approximate="tanh"))])
+    ("relu", torch.relu), ("silu", torch.nn.functional.silu),
+    ("gelu_tanh", lambda x: torch.nn.functional.gelu(x, approximate="tanh"))])
 def test_activations(activation, reference):
     bias = activation != "silu"
     layer = nn.Linear(24, 16, bias=bias, activation=activation)
@@ -154,7 +155,8 @@ def test_mixture_of_experts(normalise):
         y = 0
         for expert in range(3):
             gate, up = (x @ layer.gate_up_proj[expert].T).chunk(2, -1)
-            y = y + ((ids == expert) * best).sum(-1, keepdim=True) * (torch.nn.functional.silu(gate) * up @ layer.down_proj[expert].T)
+            inner = torch.nn.functional.silu(gate) * up
+            y = y + ((ids == expert) * best).sum(-1, keepdim=True) * (inner @ layer.down_proj[expert].T)
         return y
 
     close(gradients_of(layer, x, *layer.parameters()), gradients_of(plain, x, *layer.parameters()), 1e-4)

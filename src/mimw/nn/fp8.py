@@ -18,7 +18,7 @@ LARGEST = torch.finfo(E4M3).max
 
 
 def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of x (M, K) as e4m3, and what each counts: fp32 (M, 1), the row's largest number over 448. A row of zeros counts 1."""
+    """The rows of x (M, K) as e4m3, and the scale of each: fp32 (M, 1), the row's largest number over 448; 1 for a row of zeros."""
     most = x.detach().abs().amax(-1, keepdim=True).float()
     scale = torch.where(most > 0, most / LARGEST, 1.0)
     return (x.float() / scale).clamp(-LARGEST, LARGEST).to(E4M3), scale

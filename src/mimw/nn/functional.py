@@ -20,7 +20,7 @@ from mimw.ops.cross_entropy import CROSS_ENTROPY, IN_PLACE
 from . import fallback
 from .fp8 import fp8_linear
 
-NUMBERS, LEAST_ROWS, STEP = 1 << 28, 1024, 128      # logits of a piece at most, unless it has so many rows; rows are rounded to these
+NUMBERS, LEAST_ROWS, STEP = 1 << 28, 1024, 128      # logits of a piece at most; its rows at least, which are a multiple of STEP
 
 
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
@@ -94,13 +94,13 @@ def _logits(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def rows_of(classes: int) -> int:
-    """How many rows a piece has."""
+    """The rows of a piece."""
     return max(LEAST_ROWS, NUMBERS // max(classes, 1) // STEP * STEP)
 
 
 @torch.library.custom_op("mimw_nn::linear_cross_entropy", mutates_args=())
-def _linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, ignored: int, smoothing: float, mean: bool,
-                          of_x: bool, of_weight: bool, of_bias: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, ignored: int, smoothing: float,
+                          mean: bool, of_x: bool, of_weight: bool, of_bias: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The loss, fp32, and its gradients, those that are wanted; others are empty. Gradients of fp16 are kept as fp32: times the
     scale of a loss they would be normal numbers of fp16, without it they are not."""
     count = (target != ignored).sum(0, keepdim=True, dtype=torch.float32) if mean else None

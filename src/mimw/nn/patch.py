@@ -6,7 +6,7 @@ Input: a model. Output: what was replaced, what was not and why, and the way bac
     print(report)                       65 modules of 98 compute by mimw: 32 Linear, 33 RMSNorm ...
     report.undo()
 
-Nothing is copied: a module stays the same object with the same parameters, hooks and name, and gets a class whose `forward` is ours.
+Nothing is copied: a module stays the same object with the same parameters, hooks and name, and gets a class with our `forward`.
 So an optimizer that has the parameters goes on, and torch.compile compiles anew at the next call.
 """
 
@@ -45,7 +45,7 @@ class Kept:
 
 @dataclass
 class Report:
-    """What `patch` did. `str(report)` is a line for each class and reason."""
+    """The modules that `patch` replaced, and those that it left. `str(report)` is a line for each class and reason."""
 
     model: nn.Module
     replaced: list[Replaced]
@@ -134,7 +134,7 @@ def _refuse_unknown(modules: list[tuple[str, nn.Module]], given: Mapping[str, tu
 
 
 def _reason(name: str, module: nn.Module, only: tuple[str, ...], skip: tuple[str, ...]) -> str | None:
-    """Why a module stays as it is; None also for one that does nothing but call others, which has no rule."""
+    """The reason why a module stays as it is; None also for one without a rule that does nothing but call others."""
     cls, rule = type(module), rule_of(module)
     if rule is None:
         return _of_no_rule(cls) if not any(module.children()) or any(True for _ in module.parameters(recurse=False)) else None

@@ -31,7 +31,7 @@ def _nothing(module: nn.Module) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Rule:
-    """How `patch` treats the instances of a class.
+    """A class whose instances `patch` replaces.
 
     of          the class's module and qualified name, "torch.nn.modules.linear.Linear"
     into        given the class, a subclass of it whose instances have the same attributes: `patch` sets `__class__` to it
