@@ -37,7 +37,7 @@ _ROOMS = {
     "__init__": ("*",),
     "__main__": ("cli",),
 }
-_PUBLIC = ("kernels", "ops", "nn", "integrations", "testing")      # rooms that take public names from `mimw` itself, as its users do
+_PUBLIC = ("kernels", "ops", "nn", "integrations", "testing")   # rooms that take public names from `mimw` itself, as users do
 # Folders and files of a room -> those of the same room that they may import.
 _INSIDE = {
     "compiler": {
