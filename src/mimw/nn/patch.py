@@ -21,7 +21,7 @@ from typing import Any
 from torch import nn
 
 from .linear import Linear
-from .rules import RULES, full_name, rule_of
+from .rules import RULES, Rule, full_name, rule_of
 
 
 @dataclass(frozen=True)
@@ -97,27 +97,42 @@ def patch(model: nn.Module, *, only: Iterable[str] = (), skip: Iterable[str] = (
                fp8     True, or patterns: linear layers of these multiply in e4m3 (`mimw.nn.Linear`)
     returns:   a report, with `undo()`
     ordering   before `fully_shard` and other wrappers, which give modules classes of their own
-    errors:    ValueError for a pattern that no module has
+    errors:    ValueError for a pattern that no module has, and for a rule that sets what a module has already; nothing is
+               replaced after an error, also one of a rule
     """
     only, skip = tuple(only), tuple(skip)
     narrow = ("*", ) if fp8 is True else tuple(fp8 or ())
     modules = list(model.named_modules())
     _refuse_unknown(modules, {"only": only, "skip": skip, "fp8": narrow})
     report = Report(model, [], [])
-    for name, module in modules:
-        reason = _reason(name, module, only, skip)
-        if reason is not None:
-            report.kept.append(Kept(name, type(module), reason))
-        elif (rule := rule_of(module)) is not None:
-            before, attributes = type(module), dict(rule.attributes(module))
-            after = rule.into(before)
-            if issubclass(after, Linear) and _matches(name, module, narrow):
-                attributes["fp8"] = True
-            module.__class__ = after
-            for attribute, value in attributes.items():
-                setattr(module, attribute, value)
-            report.replaced.append(Replaced(name, before, after, attributes))
+    try:
+        for name, module in modules:
+            reason = _reason(name, module, only, skip)
+            if reason is None and (rule := rule_of(module)) is not None:
+                _replace(name, module, rule, _matches(name, module, narrow), report.replaced)
+            elif reason is not None:
+                if isinstance(module, Linear) and not module.fp8 and _matches(name, module, narrow):
+                    reason += ", without fp8: undo the patch before, or give fp8=True where it is made"
+                report.kept.append(Kept(name, type(module), reason))
+    except BaseException:
+        report.undo()
+        raise
     return report
+
+
+def _replace(name: str, module: nn.Module, rule: Rule, fp8: bool, replaced: list[Replaced]) -> None:
+    before, attributes = type(module), dict(rule.attributes(module))
+    after = rule.into(before)
+    if issubclass(after, Linear) and fp8:
+        attributes["fp8"] = True
+    held = vars(module).keys() | module._parameters.keys() | module._buffers.keys() | module._modules.keys()
+    if held & attributes.keys():
+        raise ValueError(f"patch: the rule of {rule.of} sets {', '.join(sorted(held & attributes.keys()))}, which "
+                         f"{name or 'the model'} has already; undo could not give it back, so let the rule take another name")
+    module.__class__ = after
+    for attribute, value in attributes.items():
+        setattr(module, attribute, value)
+    replaced.append(Replaced(name, before, after, attributes))
 
 
 def _matches(name: str, module: nn.Module, patterns: Iterable[str]) -> bool:
