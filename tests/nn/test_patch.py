@@ -96,10 +96,15 @@ def test_types_that_no_kernel_takes():
 def test_undo_finds_what_was_changed_since():
     one = model()
     report = nn.patch(one)
-    one[0] = torch.nn.Identity()
-    with pytest.raises(RuntimeError, match="0 was Linear after patch and is Identity now"):
+    moved = one[0]
+    one[0] = torch.nn.Sequential(moved)
+    one[4].__class__ = sharded = type("Sharded", (nn.RMSNorm, ), {})        # as fully_shard does
+    with pytest.raises(RuntimeError, match="4 was RMSNorm after patch and is Sharded now"):
         report.undo()
-    assert type(one[4]) is nn.RMSNorm
+    assert type(one[4]) is sharded and type(moved) is nn.Linear
+    one[4].__class__ = nn.RMSNorm
+    report.undo()
+    assert type(one[4]) is torch.nn.RMSNorm and type(moved) is torch.nn.Linear
 
 
 def test_a_rule_of_ones_own():

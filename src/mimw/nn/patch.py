@@ -31,6 +31,7 @@ class Replaced:
     name: str
     before: type
     after: type
+    module: nn.Module = field(repr=False)
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -47,27 +48,22 @@ class Kept:
 class Report:
     """The modules that `patch` replaced, and those that it left. `str(report)` is a line for each class and reason."""
 
-    model: nn.Module
     replaced: list[Replaced]
     kept: list[Kept]
 
     def undo(self) -> None:
-        """Give each module its class back.
+        """Give each module its class back, also where it stands elsewhere by now, as in the wrapper of a checkpoint.
 
         errors:    RuntimeError if a module has another class by now, as fully_shard gives it one: nothing is undone then
         """
-        modules = dict(self.model.named_modules())
         for one in self.replaced:
-            found = modules.get(one.name)
-            if type(found) is not one.after:
+            if type(one.module) is not one.after:
                 raise RuntimeError(f"undo: {one.name or 'the model'} was {one.after.__name__} after patch and is "
-                                   f"{'gone' if found is None else type(found).__name__} now; undo before what changed it, or undo "
-                                   "that first")
+                                   f"{type(one.module).__name__} now; undo before what changed it, or undo that first")
         for one in self.replaced:
-            module = modules[one.name]
-            for name in one.attributes:
-                delattr(module, name)
-            module.__class__ = one.before
+            for name in one.attributes.keys() & _own(one.module):
+                delattr(one.module, name)
+            one.module.__class__ = one.before
         self.replaced = []
 
     def __str__(self) -> str:
@@ -104,7 +100,7 @@ def patch(model: nn.Module, *, only: Iterable[str] = (), skip: Iterable[str] = (
     narrow = ("*", ) if fp8 is True else tuple(fp8 or ())
     modules = list(model.named_modules())
     _refuse_unknown(modules, {"only": only, "skip": skip, "fp8": narrow})
-    report = Report(model, [], [])
+    report = Report([], [])
     try:
         for name, module in modules:
             reason = _reason(name, module, only, skip)
@@ -120,19 +116,23 @@ def patch(model: nn.Module, *, only: Iterable[str] = (), skip: Iterable[str] = (
     return report
 
 
+def _own(module: nn.Module) -> set[str]:
+    """The names of what was set on the module itself: attributes, parameters, buffers and modules."""
+    return {*vars(module), *module._parameters, *module._buffers, *module._modules}
+
+
 def _replace(name: str, module: nn.Module, rule: Rule, fp8: bool, replaced: list[Replaced]) -> None:
     before, attributes = type(module), dict(rule.attributes(module))
     after = rule.into(before)
     if issubclass(after, Linear) and fp8:
         attributes["fp8"] = True
-    held = vars(module).keys() | module._parameters.keys() | module._buffers.keys() | module._modules.keys()
-    if held & attributes.keys():
-        raise ValueError(f"patch: the rule of {rule.of} sets {', '.join(sorted(held & attributes.keys()))}, which "
-                         f"{name or 'the model'} has already; undo could not give it back, so let the rule take another name")
+    if held := attributes.keys() & _own(module):
+        raise ValueError(f"patch: the rule of {rule.of} sets {', '.join(sorted(held))}, which {name or 'the model'} has already; "
+                         "undo could not restore that, so let the rule take another name")
     module.__class__ = after
     for attribute, value in attributes.items():
         setattr(module, attribute, value)
-    replaced.append(Replaced(name, before, after, attributes))
+    replaced.append(Replaced(name, before, after, module, attributes))
 
 
 def _matches(name: str, module: nn.Module, patterns: Iterable[str]) -> bool:

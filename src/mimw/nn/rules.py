@@ -76,8 +76,8 @@ def _of_loss(module: nn.Module) -> str | None:
 for _class, _reason in ((Linear, of_types), (RMSNorm, of_types), (LayerNorm, of_types), (CrossEntropyLoss, _of_loss)):
     register_rule(Rule(full_name(_class.__base__), lambda cls, ours=_class: ours, _reason))
 
-_ATTENTION = ("torch computes it by one function from its matrices; with need_weights=False that calls scaled_dot_product_attention, which "
-              'torch.nn.attention.activate_flash_attention_impl("mimw") makes ours')
+_ATTENTION = ("torch computes it by one function from its matrices; with need_weights=False that calls "
+              "scaled_dot_product_attention, whose kernel torch.nn.attention.activate_flash_attention_impl('mimw') replaces")
 register_rule(Rule(full_name(nn.MultiheadAttention), lambda cls: cls, lambda module: _ATTENTION))
 
 
