@@ -18,21 +18,24 @@ except ImportError as error:
 
 from .attention import attention
 from .experts import experts
+from .loss import causal_lm_loss
 from .masks import Mask, mask_of
+from .rules import register_rules
 
 NAME = "mimw"
 
 
 def register(name: str = NAME) -> None:
-    """Give transformers our attention, its masks and our experts under a name; done under "mimw" on import.
+    """Give transformers our attention, its masks and our experts under a name, and `mimw.nn.patch` the rules; done on import.
 
     args:      name   for `attn_implementation=` and `experts_implementation=`
     """
     AttentionInterface.register(name, attention)
     AttentionMaskInterface.register(name, mask_of)
     ExpertsInterface.register(name, experts)
+    register_rules()
 
 
 register()
 
-__all__ = ["NAME", "Mask", "attention", "experts", "mask_of", "register"]
+__all__ = ["NAME", "Mask", "attention", "causal_lm_loss", "experts", "mask_of", "register"]

@@ -54,7 +54,7 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
     mask = packed or attention_mask
     if mask is None:
         if sliding_window is not None and sliding_window < key.shape[2]:
-            raise NotImplementedError(f'attn_implementation="mimw" got a sliding window of {sliding_window} for {key.shape[2]} keys '
+            raise NotImplementedError(f'attn_implementation="mimw" got a window of {sliding_window} for {key.shape[2]} keys '
                                       'and no mask to say where it lies; make masks by transformers.masking_utils')
         mask = _of_nothing(module, query, key, is_causal)
     why = _reason(mask, query, key, value, dropout, softcap, s_aux, position_bias)
@@ -137,7 +137,8 @@ def _by_mimw(query: Tensor, key: Tensor, value: Tensor, mask: Mask, scaling: flo
     graded = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (query, key, value, sinks))
     if length == 1 and right == 0 and not graded:
         del changes["causal"]
-        return ops.attention_decode(*(x.transpose(1, 2) for x in (query, key, value)), mask.keys, **changes | {"window": (left, None)})
+        changes["window"] = left, None
+        return ops.attention_decode(*(x.transpose(1, 2) for x in (query, key, value)), mask.keys, **changes)
     return ops.attention(query, key, value, **changes).transpose(1, 2)
 
 

@@ -165,7 +165,7 @@ def _packed(shape: tuple[int, int, int, int], make: Callable[[], Tensor], found:
 
 def _padded(kept: Callable[..., Mask], real: Tensor, first: int, q_length: int, dense: Callable[[str], Mask]) -> Mask:
     """Rows of real tokens side by side, with padding on either side or none: three sequences each, so that nothing is moved. The
-    first has the queries in front of the real ones and no keys, the second the keys there and no queries, the third what is real."""
+    first has the queries in front of real ones and no keys, the second the keys there and no queries, the third what is real."""
     batch, keys = real.shape
     count = real.sum(1)
     start = torch.where(count > 0, real.byte().argmax(1), keys)
