@@ -70,7 +70,7 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
 
 
 def _of_nothing(module: torch.nn.Module, query: Tensor, key: Tensor, is_causal: bool | None) -> Mask:
-    """What a missing mask means."""
+    """The mask that a missing one stands for."""
     lengths = query.shape[2], key.shape[2]
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     if lengths[0] == 1 or not causal:
@@ -99,7 +99,7 @@ def _told(module: torch.nn.Module, query: Tensor, mask: Mask | Tensor | None, is
 
 def _reason(mask: Mask | Tensor, query: Tensor, key: Tensor, value: Tensor, dropout: float, softcap: float | None,
             sinks: Tensor | None, position_bias: Tensor | None) -> str | None:
-    """Why torch computes a call; None if a kernel of ours does."""
+    """The reason why torch computes a call; None if a kernel of ours does."""
     if isinstance(mask, Tensor):
         return "the model gives a mask of its own"
     if mask.reason is not None:

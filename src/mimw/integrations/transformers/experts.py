@@ -37,7 +37,7 @@ def experts(self: nn.Module, hidden_states: Tensor, top_k_index: Tensor, top_k_w
 
 
 def reason(self: nn.Module, hidden_states: Tensor) -> str | None:
-    """Why transformers' own computes experts; None if `ops.moe` does."""
+    """The reason why transformers' own computes experts; None if `ops.moe` does."""
     if self.has_bias:
         return "the experts have biases, as those of gpt-oss, and ops.moe adds none"
     if not self.has_gate or self.has_post_expert_norm:

@@ -24,7 +24,7 @@ from .patterns import Pattern, read
 
 
 class Sequences(NamedTuple):
-    """Where sequences begin in the rows of all of a batch, one behind the other: int32 of one more than there are sequences."""
+    """The rows where sequences begin, those of a batch one behind the other: int32 of one more than there are sequences."""
 
     queries: Tensor
     keys: Tensor
@@ -33,7 +33,7 @@ class Sequences(NamedTuple):
 
 
 class Mask:
-    """What each query of a batch sees. No dataclass and no tensor: wrappers of models would take those apart.
+    """The keys that each query of a batch sees. No dataclass and no tensor: wrappers of models would take those apart.
 
     bounds      (left, right) of the window around a query's position; the last query is at key `keys` - 1
     keys        so many keys count, the first ones; those behind them no query sees

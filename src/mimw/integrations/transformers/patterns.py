@@ -65,7 +65,7 @@ def _read(function: Callable) -> Pattern | None:
 
 
 def _both(functions: tuple[Callable, ...]) -> Pattern | None:
-    """What all of them let through."""
+    """The keys that all of them let through."""
     parts = [_read(function) for function in functions]
     if None in parts or sum(part.packed is not None for part in parts) > 1:
         return None
