@@ -244,6 +244,26 @@ def test_layers_compiled_where_masks_are_made_outside():
     assert called == ["mimw.attention_varlen.default"]
 
 
+def test_decoding_on_a_static_cache_is_one_graph_for_all_lengths():
+    """As `generate` does it on a GPU: masks are made outside, and the graph is not compiled anew for the next token."""
+    model, (ids, _) = model_of("Llama", num_hidden_layers=1, attn_implementation="mimw"), tokens()
+    graphs, cache = [], transformers.StaticCache(config=model.config, max_cache_len=SEQ + 4)
+
+    def backend(graph, _):
+        graphs.append([str(node.target) for node in graph.graph.nodes if "mimw" in str(node.target)])
+        return graph
+
+    compiled = torch.compile(model, fullgraph=True, backend=backend)
+    with torch.no_grad():
+        model(ids, cache=cache)
+        for new in (ids[:, :1], ids[:, 1:2]):
+            mask = masking_utils.create_masks_for_generate(model.config, model.get_input_embeddings()(new), None, cache)
+            found = compiled(new, attention_mask=mask, cache=cache).logits
+        wanted = model(torch.cat((ids, ids[:, :2]), 1)).logits[:, -1:]
+    torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
+    assert graphs == [["mimw.attention_decode.default"]]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["Llama", "Mixtral", "GptOss"])
 def test_on_the_gpu(name):
