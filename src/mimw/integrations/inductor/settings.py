@@ -24,7 +24,7 @@ class Settings:
 
     def key(self) -> tuple:
         """The same in each process, so that inductor's caches on disk keep graphs of different settings apart."""
-        return tuple(sorted(part) if isinstance(part, frozenset) else part for part in astuple(self))
+        return tuple(tuple(sorted(part)) if isinstance(part, frozenset) else part for part in astuple(self))
 
 
 __all__ = ["KINDS", "Settings"]
