@@ -65,10 +65,8 @@ def test_a_loss_of_a_large_vocabulary_never_has_its_logits(dtype):
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     found = step(lambda: nn.functional.linear_cross_entropy(x, weight, target))
-    largest = max(one.numel() * one.element_size() for one in found)
-    pieces = nn.functional.rows_of(classes) * classes * 2 + 3 * weight.numel() * 4 + largest
-    whole = 2 * 2 * rows * classes                 # torch's: logits and their gradient
-    assert torch.cuda.max_memory_allocated() - before < 1.05 * pieces < whole
+    whole = 2 * 2 * rows * classes                 # torch's: logits, and their gradient
+    assert torch.cuda.max_memory_allocated() - before < whole / 4
     wide = [one.detach().float() for one in (x, weight)]
     for one in wide:
         one.requires_grad_()

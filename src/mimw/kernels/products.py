@@ -37,8 +37,8 @@ def lying(b: Any, name: str = "b", memory: str = "tma") -> tuple[Any, bool]:
 
 
 def left_lying(a: Any, name: str = "a") -> tuple[Any, bool]:
-    """(a as it lies in memory, whether that is by columns: (K, M)), which wgmma reads of 16 bits. ValueError where TMA or wgmma does
-    not read it."""
+    """(a as it lies in memory, whether that is by columns: (K, M)), which wgmma reads of 16 bits. ValueError where TMA or wgmma
+    does not read it."""
     row, column = strides(a)[-2:]
     by_columns = a.dtype.itemsize == 2 and row == 1 and column != 1 and a.shape[-2] > 1
     a = a.swapaxes(-1, -2) if by_columns else a

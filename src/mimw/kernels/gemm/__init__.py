@@ -21,8 +21,8 @@ from .kernel import gemm as kernel
 
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 CONTRACT = Contract(f"a: {TYPES} (M, K)", *matrices("(M, K)", "(K, N)", "(M, N)")[1:], f"bias?: {TYPES} (N) contiguous",
-                    "residual?: =c (M, N) tma", "row_scale?: fp32 (M|1) contiguous", "column_scale?: fp32 (N|1) contiguous", "room?: fp32 (numbers)",
-                    "flags?: i32 (words)", PROGRAMS,
+                    "residual?: =c (M, N) tma", "row_scale?: fp32 (M|1) contiguous", "column_scale?: fp32 (N|1) contiguous",
+                    "room?: fp32 (numbers)", "flags?: i32 (words)", PROGRAMS,
                     f"activation in {ACTIVATIONS} -- it may be {', '.join(map(str, ACTIVATIONS))}")
 
 __all__ = ["ACTIVATIONS", "CONTRACT", "ON_AMD", "Configuration", "arguments", "configuration", "kernel", "room_for"]
