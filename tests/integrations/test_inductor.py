@@ -95,7 +95,8 @@ def test_attention_with_a_mask_that_is_added_stays():
     assert compiled(lambda q: F.scaled_dot_product_attention(q, q, q, dropout_p=0.5), q, allow=["sdpa"])[1] == []
 
 
-@pytest.mark.parametrize("act", [F.relu, F.silu, F.gelu, lambda x: F.gelu(x, approximate="tanh")], ids=["relu", "silu", "gelu", "tanh"])
+@pytest.mark.parametrize("act", [F.relu, F.silu, F.gelu, lambda x: F.gelu(x, approximate="tanh")],
+                         ids=["relu", "silu", "gelu", "tanh"])
 def test_an_activation_becomes_an_epilogue_where_no_gradient_is_wanted(act):
     x, w, bias = leaves((2, 8, 16), (16, 16), (16,))
 
