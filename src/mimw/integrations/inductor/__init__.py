@@ -22,7 +22,7 @@ _BEFORE: list[dict[str, Any]] = []      # what was in the places before each `en
 
 
 class Enabled:
-    """What `enable` gives: as a context manager it takes the passes out at its end."""
+    """The result of `enable`, a context manager: it takes the passes out at its end."""
 
     def __init__(self, settings: Settings):
         self.settings = settings

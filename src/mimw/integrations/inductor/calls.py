@@ -110,7 +110,7 @@ def _activation(node: Node) -> str | None:
 
 
 def _epilogue(graph: Graph, node: Node, activation: str, settings: Settings) -> None:
-    """Where a derivative is wanted torch's way stays: ours would compute the product again for it."""
+    """One launch of ours for both. If the graph needs a derivative, torch's way stays: ours would compute the product again."""
     before = node.args[0]
     if not isinstance(before, Node) or before.op != "call_function" or before.target is not F.linear or len(before.users) != 1:
         return
