@@ -78,7 +78,7 @@ def operand_of(type_: Buffer, around: Buffer, layout: NvmmaShared, index: int, o
                           hint="store its transpose, and pass tlx.local_trans of it.")
     step = _DEPTH_BYTES // size * swizzle // 16
     descriptor = mode | (8 * swizzle // 16) << 32 | (depth * swizzle // 16) << 16
-    return Operand(descriptor, step, depth * size // _DEPTH_BYTES, 0, 0, True)
+    return Operand(descriptor, step, depth * size // _DEPTH_BYTES, 0, _ROWS * size * depth // 16, True)
 
 
 def start(emitter: Emitter, op: Op):
