@@ -8,7 +8,7 @@ Input: the Triton that is installed. Output: names that mean the same on each re
     | name | 3.9 | 3.8 |
     |---|---|---|
     | cache hints of loads and stores | one attribute, `get_cache_policy(modifier, eviction)` | two arguments, of two enumerations |
-    | `create_threadwise_inline_asm` | operands are numbers, tiles, buffers | none: numbers go by `create_inline_asm`, others are refused |
+    | `create_threadwise_inline_asm` | numbers, tiles, buffers | none: numbers by `create_inline_asm`, others refused |
     | `get_total_elems_per_thread` | there | none: refused |
     | `create_amd_sched_barrier` | there | none: refused |
     | `create_async_tdm_fused_copy_global_to_local` | there | none: refused |
