@@ -49,7 +49,7 @@ _BY_MODIFIER = {name: text for text, name in _MODIFIERS.items()}
 _BY_EVICTION = {name: text for text, name in _EVICTIONS.items()}
 _SPACES = {"global": 1, "shared": 3, "constant": 4}
 _PLAIN = ("none", "evict_normal")
-_OPERAND = re.compile(r"\$(\$|\{?)(\d*)")
+_OPERAND = re.compile(r"\$\$|\$(\{?)(\d+)")
 
 
 class NotInTriton(Exception):
