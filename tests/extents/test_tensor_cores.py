@@ -21,6 +21,7 @@ FORMS = {
     "odd depth": dict(bn=176, bk=48), "odd depth, fp8": dict(bn=72, bk=96, element="fp8"), "odd depth, int8": dict(
         bn=208, bk=160, element="int8"), "odd depth, columns of a power of two": dict(bn=64, bk=80),
     "two blocks of rows": dict(bm=128, bn=104), "two warpgroups": dict(bm=128, bn=176, warps=8),
+    "two warpgroups, two blocks": dict(bm=256, bn=96, warps=8),
     "A (K, M)": dict(bm=128, bn=104, km=True), "A (K, M), two warpgroups": dict(bm=256, bn=96, warps=8, km=True, nk=False, bk=32),
 }
 

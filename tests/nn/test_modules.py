@@ -96,10 +96,31 @@ def test_what_goes_to_torch():
     norm, x = nn.RMSNorm(8).double(), torch.randn(3, 8, dtype=torch.float64)
     assert norm.reason(x) == "the tensor is torch.float64; kernels take bf16, fp16 and fp32"
     torch.testing.assert_close(norm(x), torch.nn.functional.rms_norm(x, (8, )))
-    layer = nn.Linear(8, 4)
+    layer, mlp = nn.Linear(8, 4), nn.SwiGLU(8, 4).double()
+    gate, up, down = mlp.parameters()
+    assert mlp.reason(x) == norm.reason(x)
+    torch.testing.assert_close(mlp(x), (torch.nn.functional.silu(x @ gate.T) * (x @ up.T)) @ down.T)
+    head, target = nn.LinearCrossEntropyLoss(8, 4).double(), torch.zeros(3, dtype=torch.int64)
+    assert head.reason(x, target) == norm.reason(x) and head.float().reason(x.float(), target) is None
     with pytest.raises(RuntimeError, match="dtype"):        # torch's error
         layer(x.bfloat16())
+    with torch.autocast("cpu", torch.bfloat16):             # which leaves fp64 as it is
+        assert layer.double()(x).dtype is norm(x).dtype is torch.float64
     assert nn.CrossEntropyLoss(weight=torch.ones(8)).reason(x.float(), torch.zeros(3, dtype=torch.int64)) == "classes have weights"
+
+
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"fp8": True}], ids=str)
+def test_widths_that_do_not_fit(options):
+    with pytest.raises(RuntimeError, match="for a 4 x 6 it must be 6 x n"):     # 24 numbers, and so three rows of 8 as well
+        nn.Linear(8, 4, **options)(torch.randn(4, 6))
+    assert nn.Linear(8, 4, **options)(torch.randn(2, 0, 8)).shape == (2, 0, 4)
+    assert nn.Linear(8, 4, **options)(torch.randn(8)).shape == (4, )
+
+
+def test_a_linear_layer_of_no_columns():
+    layer = nn.Linear(4, 3)
+    layer.weight = torch.nn.Parameter(torch.empty(3, 0))
+    assert torch.equal(layer(torch.empty(2, 0)), layer.bias.expand(2, 3))
 
 
 def test_fp8_is_the_product_of_what_it_quantises():
@@ -133,14 +154,27 @@ def test_rotary(interleaved):
     rotary = nn.RotaryEmbedding(8, 32, base=100.0, interleaved=interleaved).bfloat16()
     q, k, positions = torch.randn(2, 2, 5, 12), torch.randn(2, 1, 5, 12), torch.tensor([3, 1, 4, 1, 31])
     turned = torch.polar(torch.ones(()), torch.outer(positions.float(), 100.0**(-torch.arange(4) / 4)))
-    for x, found in zip((q, k), rotary(q, k, positions)):
+    wide = q.double(), k.double()
+    assert rotary.reason(*wide) == "the tensor is torch.float64; kernels take bf16, fp16 and fp32" and rotary.reason(q, k) is None
+    for one, other in zip(rotary(*wide), rotary(q, k)):
+        torch.testing.assert_close(one, other.double(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(rotary(wide[0], None, positions.expand(2, 5)), rotary(q, None, positions).double())
+    for x, found in zip((q, k) + wide, rotary(q, k, positions) + rotary(*wide, positions)):
         pairs = x[..., :8].unflatten(-1, (4, 2)) if interleaved else x[..., :8].unflatten(-1, (2, 4)).mT
-        y = torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * turned)
+        y = torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * turned).to(x.dtype)
         y = y.flatten(-2) if interleaved else y.mT.flatten(-2)
         torch.testing.assert_close(found, torch.cat((y, x[..., 8:]), -1), rtol=1e-5, atol=1e-5)
     assert rotary.cos.dtype is torch.float32 and not rotary.state_dict()
     with pytest.raises(ValueError, match="dim is 7"):
         nn.RotaryEmbedding(7)
+
+
+def test_tables_are_there_when_a_module_leaves_meta():
+    model = torch.nn.Sequential(nn.RotaryEmbedding(8, 32, base=100.0, device="meta"))
+    assert model.to_empty(device="cpu")[0].reason(torch.zeros(1, 8)) is None
+    made = nn.RotaryEmbedding(8, 32, base=100.0)
+    assert torch.equal(model[0].cos, made.cos) and torch.equal(model[0].sin, made.sin)
+    assert not dict(model.named_parameters()) and len(dict(model.named_buffers())) == 2
 
 
 @pytest.mark.parametrize("normalise", [True, False])
@@ -160,6 +194,9 @@ def test_mixture_of_experts(normalise):
         return y
 
     close(gradients_of(layer, x, *layer.parameters()), gradients_of(plain, x, *layer.parameters()), 1e-4)
+    layer.double()
+    assert layer.reason(x) == "x is torch.float32 and the weight torch.float64" and "float64" in layer.reason(x.double())
+    close(gradients_of(layer, x.double(), *layer.parameters()), gradients_of(plain, x.double(), *layer.parameters()), 1e-9)
     with pytest.raises(ValueError, match="k is 4; of 3 experts"):
         nn.MoE(4, 4, 3, 4)
 
@@ -182,5 +219,29 @@ def _sharded(rank):
         torch.testing.assert_close(one.grad.full_tensor(), other.grad, rtol=1e-5, atol=1e-5)
 
 
-def test_sharded_by_fsdp2():
-    at_ranks(2, _sharded)
+def _spread(rank):
+    """Tensor parallelism: torch computes, as its tensors of several ranks know no operator of ours; patched before and after."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import parallel
+
+    for first in (True, False):
+        torch.manual_seed(5)
+        model = torch.nn.Sequential(torch.nn.RMSNorm(8), torch.nn.Linear(8, 6), torch.nn.ReLU(), torch.nn.Linear(6, 8))
+        whole, x = copy.deepcopy(model), torch.randn(1, 4, 8)
+        if first:
+            nn.patch(model)
+        parallel.parallelize_module(model, init_device_mesh("cpu", (2, )), {
+            "1": parallel.ColwiseParallel(), "3": parallel.RowwiseParallel()})
+        if not first:
+            assert len(nn.patch(model).replaced) == 3
+        assert model[0].reason(x) is None and model[1].reason(x).startswith("the weight is a DTensor, which holds other tensors")
+        y = model(x)
+        y.sum().backward()
+        whole(x).sum().backward()
+        torch.testing.assert_close(y, whole(x), rtol=1e-5, atol=1e-5)
+        for one, other in zip(model[1:].parameters(), whole[1:].parameters()):
+            torch.testing.assert_close(one.grad.full_tensor(), other.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_sharded_by_fsdp2_and_spread_by_tensor_parallelism():
+    at_ranks(2, lambda rank: (_sharded(rank), _spread(rank)) and None)

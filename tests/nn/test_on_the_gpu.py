@@ -75,3 +75,19 @@ def test_a_loss_of_a_large_vocabulary_never_has_its_logits(dtype):
     assert wrong(found, exact) < 2e-2
     compiled = torch.compile(nn.functional.linear_cross_entropy, fullgraph=True)
     assert wrong(step(lambda: compiled(x, weight, target)), exact) < 2e-2
+
+
+@pytest.mark.parametrize("name", ["RMSNorm", "LayerNorm"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_norms_under_autocast_have_the_type_of_torchs(name, dtype):
+    ours, theirs = (getattr(of, name)(64, device="cuda", dtype=dtype) for of in (nn, torch.nn))
+    x = torch.randn(5, 64, device="cuda", dtype=dtype)
+    with torch.autocast("cuda", torch.bfloat16):
+        found, exact = ours(x), theirs(x)
+    assert found.dtype is exact.dtype and wrong([found], [exact]) < 1e-2
+
+
+def test_a_rotation_that_leaves_meta():
+    rotary = nn.RotaryEmbedding(64, 128, device="meta").to_empty(device="cuda")
+    q, k = (torch.randn(2, heads, 100, 64, device="cuda") for heads in (4, 1))
+    assert wrong(rotary(q, k), rotary(q.double(), k.double())) < 1e-5

@@ -63,6 +63,31 @@ def test_patterns():
         nn.patch(one, skip=["head"])
 
 
+def test_modules_that_are_ours_take_no_fp8_from_patch():
+    one = model()
+    nn.patch(one)
+    assert "Linear stays, 0: it is mimw's, without fp8: undo the patch before" in str(nn.patch(one, fp8=["0"]))
+    assert not one[0].fp8
+
+
+def test_attention_says_where_ours_is():
+    report = nn.patch(torch.nn.TransformerEncoderLayer(8, 2, 16))
+    assert sorted(found.name for found in report.replaced) == ["linear1", "linear2", "norm1", "norm2"]
+    assert 'self_attn: torch computes it by one function from its matrices; with need_weights=False' in str(report)
+
+
+@pytest.mark.parametrize("attributes, error, says", [
+    (lambda module: {"weight": 1}, ValueError, "the rule of .*RMSNorm sets weight, which 4 has already"),
+    (lambda module: {}[module], KeyError, "RMSNorm")])
+def test_nothing_is_replaced_after_an_error(attributes, error, says, monkeypatch):
+    one = model()
+    rule = nn.Rule(full_name(torch.nn.RMSNorm), lambda cls: nn.RMSNorm, attributes=attributes)
+    monkeypatch.setitem(RULES, rule.of, rule)
+    with pytest.raises(error, match=says):
+        nn.patch(one)
+    assert [type(module) for module in one] == [type(module) for module in model()] and one[4].weight.shape == (8, )
+
+
 def test_types_that_no_kernel_takes():
     report = str(nn.patch(model().double()))
     assert "Linear stays, 0 and 1 more: a parameter is torch.float64; kernels take bf16, fp16 and fp32" in report
@@ -71,10 +96,15 @@ def test_types_that_no_kernel_takes():
 def test_undo_finds_what_was_changed_since():
     one = model()
     report = nn.patch(one)
-    one[0] = torch.nn.Identity()
-    with pytest.raises(RuntimeError, match="0 was Linear after patch and is Identity now"):
+    moved = one[0]
+    one[0] = torch.nn.Sequential(moved)
+    one[4].__class__ = sharded = type("Sharded", (nn.RMSNorm, ), {})        # as fully_shard does
+    with pytest.raises(RuntimeError, match="4 was RMSNorm after patch and is Sharded now"):
         report.undo()
-    assert type(one[4]) is nn.RMSNorm
+    assert type(one[4]) is sharded and type(moved) is nn.Linear
+    one[4].__class__ = nn.RMSNorm
+    report.undo()
+    assert type(one[4]) is torch.nn.RMSNorm and type(moved) is torch.nn.Linear
 
 
 def test_a_rule_of_ones_own():

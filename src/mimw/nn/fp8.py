@@ -39,7 +39,7 @@ def fp8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if torch.is_autocast_enabled(kind):
         dtype = torch.get_autocast_dtype(kind)
         x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
-    return _Fp8Linear.apply(x.reshape(-1, x.shape[-1]), weight, bias).view(*x.shape[:-1], weight.shape[0])
+    return _Fp8Linear.apply(x.flatten(0, -2) if x.dim() > 1 else x[None], weight, bias).view(*x.shape[:-1], weight.shape[0])
 
 
 class _Fp8Linear(torch.autograd.Function):

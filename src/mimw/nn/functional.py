@@ -86,7 +86,7 @@ def by_torch(input: Tensor, linear_weight: Tensor, target: Tensor, weight: Tenso
         return "classes have several dimensions"
     if input.dtype != linear_weight.dtype and not torch.is_autocast_enabled(input.device.type):
         return f"input is {input.dtype} and linear_weight {linear_weight.dtype}"        # torch's error
-    return fallback.reason(input)
+    return fallback.reason(input, linear_weight)
 
 
 def _logits(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

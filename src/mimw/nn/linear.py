@@ -26,7 +26,7 @@ class Linear(torch.nn.Linear):
                fp8         quantise x row by row and the weight row by row, and multiply in e4m3 (`mimw.nn.functional.fp8_linear`)
     shapes:    x (..., in_features): bf16, fp16, fp32 -> (..., out_features)
     computed:  by `mimw.ops.matmul`, with a bias or an activation by `mimw.ops.addmm`, with fp8 by `mimw.ops.scaled_mm`; by torch
-               for other types
+               for other types, and for x or a weight that holds other tensors, as DTensor
     gradients  of x, weight and bias, by the same operators; with fp8 by products of the type of x
     errors:    NotImplementedError for other activations
     """
@@ -45,7 +45,7 @@ class Linear(torch.nn.Linear):
         """The reason why torch computes a call, or None."""
         if x.dtype != self.weight.dtype and not torch.is_autocast_enabled(x.device.type):
             return f"x is {x.dtype} and the weight {self.weight.dtype}"     # torch's error
-        return fallback.reason(x)
+        return fallback.reason(x, self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """act(x weight^T + bias)."""
@@ -57,8 +57,9 @@ class Linear(torch.nn.Linear):
             return ops.matmul(x, self.weight.t())
         # beta = 0: what is added is not read
         added, beta = (x.new_empty(()), 0.0) if self.bias is None else (self.bias, 1.0)
-        y = ops.addmm(added, x.reshape(-1, self.in_features), self.weight.t(), beta, 1.0, self.activation)
-        return y.view(*x.shape[:-1], self.out_features)
+        rows = x.flatten(0, -2) if x.dim() > 1 else x[None]
+        y = ops.addmm(added, rows, self.weight.t(), beta, 1.0, self.activation)
+        return y.view(*x.shape[:-1], self.weight.shape[0])
 
     def extra_repr(self) -> str:
         more = "" if self.activation is None else f", activation={self.activation!r}"

@@ -15,7 +15,7 @@ from torch import Tensor
 from mimw import ops
 
 from . import fallback
-from .functional import linear_cross_entropy
+from .functional import by_torch, linear_cross_entropy
 
 
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
@@ -62,6 +62,10 @@ class LinearCrossEntropyLoss(torch.nn.Module):
         self.linear = torch.nn.Linear(in_features, num_classes, bias, device, dtype)
         self.register_buffer("weight", weight)
         self.reduction, self.ignore_index, self.label_smoothing = reduction, ignore_index, label_smoothing
+
+    def reason(self, input: Tensor, target: Tensor) -> str | None:
+        """The reason why torch computes a call, from whole logits, or None."""
+        return by_torch(input, self.linear.weight, target, self.weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of the last hidden states."""

@@ -13,9 +13,11 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear, silu
 
 from mimw import ops
 
+from . import fallback
 from .linear import Linear
 
 
@@ -27,7 +29,8 @@ class MoE(torch.nn.Module):
                experts, k      how many there are, and how many each token takes
                normalise       the k weights of a token add up to 1 (Mixtral); else they are its softmax over all experts (OLMoE)
     parameters gate.weight (experts, hidden), gate_up_proj (experts, 2 inner, hidden), down_proj (experts, hidden, inner)
-    computed:  the router by `mimw.nn.Linear`, its softmax in fp32 by torch; experts by `mimw.ops.moe`
+    computed:  the router by `mimw.nn.Linear`, its softmax in fp32 by torch; experts by `mimw.ops.moe`. Of other types than bf16,
+               fp16 and fp32, and for tensors that hold others, by torch, expert by expert, which waits for the device
     gradients  of x and all parameters
     """
 
@@ -49,14 +52,29 @@ class MoE(torch.nn.Module):
 
     def routed(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The experts of each token of x (tokens, hidden), and their weights: (tokens, k) both."""
-        weights, ids = self.gate(x).float().softmax(-1).topk(self.k, -1)
+        logits = self.gate(x)
+        weights, ids = logits.softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32)).topk(self.k, -1)
         return ids, (weights / weights.sum(-1, keepdim=True) if self.normalise else weights)
+
+    def reason(self, x: Tensor) -> str | None:
+        """The reason why torch computes a call, or None."""
+        return self.gate.reason(x) or fallback.reason(x, self.gate_up_proj) or fallback.reason(x, self.down_proj)
 
     def forward(self, x: Tensor) -> Tensor:
         """The experts' sum for each token of x (..., hidden)."""
         rows = x.reshape(-1, x.shape[-1])
         ids, weights = self.routed(rows)
+        if self.reason(x) is not None:
+            return self._by_torch(rows, ids, weights.to(x.dtype)).view(x.shape)
         return ops.moe(rows, self.gate_up_proj, self.down_proj, ids, weights.to(x.dtype)).view(x.shape)
+
+    def _by_torch(self, rows: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
+        y = torch.zeros_like(rows)
+        for expert, (gate_up, down) in enumerate(zip(self.gate_up_proj, self.down_proj)):
+            tokens, place = (ids == expert).nonzero(as_tuple=True)
+            gate, up = linear(rows[tokens], gate_up).chunk(2, -1)
+            y = y.index_add(0, tokens, linear(silu(gate) * up, down) * weights[tokens, place, None])
+        return y
 
     def extra_repr(self) -> str:
         experts, _, inner = self.down_proj.shape

@@ -21,13 +21,14 @@ class RMSNorm(torch.nn.RMSNorm):
     """torch.nn.RMSNorm: arguments, parameters and state dict are torch's.
 
     shapes:    x (..., *normalized_shape): bf16, fp16, fp32 -> the same
-    computed:  by `mimw.ops.rms_norm`, with fp32 statistics; by torch for other types
+    computed:  by `mimw.ops.rms_norm`, with fp32 statistics; by torch for other types, and for tensors
+               that hold others, as DTensor. Under autocast the result is fp32, as torch's on a GPU
     gradients  those of the operator
     """
 
     def reason(self, x: Tensor) -> str | None:
         """The reason why torch computes a call, or None."""
-        return fallback.reason(x)
+        return fallback.reason(x, self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """x normalised over its last dimensions."""
@@ -40,13 +41,14 @@ class LayerNorm(torch.nn.LayerNorm):
     """torch.nn.LayerNorm: arguments, parameters and state dict are torch's.
 
     shapes:    x (..., *normalized_shape): bf16, fp16, fp32 -> the same
-    computed:  by `mimw.ops.layer_norm`, with fp32 statistics; by torch for other types
+    computed:  by `mimw.ops.layer_norm`, with fp32 statistics; by torch for other types, and for tensors
+               that hold others, as DTensor. Under autocast the result is fp32, as torch's on a GPU
     gradients  those of the operator
     """
 
     def reason(self, x: Tensor) -> str | None:
         """The reason why torch computes a call, or None."""
-        return fallback.reason(x)
+        return fallback.reason(x, self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """x normalised over its last dimensions."""

@@ -21,7 +21,7 @@ from typing import Any
 from torch import nn
 
 from .linear import Linear
-from .rules import RULES, full_name, rule_of
+from .rules import RULES, Rule, full_name, rule_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Replaced:
     name: str
     before: type
     after: type
+    module: nn.Module = field(repr=False)
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -47,27 +48,22 @@ class Kept:
 class Report:
     """The modules that `patch` replaced, and those that it left. `str(report)` is a line for each class and reason."""
 
-    model: nn.Module
     replaced: list[Replaced]
     kept: list[Kept]
 
     def undo(self) -> None:
-        """Give each module its class back.
+        """Give each module its class back, also where it stands elsewhere by now, as in the wrapper of a checkpoint.
 
         errors:    RuntimeError if a module has another class by now, as fully_shard gives it one: nothing is undone then
         """
-        modules = dict(self.model.named_modules())
         for one in self.replaced:
-            found = modules.get(one.name)
-            if type(found) is not one.after:
+            if type(one.module) is not one.after:
                 raise RuntimeError(f"undo: {one.name or 'the model'} was {one.after.__name__} after patch and is "
-                                   f"{'gone' if found is None else type(found).__name__} now; undo before what changed it, or undo "
-                                   "that first")
+                                   f"{type(one.module).__name__} now; undo before what changed it, or undo that first")
         for one in self.replaced:
-            module = modules[one.name]
-            for name in one.attributes:
-                delattr(module, name)
-            module.__class__ = one.before
+            for name in one.attributes.keys() & _own(one.module):
+                delattr(one.module, name)
+            one.module.__class__ = one.before
         self.replaced = []
 
     def __str__(self) -> str:
@@ -97,27 +93,46 @@ def patch(model: nn.Module, *, only: Iterable[str] = (), skip: Iterable[str] = (
                fp8     True, or patterns: linear layers of these multiply in e4m3 (`mimw.nn.Linear`)
     returns:   a report, with `undo()`
     ordering   before `fully_shard` and other wrappers, which give modules classes of their own
-    errors:    ValueError for a pattern that no module has
+    errors:    ValueError for a pattern that no module has, and for a rule that sets what a module has already; nothing is
+               replaced after an error, also one of a rule
     """
     only, skip = tuple(only), tuple(skip)
     narrow = ("*", ) if fp8 is True else tuple(fp8 or ())
     modules = list(model.named_modules())
     _refuse_unknown(modules, {"only": only, "skip": skip, "fp8": narrow})
-    report = Report(model, [], [])
-    for name, module in modules:
-        reason = _reason(name, module, only, skip)
-        if reason is not None:
-            report.kept.append(Kept(name, type(module), reason))
-        elif (rule := rule_of(module)) is not None:
-            before, attributes = type(module), dict(rule.attributes(module))
-            after = rule.into(before)
-            if issubclass(after, Linear) and _matches(name, module, narrow):
-                attributes["fp8"] = True
-            module.__class__ = after
-            for attribute, value in attributes.items():
-                setattr(module, attribute, value)
-            report.replaced.append(Replaced(name, before, after, attributes))
+    report = Report([], [])
+    try:
+        for name, module in modules:
+            reason = _reason(name, module, only, skip)
+            if reason is None and (rule := rule_of(module)) is not None:
+                _replace(name, module, rule, _matches(name, module, narrow), report.replaced)
+            elif reason is not None:
+                if isinstance(module, Linear) and not module.fp8 and _matches(name, module, narrow):
+                    reason += ", without fp8: undo the patch before, or give fp8=True where it is made"
+                report.kept.append(Kept(name, type(module), reason))
+    except BaseException:
+        report.undo()
+        raise
     return report
+
+
+def _own(module: nn.Module) -> set[str]:
+    """The names of what was set on the module itself: attributes, parameters, buffers and modules."""
+    return {*vars(module), *module._parameters, *module._buffers, *module._modules}
+
+
+def _replace(name: str, module: nn.Module, rule: Rule, fp8: bool, replaced: list[Replaced]) -> None:
+    before, attributes = type(module), dict(rule.attributes(module))
+    after = rule.into(before)
+    if issubclass(after, Linear) and fp8:
+        attributes["fp8"] = True
+    if held := attributes.keys() & _own(module):
+        raise ValueError(f"patch: the rule of {rule.of} sets {', '.join(sorted(held))}, which {name or 'the model'} has already; "
+                         "undo could not restore that, so let the rule take another name")
+    module.__class__ = after
+    for attribute, value in attributes.items():
+        setattr(module, attribute, value)
+    replaced.append(Replaced(name, before, after, module, attributes))
 
 
 def _matches(name: str, module: nn.Module, patterns: Iterable[str]) -> bool:

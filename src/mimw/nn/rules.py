@@ -36,7 +36,7 @@ class Rule:
     of          the class's module and qualified name, "torch.nn.modules.linear.Linear"
     into        given the class, a subclass of it whose instances have the same attributes: `patch` sets `__class__` to it
     reason      given a module, why it stays as it is, or None
-    attributes  given a module, what is set on it besides, and deleted again by `undo`
+    attributes  given a module, what is set on it besides, and deleted again by `undo`: names that it has not
     """
 
     of: str
@@ -65,7 +65,7 @@ def rule_of(module: nn.Module) -> Rule | None:
 
 def of_types(module: nn.Module) -> str | None:
     """The reason why kernels do not take the module's parameters, or None."""
-    found = (fallback.reason(parameter) for parameter in module.parameters(recurse=False))
+    found = (fallback.of_type(parameter) for parameter in module.parameters(recurse=False))
     return next((why.replace("the tensor", "a parameter") for why in found if why is not None), None)
 
 
@@ -75,6 +75,10 @@ def _of_loss(module: nn.Module) -> str | None:
 
 for _class, _reason in ((Linear, of_types), (RMSNorm, of_types), (LayerNorm, of_types), (CrossEntropyLoss, _of_loss)):
     register_rule(Rule(full_name(_class.__base__), lambda cls, ours=_class: ours, _reason))
+
+_ATTENTION = ("torch computes it by one function from its matrices; with need_weights=False that calls "
+              "scaled_dot_product_attention, whose kernel torch.nn.attention.activate_flash_attention_impl('mimw') replaces")
+register_rule(Rule(full_name(nn.MultiheadAttention), lambda cls: cls, lambda module: _ATTENTION))
 
 
 __all__ = ["RULES", "Rule", "full_name", "of_types", "register_rule", "rule_of"]

@@ -25,7 +25,7 @@ class SwiGLU(torch.nn.Module):
                bias     of all three products
                fp8      products of e4m3, as in `mimw.nn.Linear`
     shapes:    x (..., hidden): bf16, fp16, fp32 -> the same
-    computed:  three `mimw.nn.Linear`, and `mimw.ops.swiglu` in one pass over gate and up
+    computed:  three `mimw.nn.Linear`, and `mimw.ops.swiglu` in one pass over gate and up; by torch what goes to torch in `Linear`
     gradients  of x and all parameters
     """
 
@@ -34,6 +34,10 @@ class SwiGLU(torch.nn.Module):
         made = {"bias": bias, "device": device, "dtype": dtype, "fp8": fp8}
         self.gate_proj, self.up_proj = Linear(hidden, inner, **made), Linear(hidden, inner, **made)
         self.down_proj = Linear(inner, hidden, **made)
+
+    def reason(self, x: Tensor) -> str | None:
+        """The reason why torch computes a call, or None."""
+        return self.gate_proj.reason(x)
 
     def forward(self, x: Tensor) -> Tensor:
         """down_proj(silu(gate_proj(x)) up_proj(x))."""

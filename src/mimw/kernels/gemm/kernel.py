@@ -154,9 +154,9 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residua
          alpha=None, beta=None, room=None, flags=None, sharers=None, counter=None):
     """C[M, N] = act(alpha row_scale column_scale A[M, K] B + bias + beta residual), with B as (K, N), or as (N, K) where B_IS_NK
     (8-bit and tf32 inputs need that), A as (M, K), or 16-bit as (K, M) where A_IS_KM; what is None is left out. FORM is a
-    `GemmForm`. `sharers` programs share the tiles of the last round (tail.py), or with None no program does: `room` has BM BN fp32 numbers for
-    each program, `flags` an int32 0 for each of its consumers. With a `counter`, an int32 that is 0 before and
-    after a launch, programs steal tiles."""
+    `GemmForm`. `sharers` programs share the tiles of the last round (tail.py), or with None no program does: `room` has BM BN fp32
+    numbers for each program, `flags` an int32 0 for each of its consumers. With a `counter`, an int32 that is 0 before and after a
+    launch, programs steal tiles."""
     tiles = FORM.tiles
     tl.static_assert(not (FORM.PROMOTED and tiles.PING_PONG), "consumers that take turns cannot add while another one multiplies")
     tl.static_assert(residual_desc is None or room is None, "a residual is loaded for whole tiles")
