@@ -81,7 +81,7 @@ def llvm_flags() -> list[str]:
 
 
 def layout_arguments() -> list[list[str]]:
-    """What `llvm.attach_datalayout` takes besides triple, chip and features."""
+    """Arguments of `llvm.attach_datalayout` besides triple, chip and features."""
     return [] if OLDER else [llvm_flags()]
 
 
