@@ -18,8 +18,8 @@ Input: the Triton that is installed. Output: names that mean the same on each re
     | the first stage of a Gluon kernel | `glir` | `ttgir` |
     | flags of LLVM for NVIDIA's chips | `get_llvm_flags()` | a list in the backend's text |
 
-Refused is what `NotInTriton` says; lowering adds the kernel's line. The table is of what lowering calls, not of the language: 3.8 has no
-`tl.atomic_store`, for instance (docs/PACKAGE.md, "Following Triton").
+Refused is what `NotInTriton` says; lowering adds the kernel's line. The table is of what lowering calls. The language of 3.8 lacks
+names, too: `tl.atomic_store`, for instance (docs/PACKAGE.md, "Following Triton").
 """
 
 from __future__ import annotations
