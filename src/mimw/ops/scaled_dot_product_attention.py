@@ -47,6 +47,12 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     """
     if reason(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa) is not None:
         return by_torch(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    return by_kernels(query, key, value, attn_mask, is_causal, scale)
+
+
+def by_kernels(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False,
+               scale: float | None = None) -> Tensor:
+    """The same, of a call for which `reason` is None; it is not asked again."""
     if attn_mask is not None and _of_batches(query, key, value, attn_mask):
         return _padded(*(x.unsqueeze(1) for x in (query, key, value, attn_mask)), scale).squeeze(1)
     if attn_mask is not None:
@@ -130,4 +136,4 @@ def _padded(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor, scale:
     return o.unflatten(0, (batch, seq_q)).transpose(1, 2).reshape(*front, *query.shape[-3:-1], o.shape[-1])
 
 
-__all__ = ["reason", "scaled_dot_product_attention"]
+__all__ = ["by_kernels", "reason", "scaled_dot_product_attention"]
