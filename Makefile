@@ -1,6 +1,7 @@
 # `make demo` shows the main job, `make test` runs the CPU tests. Both make .venv first; no GPU.
 #   PYTHON  the interpreter to build .venv from; without it, the first on the PATH that is 3.11 or newer
 #   TORCH   the torch that tests of operators run with, all others need none; a version with +cpu is never one of gigabytes for CUDA
+#   MORE    packages that the tests of integrations run with, where they can be had
 #   URL     the project's address, for `make dist`
 #   ARGS    passed on: make test ARGS="tests/cli -k run", make demo ARGS="--out /tmp/gemm.html"
 PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -8,6 +9,7 @@ PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13 python3
 VENV ?= .venv
 ARGS ?=
 TORCH ?= torch==2.13.0+cpu
+MORE ?= transformers==5.24.0
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -53,9 +55,11 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[test,docs]'
 	@touch $@ $(VENV)/package.stamp $(VENV)/docs.stamp
 
-# Where no such build is to be had the tests of operators are skipped, and the next `make test` asks again.
+# Where no such build is to be had the tests of operators are skipped, and the next `make test` asks again. Without MORE, tests of
+# those packages are skipped.
 $(TORCH_STAMP): $(VENV)/test.stamp
-	@if $(PIP) '$(TORCH)' 2> $(VENV)/torch.log; then touch $@; else \
+	@if $(PIP) '$(TORCH)' 2> $(VENV)/torch.log; then touch $@; $(PIP) $(MORE) 2>> $(VENV)/torch.log || \
+	  echo "pip finds no $(MORE) (see $(VENV)/torch.log): their tests are skipped"; else \
 	  echo "pip finds no $(TORCH) (see $(VENV)/torch.log): tests of operators are skipped; name one: make test TORCH=torch==VERSION+cpu"; fi
 
 $(VENV)/docs.stamp: pyproject.toml | $(BIN)/python

@@ -37,7 +37,7 @@ _ROOMS = {
     "__init__": ("*",),
     "__main__": ("cli",),
 }
-_PUBLIC = ("kernels", "ops", "nn", "integrations", "testing")      # rooms that take public names from `mimw` itself, as its users do
+_PUBLIC = ("kernels", "ops", "nn", "integrations", "testing")   # rooms that take public names from `mimw` itself, as users do
 # Folders and files of a room -> those of the same room that they may import.
 _INSIDE = {
     "compiler": {
@@ -107,7 +107,7 @@ _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.expe
 _PLAIN_PYTHON = ("errors", "target", "ir", "report", "simulator.costs",
                  *(f"compiler.{name}" for name in ("analysis", "constraints", "storage", "passes")))
 _NUMPY = ("mimw.ir.world", )    # the arrays of several simulated GPUs
-# torch is only in an extra: these rooms may import it at their top, these five inside functions, all others never.
+# torch is only in an extra: these rooms may import it at their top, those below in functions, all others never.
 _TORCH = ("kernels", "ops", "nn", "integrations", "runtime.in_place")
 _TORCH_INSIDE_FUNCTIONS = ("distributed", "runtime.export", "testing", "tuning", "cli")
 

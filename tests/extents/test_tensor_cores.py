@@ -21,6 +21,8 @@ FORMS = {
     "odd depth": dict(bn=176, bk=48), "odd depth, fp8": dict(bn=72, bk=96, element="fp8"), "odd depth, int8": dict(
         bn=208, bk=160, element="int8"), "odd depth, columns of a power of two": dict(bn=64, bk=80),
     "two blocks of rows": dict(bm=128, bn=104), "two warpgroups": dict(bm=128, bn=176, warps=8),
+    "two warpgroups, two blocks": dict(bm=256, bn=96, warps=8),
+    "A (K, M)": dict(bm=128, bn=104, km=True), "A (K, M), two warpgroups": dict(bm=256, bn=96, warps=8, km=True, nk=False, bk=32),
 }
 
 
@@ -45,6 +47,9 @@ def test_one_instruction_has_the_authors_columns(form):
     blocks = meta["BM"] // 64 // (meta["WARPS"] // 4)
     depth = {"fp8": 32, "int8": 32, "fp32": 8}.get(FORMS[form].get("element"), 16)
     assert len(found) == blocks * meta["BK"] // depth
+    if blocks > 1:
+        steps = {int(step) for step in re.findall(r"add\.s64 da, a0, (\d+)", compiled.ptx)}
+        assert len(steps) == len(found), "each product has rows of A of its own"
     assert compiled.stack_bytes == 0
     box = (meta["BN"], meta["BK"]) if meta["NK"] else (meta["BK"], meta["BN"])
     assert f"tensordesc<{box[0]}x{box[1]}x" in compiled.ttgir

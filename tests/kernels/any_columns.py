@@ -19,9 +19,9 @@ from mimw import TensorDescriptor
 
 @mimw.jit
 def multiply(a_desc, b_desc, c, steps, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, NK: tl.constexpr, WARPS: tl.constexpr,
-             WAITS: tl.constexpr = True):
-    """C = A B of one tile, in steps of BK: B as (N, K) or (K, N), sums stored by pointers under no mask."""
-    a = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), 2)
+             WAITS: tl.constexpr = True, KM: tl.constexpr = False):
+    """C = A B of one tile, in steps of BK: A as (M, K) or (K, M), B as (N, K) or (K, N), sums stored by pointers under no mask."""
+    a = tlx.local_alloc((BK, BM) if KM else (BM, BK), tlx.dtype_of(a_desc), 2)
     b = tlx.local_alloc((BN, BK) if NK else (BK, BN), tlx.dtype_of(b_desc), 2)
     full, free = tlx.alloc_barriers(2), tlx.alloc_barriers(2)
     with tlx.async_tasks():
@@ -29,7 +29,7 @@ def multiply(a_desc, b_desc, c, steps, BM: tl.constexpr, BN: tl.constexpr, BK: t
             for i in range(steps):
                 tlx.barrier_wait(free[i % 2], (i // 2 & 1) ^ 1)
                 tlx.barrier_expect_bytes(full[i % 2], (BM + BN) * BK * tlx.size_of(tlx.dtype_of(a_desc)))
-                tlx.async_descriptor_load(a_desc, a[i % 2], [0, i * BK], full[i % 2])
+                tlx.async_descriptor_load(a_desc, a[i % 2], [i * BK, 0] if KM else [0, i * BK], full[i % 2])
                 if NK:
                     tlx.async_descriptor_load(b_desc, b[i % 2], [0, i * BK], full[i % 2])
                 else:
@@ -39,8 +39,8 @@ def multiply(a_desc, b_desc, c, steps, BM: tl.constexpr, BN: tl.constexpr, BK: t
             for i in range(steps):
                 if WAITS:
                     tlx.barrier_wait(full[i % 2], i // 2 & 1)
-                right = tlx.local_trans(b[i % 2]) if NK else b[i % 2]
-                acc = tlx.async_dot_wait(0, tlx.async_dot(a[i % 2], right, acc))
+                left, right = tlx.local_trans(a[i % 2]) if KM else a[i % 2], tlx.local_trans(b[i % 2]) if NK else b[i % 2]
+                acc = tlx.async_dot_wait(0, tlx.async_dot(left, right, acc))
                 tlx.barrier_arrive(free[i % 2])
             at = tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
             tl.store(c + at, acc * tl.where(acc > 0, 1.0, 0.5))
@@ -49,7 +49,7 @@ def multiply(a_desc, b_desc, c, steps, BM: tl.constexpr, BN: tl.constexpr, BK: t
 TYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp8": ml_dtypes.float8_e4m3fn, "fp32": np.float32, "int8": np.int8}
 
 
-def launch(bm=64, bn=176, bk=64, element="fp16", nk=True, warps=4, steps=3, shallow=None):
+def launch(bm=64, bn=176, bk=64, element="fp16", nk=True, warps=4, steps=3, shallow=None, km=False):
     """(arguments, compile-time values, C, what C becomes)."""
     random, type_ = np.random.default_rng(bn), TYPES[element]
     scale = 20 if element == "int8" else 0.3
@@ -57,8 +57,9 @@ def launch(bm=64, bn=176, bk=64, element="fp16", nk=True, warps=4, steps=3, shal
     right = b if nk else np.ascontiguousarray(b.T)
     c = np.zeros((bm, bn), np.float32)
     sums = a.astype(np.float32) @ b.astype(np.float32).T
-    args = (TensorDescriptor.from_tensor(a, [bm, bk]), TensorDescriptor.from_tensor(right, [bn, bk] if nk else [bk, bn]), c, steps)
-    return args, dict(BM=bm, BN=bn, BK=bk, NK=nk, WARPS=warps), c, sums * np.where(sums > 0, 1, 0.5)
+    a = TensorDescriptor.from_tensor(np.ascontiguousarray(a.T) if km else a, [bk, bm] if km else [bm, bk])
+    args = a, TensorDescriptor.from_tensor(right, [bn, bk] if nk else [bk, bn]), c, steps
+    return args, dict(BM=bm, BN=bn, BK=bk, NK=nk, WARPS=warps, KM=km), c, sums * np.where(sums > 0, 1, 0.5)
 
 
 @mimw.jit

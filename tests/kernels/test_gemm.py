@@ -22,12 +22,13 @@ SCHEDULES = {
 }
 
 
-def product(machine, dtype: str, shape, chosen, programs=3, transposed=False):
+def product(machine, dtype: str, shape, chosen, programs=3, transposed=False, a_transposed=False):
     """(what the kernel computes, what fp32 computes, the allowed error) for small integers and halves."""
     inputs, output, allowed = TYPES[dtype]
     m, n, k = shape
     random = np.random.default_rng(0)
-    a = random.standard_normal((m, k)).astype(inputs)
+    a = random.standard_normal((k, m) if a_transposed else (m, k)).astype(inputs)
+    a = a.T if a_transposed else a
     b = random.standard_normal((n, k) if transposed else (k, n)).astype(inputs)
     b = b.T if transposed else b
     c = np.full((m, n), np.nan, output)
@@ -64,6 +65,14 @@ def test_any_number_of_programs(machine, programs):
 
 def test_columns_contiguous_in_16_bit(machine):
     actual, expected, allowed = product(machine, "bf16", (192, 264, 104), SCHEDULES["cooperative"], transposed=True)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("schedule, transposed", [("cooperative", False), ("tall", True), ("ping_pong", False)])
+def test_a_by_columns_in_16_bit(machine, schedule, transposed):
+    """As the gradient of a weight has it; two consumers have 64 or 128 of a tile's columns each."""
+    actual, expected, allowed = product(machine, "bf16", (264, 136, 200), SCHEDULES[schedule], transposed=transposed,
+                                        a_transposed=True)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
 
 
@@ -179,6 +188,7 @@ def test_which_rounds_are_cut():
     (dict(c=np.zeros((64, 65), np.float16)), "c is 64 x 65"),
     (dict(b=np.zeros((64, 64), np.float32)), "a is float16 and b float32; both must be of one type, or both fp8"),
     (dict(a=np.zeros((64, 128), np.float16)[:, ::2]), "strides are 256 and 4 bytes"),
+    (dict(a=np.zeros((64, 65), np.float16).T[:64]), "a, as it lies in memory, must be .*; its strides are 130"),
 ])
 def test_refusals(change, text):
     matrices = {name: np.zeros((64, 64), np.float16) for name in "abc"} | change

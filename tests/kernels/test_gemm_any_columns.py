@@ -50,6 +50,16 @@ def test_products(machine, schedule, nk):
     holds(c, want)
 
 
+@pytest.mark.parametrize("schedule", ["tall", "three equal pieces"])
+def test_a_by_columns(machine, schedule):
+    """Of which a consumer's 128 rows are two stripes of the buffer."""
+    a, b, c, want = matrices(264, 272, 200)
+    grid, args, meta = gemm.arguments(np.ascontiguousarray(a.T).T, b, c, 3, SCHEDULES[schedule])
+    assert meta["FORM"].tiles.A_IS_KM
+    machine.launch(gemm.kernel, grid, *args, **meta)
+    holds(c, want)
+
+
 @pytest.mark.parametrize("inputs, output", [(np.float32, np.float32), (FP8, BF16), (BF16, np.float32)],
                          ids=["tf32", "fp8", "fp32 out"])
 def test_types(machine, inputs, output):

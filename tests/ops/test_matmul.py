@@ -200,6 +200,21 @@ def test_gradients(a, b):
         torch.testing.assert_close(leaf.grad, twin.grad)
 
 
+@pytest.mark.parametrize("rows", [(64, ), (2, 32)])
+def test_gradients_of_a_weight_are_one_product_without_a_copy(monkeypatch, rows):
+    """It lies as the weight does, and the GEMM reads its first operand by columns."""
+    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    monkeypatch.setattr(MODULE, "plain_matmul", None)
+    monkeypatch.setattr(MODULE, "copied", None)
+    x, weight = normal(*rows, 64), normal(128, 64, seed=1).requires_grad_()
+    for b in (weight.T, weight.detach().T.contiguous().requires_grad_()):
+        dy = normal(*rows, 128, seed=2)
+        gradient, = torch.autograd.grad(ops.matmul(x, b), b, dy)
+        assert gradient.stride() == b.stride()
+        exact = x.flatten(0, -2).double().T @ dy.flatten(0, -2).double()
+        torch.testing.assert_close(gradient.double(), exact, rtol=1e-2, atol=1e-2)
+
+
 def test_second_derivatives():
     a, b = normal(3, 4, dtype=fp32).requires_grad_(), normal(4, 2, dtype=fp32).requires_grad_()
     first, = torch.autograd.grad((ops.matmul(a, b)**2).sum(), a, create_graph=True)

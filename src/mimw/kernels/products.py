@@ -4,6 +4,7 @@ Input: an array. Output: lines for contracts; b by rows or by columns. For examp
 
     Contract(*matrices("(M, K)", "(K, N)", "(M, N)"))       a, b and c of the library's GEMM
     lying(b)                            (b transposed, True) for `x.T` of an (N, K), (b, False) for rows
+    left_lying(a)                       (a transposed, True) for `x.T` of a (K, M), (a, False) for rows
 """
 
 from __future__ import annotations
@@ -35,4 +36,14 @@ def lying(b: Any, name: str = "b", memory: str = "tma") -> tuple[Any, bool]:
     return b, by_columns
 
 
-__all__ = ["TYPES", "lying", "matrices"]
+def left_lying(a: Any, name: str = "a") -> tuple[Any, bool]:
+    """(a as it lies in memory, whether that is by columns: (K, M)), which wgmma reads of 16 bits. ValueError where TMA or wgmma
+    does not read it."""
+    row, column = strides(a)[-2:]
+    by_columns = a.dtype.itemsize == 2 and row == 1 and column != 1 and a.shape[-2] > 1
+    a = a.swapaxes(-1, -2) if by_columns else a
+    lie("tma", **{f"{name}, as it lies in memory," if by_columns else name: a})
+    return a, by_columns
+
+
+__all__ = ["TYPES", "left_lying", "lying", "matrices"]

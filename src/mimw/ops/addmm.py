@@ -19,7 +19,7 @@ from mimw.kernels import gemm
 
 from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper, named_scratch, programs, scratch
-from .matmul import FP8, MATMUL, TYPES
+from .matmul import FP8, MATMUL, TYPES, gradient_of_right
 from .operator import LOWER, Operator
 from .planned import Planned
 from .products import matrix_for_tma, rows_for_tma
@@ -103,7 +103,7 @@ def _backward(ctx, gradient: Tensor) -> tuple:
     if ctx.needs_input_grad[1]:
         of_a = MATMUL(scaled, b.mT, None)
     if ctx.needs_input_grad[2]:
-        of_b = MATMUL(a.mT, scaled, None)
+        of_b = gradient_of_right(a, scaled, b)
     return of_added, of_a, of_b, None, None, None
 
 

@@ -128,14 +128,15 @@ def _batches_for_tma(a: Tensor, b: Tensor, c: Tensor) -> bool:
 def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dtype: torch.dtype) -> Callable | None:
     """The plan with the GEMM for Hopper, or None where copies for TMA would be needed and not pay."""
     (m, k), n = left.shape, right.shape[1]
-    copy_a = left.data_ptr() != a.data_ptr() or not _tma_reads(left, *left.stride())
+    lies_km = m > 1 and a.itemsize == 2 and _tma_reads(left, left.stride(1), left.stride(0)) and left.data_ptr() == a.data_ptr()
+    copy_a = left.data_ptr() != a.data_ptr() or not (lies_km or _tma_reads(left, *left.stride()))
     lies_nk = n > 1 and _tma_reads(right, right.stride(1), right.stride(0))
     lies_kn = n > 1 and a.itemsize == 2 and _tma_reads(right, *right.stride())
     copy_b = not (lies_nk or lies_kn)
     copy_c = n * dtype.itemsize % 16 != 0
-    if lies_nk and not (copy_a or copy_c) and column_gemm.suits(m, n, k, a.itemsize, dtype.itemsize, programs(a)):
+    if lies_nk and not (lies_km or copy_a or copy_c) and column_gemm.suits(m, n, k, a.itemsize, dtype.itemsize, programs(a)):
         return _of_columns(a, left, right, shape, dtype)
-    if not (copy_a or copy_b) and m <= FEW_ROWS and n * k >= MANY_WEIGHTS:
+    if not (lies_km or copy_a or copy_b) and m <= FEW_ROWS and n * k >= MANY_WEIGHTS:
         return _of_few_rows(a, left, right, shape, dtype)
     if (copy_a or copy_b or copy_c) and m * n * k < WORTH_A_COPY:
         return None
@@ -230,7 +231,7 @@ def _save(ctx, inputs, output) -> None:
 
 
 def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-    """grad_a = grad b^T, grad_b = a^T grad, summed over what was broadcast."""
+    """grad_a = grad b^T, grad_b = a^T grad, summed over what was broadcast; of one b for all rows a product of two matrices."""
     a, b = ctx.saved_tensors
     gradient = gradient.to(a.dtype)
     left, right = a.unsqueeze(0) if a.dim() == 1 else a, b.unsqueeze(1) if b.dim() == 1 else b
@@ -239,9 +240,19 @@ def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None
     of_a = of_b = None
     if ctx.needs_input_grad[0]:
         of_a = MATMUL(gradient, right.mT, None).sum_to_size(left.shape).reshape(a.shape)
-    if ctx.needs_input_grad[1]:
+    if ctx.needs_input_grad[1] and b.dim() == 2:
+        of_b = gradient_of_right(left.reshape(-1, left.shape[-1]), gradient.reshape(-1, gradient.shape[-1]), b)
+    elif ctx.needs_input_grad[1]:
         of_b = MATMUL(left.mT, gradient, None).sum_to_size(right.shape).reshape(b.shape)
     return of_a, of_b, None
+
+
+def gradient_of_right(a: Tensor, gradient: Tensor, b: Tensor) -> Tensor:
+    """a^T gradient, of two matrices, that lies in memory as b does: a weight that was given transposed gets its gradient without a
+    copy."""
+    if b.stride(0) == 1 and b.stride(1) != 1:
+        return MATMUL(gradient.mT, a, None).mT
+    return MATMUL(a.mT, gradient, None)
 
 
 MATMUL = Operator("matmul(Tensor a, Tensor b, ScalarType? out_dtype=None) -> Tensor", _run, CONTRACT, _save, _backward, LOWER)

@@ -14,15 +14,15 @@ from __future__ import annotations
 from ..checks import PROGRAMS, enough
 from ..contract import Contract
 from ..descriptors import described
-from ..products import TYPES, lying, matrices
+from ..products import TYPES, left_lying, lying, matrices
 from .configs import ON_AMD, Configuration, configuration
 from .kernel import GemmForm
 from .kernel import gemm as kernel
 
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
-CONTRACT = Contract(*matrices("(M, K)", "(K, N)", "(M, N)"), f"bias?: {TYPES} (N) contiguous", "residual?: =c (M, N) tma",
-                    "row_scale?: fp32 (M|1) contiguous", "column_scale?: fp32 (N|1) contiguous", "room?: fp32 (numbers)",
-                    "flags?: i32 (words)", PROGRAMS,
+CONTRACT = Contract(f"a: {TYPES} (M, K)", *matrices("(M, K)", "(K, N)", "(M, N)")[1:], f"bias?: {TYPES} (N) contiguous",
+                    "residual?: =c (M, N) tma", "row_scale?: fp32 (M|1) contiguous", "column_scale?: fp32 (N|1) contiguous",
+                    "room?: fp32 (numbers)", "flags?: i32 (words)", PROGRAMS,
                     f"activation in {ACTIVATIONS} -- it may be {', '.join(map(str, ACTIVATIONS))}")
 
 __all__ = ["ACTIVATIONS", "CONTRACT", "ON_AMD", "Configuration", "arguments", "configuration", "kernel", "room_for"]
@@ -34,7 +34,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
               promoted: bool = False, room=None, flags=None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that compute c = act(alpha row_scale column_scale a b + bias + beta residual), by default c = a b.
 
-    args:      a         (M, K), rows contiguous; bf16, fp16, fp32 (computed as tf32), fp8 e4m3 or e5m2
+    args:      a         (M, K), rows contiguous, or of 16 bits columns; bf16, fp16, fp32 (computed as tf32), fp8 e4m3 or e5m2
                b         (K, N), rows or columns contiguous; 8-bit and fp32 only with contiguous columns (`x.T` of an (N, K))
                c         (M, N), rows contiguous, of any of these types
                programs  how many persistent programs: one per SM, never more than output tiles
@@ -53,7 +53,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     of = CONTRACT.check(a=a, b=b, c=c, bias=bias, residual=None if beta == 0 else residual, row_scale=row_scale,
                         column_scale=column_scale, room=room, flags=flags, activation=activation, programs=programs)
     m, n, k, in_bytes, out_bytes = of.M, of.N, of.K, a.dtype.itemsize, c.dtype.itemsize
-    b, b_is_nk = lying(b)
+    (a, a_is_km), (b, b_is_nk) = left_lying(a), lying(b)
     chosen = chosen or chosen_for(m, n, k, in_bytes, promoted, programs).fitted(in_bytes, out_bytes, b_is_nk,
                                                                                residual is not None and beta != 0, bool(activation))
     if promoted and (in_bytes != 1 or chosen.ping_pong):
@@ -61,7 +61,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         raise ValueError(f"sums of {a.dtype} by a {kind} configuration cannot be promoted: that is for fp8, and for consumers that "
                          "do not take turns")
     tiles = -(-m // chosen.bm) * -(-n // chosen.bn)
-    *blocks, _ = chosen.blocks(in_bytes, out_bytes, b_is_nk)
+    *blocks, _ = chosen.blocks(in_bytes, out_bytes, b_is_nk, a_is_km)
     args = *map(described, (a, b), blocks), chosen.output(c), m, n, k
     count = min(programs, tiles)
     more, constants = epilogue_of(c, bias, residual, row_scale, column_scale, alpha, beta, activation,
@@ -76,7 +76,8 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         enough(flags=(flags, 1))
         more |= {"counter": flags}
     constants |= {"PROMOTED": chosen.together} if promoted else {}
-    form = GemmForm(chosen.tiles(in_bytes, out_bytes, b_is_nk, cut=True), chosen.stages, chosen.load_warps, **constants)
+    shape = chosen.tiles(in_bytes, out_bytes, b_is_nk, cut=True, a_is_km=a_is_km)
+    form = GemmForm(shape, chosen.stages, chosen.load_warps, **constants)
     meta = {"FORM": form, "num_warps": 4}
     return (count, ), *(_by_position(args, meta, more) if more else (args, meta))
 

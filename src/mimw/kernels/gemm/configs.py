@@ -48,7 +48,7 @@ class Configuration:
     together: int = 1
     load_warps: int = 1
 
-    def tiles(self, in_bytes: int, out_bytes: int, b_is_nk: bool, cut: bool = False) -> Tiles:
+    def tiles(self, in_bytes: int, out_bytes: int, b_is_nk: bool, cut: bool = False, a_is_km: bool = False) -> Tiles:
         """The kernel's tiles for element sizes in bytes; `cut`: of a kernel that stores pieces of several widths.
 
         Staging tiles are used in turn and each output tile starts with the first, so their number divides that of equal pieces.
@@ -56,7 +56,7 @@ class Configuration:
         pieces = self.pieces(out_bytes, cut)
         staging = min(self.staging, pieces.count(pieces[0])) if isinstance(pieces, tuple) else gcd(self.staging, pieces)
         return Tiles(self.bm, self.bn, self.group_m, RING_BYTES_PER_ROW // in_bytes, self.consumers, pieces, staging,
-                     self.ping_pong, b_is_nk)
+                     self.ping_pong, b_is_nk, a_is_km)
 
     def form(self, in_bytes: int, out_bytes: int, b_is_nk: bool, cut: bool = False) -> Form:
         """The constants of a launch that has no others."""
@@ -66,11 +66,11 @@ class Configuration:
         """Those of a kernel whose load takes `load_warps`."""
         return LoadedForm(self.tiles(in_bytes, out_bytes, b_is_nk, cut), self.stages, self.load_warps)
 
-    def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> tuple[list[int], list[int], list[int]]:
+    def blocks(self, in_bytes: int, out_bytes: int, b_is_nk: bool, a_is_km: bool = False) -> tuple[list[int], list[int], list[int]]:
         """Blocks of A, B and C that their descriptors copy at a time."""
         bk = RING_BYTES_PER_ROW // in_bytes
         b = [self.bn, bk] if b_is_nk else [bk, whole_lines(self.bn, bk)]
-        return [self.bm, bk], b, [self.rows(), self.bn // self.pieces(out_bytes)]
+        return [bk, self.bm] if a_is_km else [self.bm, bk], b, [self.rows(), self.bn // self.pieces(out_bytes)]
 
     def stored(self, out_bytes: int) -> list[int]:
         """The widths of C's blocks, the widest first, for a kernel that stores pieces of several widths."""

@@ -29,7 +29,7 @@ import mimw.tlx as tlx
 from ..consumers import consumer, one_of_consumers, open_turns
 from ..stolen import load_stolen, order_pipe
 from .epilogue import Epilogue, activated, finished, load_residual, plus_residual
-from .operands import Operands
+from .operands import ColumnsOfA, Operands
 from .output import Output, output, send, staging_tile
 from .pieces import begin, count, is_cut, piece_of, width
 from .product import multiply
@@ -153,15 +153,20 @@ class GemmForm(LoadedForm):
 def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residual_desc=None, row_scale=None, column_scale=None,
          alpha=None, beta=None, room=None, flags=None, sharers=None, counter=None):
     """C[M, N] = act(alpha row_scale column_scale A[M, K] B + bias + beta residual), with B as (K, N), or as (N, K) where B_IS_NK
-    (8-bit and tf32 inputs need that); what is None is left out. FORM is a `GemmForm`. `sharers` programs split out the last
-    round's tiles (tail.py), None: nobody does: `room` has BM BN fp32 numbers for each program, `flags` an int32 0 for each of its
-    consumers. With a `counter`, an int32 that is 0 before and after a launch, programs steal tiles."""
+    (8-bit and tf32 inputs need that), A as (M, K), or 16-bit as (K, M) where A_IS_KM; what is None is left out. FORM is a
+    `GemmForm`. `sharers` programs share the tiles of the last round (tail.py), or with None no program does: `room` has BM BN fp32
+    numbers for each program, `flags` an int32 0 for each of its consumers. With a `counter`, an int32 that is 0 before and after a
+    launch, programs steal tiles."""
     tiles = FORM.tiles
     tl.static_assert(not (FORM.PROMOTED and tiles.PING_PONG), "consumers that take turns cannot add while another one multiplies")
     tl.static_assert(residual_desc is None or room is None, "a residual is loaded for whole tiles")
     tl.static_assert(counter is None or (residual_desc is None and room is None and not FORM.PROMOTED),
                      "stolen tiles are whole ones, with no residual and sums that stay in the tensor cores")
-    problem, operands = Problem(M, N, K), Operands(a_desc, b_desc, tiles.B_IS_NK)
+    problem = Problem(M, N, K)
+    if tiles.A_IS_KM:
+        operands = ColumnsOfA(a_desc, b_desc, tiles.B_IS_NK)
+    else:
+        operands = Operands(a_desc, b_desc, tiles.B_IS_NK)
     epilogue = Epilogue(bias, row_scale, column_scale, alpha, beta, FORM.EACH_ROW, FORM.EACH_COLUMN, FORM.ACTIVATION)
     inputs = input_pipe(operands, tiles, FORM.STAGES)
     residual = None if residual_desc is None else residual_pipe(residual_desc, tiles)

@@ -27,6 +27,16 @@ class Operands:
 
 
 @tle.struct
+class ColumnsOfA(Operands):
+    """A as (K, M): the transpose of a matrix whose rows are side by side, as the gradient of a weight has it."""
+
+    @mimw.jit
+    def copy(self, slot, at, k):
+        tle.gpu.copy(self.a_desc, slot.a, self.a_desc.block_shape, [k, at.m])
+        tle.gpu.copy(self.b_desc, slot.b, self.b_desc.block_shape, [at.n, k] if self.B_IS_NK else [k, at.n])
+
+
+@tle.struct
 class RowsOfSeveral(Operands):
     """A as (matrices, M, K), which have one B."""
 

@@ -18,8 +18,15 @@ from ..consumers import begin_turn, pass_turn
 def product(inputs, chunk, acc, part):
     """acc += A B for the tiles of one chunk, started and not waited for."""
     slot = inputs.wait(chunk).slot
-    a = tlx.local_slice(slot.a, [part.ROW, 0], [part.ROWS, slot.a.shape[1]])
-    return tlx.async_dot(a, right_operand(slot.b, part), acc)
+    return tlx.async_dot(left_operand(slot.a, part), right_operand(slot.b, part), acc)
+
+
+@mimw.jit
+def left_operand(a, part):
+    """A as (ROWS, K): the rows that are the consumer's."""
+    if part.A_IS_KM:
+        return tlx.local_trans(tlx.local_slice(a, [0, part.ROW], [a.shape[0], part.ROWS]))
+    return tlx.local_slice(a, [part.ROW, 0], [part.ROWS, a.shape[1]])
 
 
 @mimw.jit

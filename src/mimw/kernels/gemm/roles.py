@@ -27,11 +27,12 @@ from .tiles import part_of
 
 @mimw.jit
 def input_pipe(operands, tiles, STAGES: tl.constexpr):
-    """The pipe whose chunk holds a (BM, BK) tile of A and the BK x BN tile of B that goes with it."""
+    """The pipe whose chunk holds a BM x BK tile of A and the BK x BN tile of B that goes with it."""
+    A_SHAPE: tl.constexpr = (STAGES, tiles.BK, tiles.BM) if tiles.A_IS_KM else (STAGES, tiles.BM, tiles.BK)
     B_SHAPE: tl.constexpr = (STAGES, tiles.BN, tiles.BK) if tiles.B_IS_NK else (STAGES, tiles.BK, tiles.columns_of_b())
     readers: tl.constexpr = one_of_consumers(tiles.CONSUMERS) if tiles.PING_PONG else consumers(tiles.CONSUMERS)
     return tle.pipe(capacity=STAGES, readers=readers, name="inputs",
-                    a=tle.gpu.alloc([STAGES, tiles.BM, tiles.BK], tlx.dtype_of(operands.a_desc)),
+                    a=tle.gpu.alloc(A_SHAPE, tlx.dtype_of(operands.a_desc)),
                     b=tle.gpu.alloc(B_SHAPE, tlx.dtype_of(operands.b_desc)))
 
 

@@ -48,13 +48,15 @@ class Grid:
 @tle.struct
 class Tiles(Grid):
     """Tiles that come in chunks of BK along K, belong to CONSUMERS together, or in PING_PONG to one of them in turn, and are stored
-    in PIECES (pieces.py) by way of STAGING tiles for each consumer. B lies as (K, N), or as (N, K) where B_IS_NK."""
+    in PIECES (pieces.py) by way of STAGING tiles for each consumer. B lies as (K, N), or as (N, K) where B_IS_NK; A as (M, K), or
+    as (K, M) where A_IS_KM."""
     BK: tl.constexpr
     CONSUMERS: tl.constexpr
     PIECES: tl.constexpr
     STAGING: tl.constexpr
     PING_PONG: tl.constexpr
     B_IS_NK: tl.constexpr
+    A_IS_KM: tl.constexpr = False
 
     @triton.constexpr_function
     def turns(self):
@@ -106,6 +108,7 @@ class Part:
     COLUMNS: tl.constexpr
     CONSUMERS: tl.constexpr
     B_IS_NK: tl.constexpr
+    A_IS_KM: tl.constexpr
 
 
 @mimw.jit
@@ -113,7 +116,8 @@ def part_of(tiles, me: tl.constexpr):
     """All rows of its own tiles in ping-pong, its share of the rows of each otherwise."""
     TURN: tl.constexpr = me if tiles.PING_PONG else 0
     ROW: tl.constexpr = 0 if tiles.PING_PONG else me * tiles.rows()
-    return Part(me, tiles.PING_PONG, TURN, tiles.turns(), ROW, tiles.rows(), tiles.BN, tiles.CONSUMERS, tiles.B_IS_NK)
+    return Part(me, tiles.PING_PONG, TURN, tiles.turns(), ROW, tiles.rows(), tiles.BN, tiles.CONSUMERS, tiles.B_IS_NK,
+                tiles.A_IS_KM)
 
 
 @mimw.jit

@@ -78,7 +78,7 @@ def operand_of(type_: Buffer, around: Buffer, layout: NvmmaShared, index: int, o
                           hint="store its transpose, and pass tlx.local_trans of it.")
     step = _DEPTH_BYTES // size * swizzle // 16
     descriptor = mode | (8 * swizzle // 16) << 32 | (depth * swizzle // 16) << 16
-    return Operand(descriptor, step, depth * size // _DEPTH_BYTES, 0, 0, True)
+    return Operand(descriptor, step, depth * size // _DEPTH_BYTES, 0, _ROWS * size * depth // 16, True)
 
 
 def start(emitter: Emitter, op: Op):
@@ -134,10 +134,10 @@ def _assembly(a: Operand | Fragments, b: Operand, a_type: Buffer | Tensor, resul
     (rows, columns), kind = result.shape, _KINDS[a_type.element.name]
     depth = a_type.shape[1] * a_type.element.bytes // _DEPTH_BYTES
     blocks = width * _GROUP // (padded((columns, ))[0] * _ROWS)
-    step = 256 // a_type.element.bits
+    step, groups = 256 // a_type.element.bits, rows // _ROWS // blocks     # warpgroups, which take 64 rows in turn
     lines = [".reg .b32 t, g;", ".reg .b64 a0, b0, da, db, x;", *_descriptor("b0", first, b.descriptor)]
     if isinstance(a, Operand):
-        lines += _address_of_a(a, first + 1, blocks, rows // _ROWS // blocks)
+        lines += _address_of_a(a, first + 1, groups)
     else:
         lines += a.declared(blocks, depth)
         lines += [line for block in range(blocks) for number in range(depth) for line in a.packed(block, number)]
@@ -149,7 +149,7 @@ def _assembly(a: Operand | Fragments, b: Operand, a_type: Buffer | Tensor, resul
         registers = ", ".join(f"${begin + number}" for number in range(columns // 2))
         for number in range(depth):
             if isinstance(a, Operand):
-                lines.append(f"add.s64 da, a0, {block * a.block + a.at(number)};")
+                lines.append(f"add.s64 da, a0, {block * groups * a.block + a.at(number)};")
             left = "da" if isinstance(a, Operand) else a.at(block, number)
             flags = ", ".join(map(str, map(int, (adds or number > 0, *signs, *orders))))
             lines += [f"add.s64 db, b0, {b.at(number)};",
@@ -157,11 +157,11 @@ def _assembly(a: Operand | Fragments, b: Operand, a_type: Buffer | Tensor, resul
     return "{\n" + "\n".join([*lines, "wgmma.commit_group.sync.aligned;"]) + "\n}"
 
 
-def _address_of_a(a: Operand, operand: int, blocks: int, groups: int) -> list[str]:
-    """The descriptor of the rows of A that this thread's warpgroup, one of `groups`, multiplies."""
+def _address_of_a(a: Operand, operand: int, groups: int) -> list[str]:
+    """The descriptor of the first rows of A that this thread's warpgroup, one of `groups`, multiplies."""
     lines = _descriptor("a0", operand, a.descriptor)
     if groups > 1:
-        lines += [f"shr.u32 g, ${operand + 1}, 7;", f"mul.lo.u32 g, g, {blocks * a.block};", "cvt.u64.u32 x, g;",
+        lines += [f"shr.u32 g, ${operand + 1}, 7;", f"mul.lo.u32 g, g, {a.block};", "cvt.u64.u32 x, g;",
                   "add.s64 a0, a0, x;"]
     return lines
 
