@@ -19,6 +19,7 @@ from .addmm import addmm
 from .attention import attention
 from .attention_decode import attention_decode
 from .attention_varlen import attention_varlen
+from .available import available
 from .cross_entropy import cross_entropy
 from .explain import explain
 from .gather_matmul_scatter import gather_matmul_scatter
@@ -47,7 +48,7 @@ def __getattr__(name: str):
 
 
 __all__ = [
-    "SimulationWarning", "addmm", "attention", "attention_decode", "attention_varlen", "cross_entropy", "explain",
+    "SimulationWarning", "addmm", "attention", "attention_decode", "attention_varlen", "available", "cross_entropy", "explain",
     "gather_matmul_scatter", "grouped_matmul", "layer_norm", "log_softmax", "matmul", "moe", "moe_align", "rms_norm",
     "rope", "scaled_dot_product_attention", "scaled_mm", "simplicial_attention", "softmax", "sparse_mla", "swiglu", "topk",
     "topk_selector",

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sqrt
 
-import torch
 from torch import Tensor
 
 from mimw.kernels import attention as hopper
@@ -25,7 +24,8 @@ from .attention_gradients import gradient_of_o, saved
 from .by_name import options_by_name
 from .contract import Contract, Extents
 from .heads_by_tma import by_tma
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import Launch, is_exact, programs
+from .notes import another_chip, in_fp32, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 
@@ -107,9 +107,10 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: flo
                    slopes=None if slopes is None else slopes.float().contiguous().view(-1, _heads(q)) if slopes.dim() > 1
                    else slopes.float().contiguous())
     reach = 0 if causal else right      # from the first queries on: some of them may see no key
-    fits = (reach is None or k.shape[-2] + reach >= q.shape[-2]) and (
-        slopes is None or q.shape[-2] + k.shape[-2] <= hopper.LONGEST_WITH_SLOPES)
-    if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and fits:
+    if takes("attention", another_chip(q), in_fp32(q), not scale > 0 and "the scale is not more than 0",
+             reach is not None and k.shape[-2] + reach < q.shape[-2] and "there are queries that see no key",
+             slopes is not None and q.shape[-2] + k.shape[-2] > hopper.LONGEST_WITH_SLOPES
+             and f"slopes are for up to {hopper.LONGEST_WITH_SLOPES} queries and keys together"):
         def make(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, counter: Tensor) -> tuple:
             rows = as_four(lse.unsqueeze(-1), batch).squeeze(-1)
             return hopper.kernel, *hopper.arguments(q, k, v, o, rows, counter, programs(q), causal, scale, **changes)

@@ -23,7 +23,8 @@ from mimw.kernels.attention.changes import HEADS, LEFT, SOFTCAP
 from mimw.kernels.attention_decode.configs import HEAD_DIMS, PAGES
 
 from .contract import Contract, Extents
-from .launching import Launch, has_e4m3, is_exact, is_hopper, programs, zeros
+from .launching import Launch, has_e4m3, is_exact, programs, zeros
+from .notes import another_chip, in_fp32, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 
@@ -105,9 +106,13 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: 
     small = lengths, table, sinks, k_scale, v_scale
     as_is, (lengths, table, sinks, k_scale, v_scale) = _are_ready(*small), _ready(*small)
     scale = 1 / sqrt(q.shape[3]) if scale is None else scale
-    by_tma = (is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and q.shape[3] == v.shape[3]
-              and q.shape[3] <= HEAD_DIMS[-1] and (table is None or k.shape[1] in PAGES) and _tma_reads(k) and _tma_reads(v)
-              and (k.dtype is not E4M3 or hopper.configuration_of(q, k, table).few == 2))
+    by_tma = takes("attention_decode", another_chip(q), in_fp32(q), not scale > 0 and "the scale is not more than 0",
+                   q.shape[3] != v.shape[3] and "keys and values are of two widths",
+                   q.shape[3] > HEAD_DIMS[-1] and f"heads are wider than {HEAD_DIMS[-1]}",
+                   table is not None and k.shape[1] not in PAGES and f"a page has {k.shape[1]} rows; it takes {PAGES}",
+                   not (_tma_reads(k) and _tma_reads(v)) and "TMA cannot read the caches as they lie")
+    by_tma = by_tma and takes("attention_decode", k.dtype is E4M3 and hopper.configuration_of(q, k, table).few != 2
+                              and "e4m3 caches are for few rows of queries")
     contiguous_q = q.stride(3) == 1 or not by_tma
     if by_tma:
         chosen = hopper.configuration_of(q, k, table)

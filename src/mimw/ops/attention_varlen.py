@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sqrt
 
-import torch
 from torch import Tensor
 
 from mimw.kernels import attention_varlen as hopper
@@ -24,7 +23,8 @@ from .attention_gradients import gradient_of_o, saved
 from .attention_varlen_backward import ATTENTION_VARLEN_BACKWARD, rounded
 from .contract import Contract, Extents
 from .heads_by_tma import by_tma
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import Launch, is_exact, programs
+from .notes import another_chip, in_fp32, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 
@@ -92,7 +92,9 @@ def _plan_of_kernels(
     changes = dict(window=window, softcap=softcap, sinks=None if sinks is None else sinks.float().contiguous(),
                    slopes=None if slopes is None else slopes.float().contiguous())
     near = slopes is None or sum(longest) <= hopper.LONGEST_WITH_SLOPES
-    if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and near and k.shape[0] and max(len(q), len(k)) < hopper.FAR:
+    if takes("attention_varlen", another_chip(q), in_fp32(q), not scale > 0 and "the scale is not more than 0",
+             not near and "slopes reach too far", not (k.shape[0] and max(len(q), len(k)) < hopper.FAR) and
+             f"it takes 1 to {hopper.FAR - 1} rows"):
         def make(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, counter: Tensor) -> tuple:
             return hopper.kernel, *hopper.arguments(q, k, v, o, lse, cu_q, cu_k, counter, programs(q), *longest, causal, scale,
                                                     **changes)

@@ -29,10 +29,12 @@ SIMULATED_PROGRAMS = 4      # they run one after the other
 
 @dataclass(eq=False)
 class Asked:
-    """A call that is explained and not computed: for which chip, with how many multiprocessors, and what it would do."""
+    """A call that is explained and not computed: for which chip, with how many multiprocessors, which number is to stand for those
+    that the host would wait for and that are not known, and what the call would do."""
 
     chip: str
     multiprocessors: int
+    sizes: int | None = None
     launched: list[Any] = field(default_factory=list)
     plans: list[Any] = field(default_factory=list)          # records of notes.py
     steps: list[str] = field(default_factory=list)          # what torch computes
@@ -43,9 +45,9 @@ asked = _ASKED.get
 
 
 @contextmanager
-def asking(chip: str, multiprocessors: int) -> Iterator[Asked]:
+def asking(chip: str, multiprocessors: int, sizes: int | None = None) -> Iterator[Asked]:
     """Inside, calls of this thread are explained for that chip."""
-    call = Asked(chip, multiprocessors)
+    call = Asked(chip, multiprocessors, sizes)
     before = _ASKED.set(call)
     try:
         yield call

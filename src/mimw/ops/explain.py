@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map
 
 from .chips import SIMULATED_PROGRAMS, asked_for, asking, chip_of, programs
@@ -22,6 +23,7 @@ from .log import shown_options
 from .scaled_dot_product_attention import reason, scaled_dot_product_attention
 from .stand_in import stand_in
 
+_PLAIN = frozenset((Tensor, torch.nn.Parameter, FakeTensor))
 REASONS = {scaled_dot_product_attention: reason}     # of functions that leave some calls to torch's own: why, or None
 
 
@@ -79,18 +81,23 @@ class Explanation:
 
 
 def explain(operator: Callable, *args: Any, target: str | None = None, **options: Any) -> Explanation:
-    """The launches of a call with their configurations, what speaks against other kernels, and what torch computes of it. Nothing is
-    computed, compiled or launched, and no plan is kept.
+    """The launches of a call with their configurations, what speaks against other kernels, and what torch computes of it. Nothing
+    is computed, compiled or launched, and no plan is kept.
 
     args:      operator        a function of `mimw.ops`
                args, options   of the call; tensors may be of a GPU, the CPU, torch's device `meta`, or fake
-               target          the chip, as "sm_90a", "sm_80" or "gfx950"; by default that of the tensors: of the CPU and of `meta` the
-                               one that is simulated, with its few programs
+               target          the chip, as "sm_90a", "sm_80" or "gfx950"; by default that of the tensors: of the CPU and of `meta`
+                               the one that is simulated, with its few programs
     returns:   an `Explanation`: `.line` is the answer in a line, `str()` has all, `.json()` is plain data. Of the forward pass;
                configurations that were measured for several GPUs of one chip are those of the GPU in use, if there is one
     errors:    those of the call; TargetError for another chip; RuntimeError where the kernels go by numbers in a tensor that has no
                data, as the sizes of groups
     """
+    return explained(operator, args, options, target)
+
+
+def explained(operator: Callable, args: tuple, options: dict, target: str | None, sizes: int | None = None) -> Explanation:
+    """`explain`, with `sizes` for the numbers that the host would wait for and that are not known, as the ends of groups."""
     tensors: list[Tensor] = []
     made: dict[int, Tensor] = {}
 
@@ -98,12 +105,14 @@ def explain(operator: Callable, *args: Any, target: str | None = None, **options
         if not isinstance(x, Tensor):
             return x
         tensors.append(x)
+        if type(x) not in _PLAIN or x.is_nested:        # torch's, as the operator says
+            return x
         return made.setdefault(id(x), stand_in(x))
 
     args, options = tree_map(stand, (args, options))
     on = tensors[0] if tensors else torch.empty(0)
     chip, count = asked_for(target) if target is not None else (chip_of(on), programs(on) if on.is_cuda else SIMULATED_PROGRAMS)
-    with asking(chip, count) as call, torch.no_grad():
+    with asking(chip, count, sizes) as call, torch.no_grad():
         why = REASONS[operator](*args, **options) if operator in REASONS else None
         if why is None:
             operator(*args, **options)
@@ -112,4 +121,4 @@ def explain(operator: Callable, *args: Any, target: str | None = None, **options
     return Explanation(operator.__name__, chip, launches, tuple(declined), tuple(call.steps), why)
 
 
-__all__ = ["Explanation", "Launched", "explain"]
+__all__ = ["Explanation", "Launched", "explain", "explained"]

@@ -2,11 +2,11 @@
 
 Input: the decisions of operators, each with what speaks against a kernel. Output: a record of the plan. For example:
 
-    if takes("attention", not is_hopper(q) and "the chip is not of sm_90", scale <= 0 and "the scale is not more than 0"):
+    if takes("attention", another_chip(q), in_fp32(q), scale <= 0 and "the scale is not more than 0"):
         ...                     nothing speaks against it
     with planning("attention", (q, k, v)) as record:
         plan = make(q, k, v)
-    record.declined             ["attention: the chip is not of sm_90"]
+    record.declined             ["attention: it takes bf16 and fp16, not fp32"]
 
 A reason is the text behind its own condition, so there is no second copy of one. Plans are made once for calls that look alike:
 a call whose plan is there notes nothing.
@@ -20,10 +20,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from mimw.kernels.chosen import listening
 
-from .chips import asked
+from .chips import asked, chip_of, is_hopper
 from .log import log_plan
+
+EXACT = "fp32 is to be exact, as torch.get_float32_matmul_precision() says"
+UNREADABLE = "TMA cannot read or write a matrix as it lies: rows and their addresses must be multiples of 16 bytes"
+NO_COPY = "TMA cannot read or write a matrix as it lies, and copies do not pay for so few products"
 
 
 @dataclass
@@ -67,6 +74,16 @@ def takes(kernel: str, *against: str | bool | None) -> bool:
     return why is None
 
 
+def another_chip(on: Tensor) -> str | None:
+    """What speaks against a kernel for Hopper where `on` lies."""
+    return None if is_hopper(on) else f"the chip is {chip_of(on)}, and it is for sm_90"
+
+
+def in_fp32(x: Tensor) -> str | None:
+    """What speaks against a kernel for numbers of 16 bits."""
+    return "it takes bf16 and fp16, not fp32" if x.dtype is torch.float32 else None
+
+
 def note_launch(launch: Any) -> str:
     """Note a launch of the plan that is being made. The result says why it has its configuration: the reasons of its own package,
     else of those that it asked, since the launch before."""
@@ -80,4 +97,4 @@ def note_launch(launch: Any) -> str:
     return ", ".join(reasons) or "by its rule, no row measured"
 
 
-__all__ = ["Record", "note_launch", "planning", "takes"]
+__all__ = ["EXACT", "NO_COPY", "UNREADABLE", "Record", "another_chip", "in_fp32", "note_launch", "planning", "takes"]

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .chips import asked
 from .log import shown_type
@@ -65,7 +66,7 @@ class StandIn(Tensor):
 
 def stand_in(x: Tensor) -> StandIn:
     """One for `x`."""
-    known = x.device.type != "meta" and not isinstance(x, torch._subclasses.FakeTensor)
+    known = x.device.type != "meta" and not isinstance(x, FakeTensor)
     address = x.data_ptr() % 16 if known else 0
     offset = address // x.itemsize if address % x.itemsize == 0 else 0
     needed = 1 + sum((extent - 1) * step for extent, step in zip(x.shape, x.stride())) if x.numel() else 0
@@ -80,9 +81,11 @@ def _memory(x: Tensor) -> int:
 
 
 def _numbers(x: StandIn) -> list:
+    if x._real is None and (call := asked()) is not None and call.sizes is not None:
+        return [call.sizes] * x.numel()
     if x._real is None:
-        raise Unknown(f"what the call does goes by the numbers in a tensor {shown_type(x)} {tuple(x.shape)}, which has no data here: "
-                      "explain it with a tensor that has")
+        raise Unknown(f"what the call does goes by the numbers in a tensor {shown_type(x)} {tuple(x.shape)}, which has no data "
+                      "here: explain it with a tensor that has")
     return x._real.tolist()
 
 
@@ -90,15 +93,16 @@ def _operator(func: Any, args: tuple, kwargs: dict) -> Any:
     """An operator of ours, as its plans have it; under autocast with the types of the region."""
     from .operator import LOWER, OPERATORS
     operator = OPERATORS[func._schema.name.partition("::")[2]]
-    if operator.autocast is not None and (device := _autocast_device()) is not None:
+    if operator.autocast is not None and (device := autocast_device()) is not None:
         to = torch.get_autocast_dtype(device) if operator.autocast == LOWER else operator.autocast
         args = tuple(one.to(to) if isinstance(one, Tensor) and one.dtype in (torch.float32, torch.float16, torch.bfloat16) else one
                      for one in args)
     return operator.run(*args, **kwargs)
 
 
-def _autocast_device() -> str | None:
+def autocast_device() -> str | None:
+    """The device whose autocast is on, if one is."""
     return next((device for device in ("cuda", "cpu") if torch.is_autocast_enabled(device)), None)
 
 
-__all__ = ["StandIn", "Unknown", "stand_in"]
+__all__ = ["StandIn", "Unknown", "autocast_device", "stand_in"]

@@ -21,7 +21,8 @@ from mimw.kernels import topk_selector as streaming
 from mimw.kernels.topk.configs import MOST_A_CTA, MOST_CTAS
 
 from .contract import Contract, Extents
-from .launching import Launch, contiguous, is_hopper
+from .launching import Launch, contiguous
+from .notes import another_chip, takes
 from .operator import Operator
 from .planned import Planned
 
@@ -102,7 +103,8 @@ def _selection(x: Tensor, k: int, largest: bool, sorted: bool, stable: bool, sha
     """A function from a matrix like x to values and int64 indices of its rows. The second result is True if the
     function takes the tensor that x is a view of and gives results of `shape`; else it takes and gives matrices."""
     m, n = x.shape
-    if n <= SHORT or n <= plain_topk.LONGEST and m <= FEW_ROWS or not is_hopper(x):
+    if not takes("topk", (n <= SHORT or n <= plain_topk.LONGEST and m <= FEW_ROWS) and "rows are so short that sorting is quicker",
+                 another_chip(x)):
         if n > plain_topk.LONGEST < 2 * k:
             if stable:
                 return lambda x: _first_sorted(x, k, largest, sorted), False
