@@ -45,7 +45,7 @@ CHANGED = Contract(
 
 @options_by_name("mimw.ops.scaled_dot_product_attention takes torch's arguments in torch's order")
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: float | None = None, return_lse: bool = False,
-              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, sinks: Tensor | None = None,
+              window: int | tuple[int | None, int | None] = (None, None), softcap: float | None = None, sinks: Tensor | None = None,
               alibi_slopes: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v, with fp32 scores and sums.
 
@@ -57,7 +57,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: f
                scale       of the scores, by default 1 / sqrt(dim)
                return_lse  also the natural logarithms of the softmax's denominators
                window      (left, right): a query at position p = i + seq_k - seq_q sees keys p - left to p + right; None is no
-                           bound, causal a right bound of 0. Blocks of keys that no query near by sees cost nothing
+                           bound, causal a right bound of 0; a number is both bounds. Blocks of keys that no query near by sees
+                           cost nothing
                softcap     more than 0: softcap tanh(score / softcap) in place of each score. On sm_90 by tanh.approx, whose
                            relative error is up to 2^-11: a capped score s is off by up to |s| / 2048
                sinks       (heads) of bf16, fp16 or fp32: a logit of each head that joins the sum of each row, with no value; lse
@@ -76,7 +77,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: f
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types; TypeError for
                options by position
     """
-    left, right = window
+    left, right = (window, window) if isinstance(window, int) else window
     if left is right is softcap is sinks is alibi_slopes is None:
         o, lse = ATTENTION(q, k, v, causal, scale)
     else:

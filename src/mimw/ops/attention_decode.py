@@ -43,7 +43,8 @@ CONTRACT = Contract(
 
 
 def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens: Tensor | int, *, page_table: Tensor | None = None,
-                     scale: float | None = None, window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
+                     scale: float | None = None, window: int | tuple[int | None, int | None] | None = None,
+                     softcap: float | None = None,
                      sinks: Tensor | None = None, splits: int | None = None, k_scale: Tensor | float | None = None,
                      v_scale: Tensor | float | None = None, return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v of the last queries of each sequence, with fp32 scores and sums. Layouts are those of
@@ -84,7 +85,7 @@ def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens:
     """
     if not isinstance(cache_seqlens, Tensor):
         cache_seqlens = torch.full((q.shape[0], ), cache_seqlens, dtype=torch.int32, device=q.device)
-    left, right = window or (None, None)
+    left, right = (window, window) if isinstance(window, int) else window or (None, None)
     if right is not None and right < 0:
         CONTRACT.refuse(f"the right bound of the window is {right}; it must be 0 or more keys, or None")
     if k_cache.dtype is E4M3:

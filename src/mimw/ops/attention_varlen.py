@@ -41,7 +41,7 @@ CONTRACT = Contract(
 
 def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int,
                      max_seqlen_k: int, *, causal: bool = False, scale: float | None = None,
-                     window: tuple[int | None, int | None] = (None, None), softcap: float | None = None,
+                     window: int | tuple[int | None, int | None] = (None, None), softcap: float | None = None,
                      sinks: Tensor | None = None, alibi_slopes: Tensor | None = None,
                      return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v in each of the packed sequences, with fp32 scores and sums; the host waits for nothing.
@@ -68,7 +68,7 @@ def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_s
                `mimw.kernels.plain_attention_backward`; 0 for rows in no sequence; none of alibi_slopes; no second derivative
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
     """
-    left, right = window
+    left, right = (window, window) if isinstance(window, int) else window
     o, lse = ATTENTION_VARLEN(q, k, v, cu_seqlens_q, cu_seqlens_k, sinks, alibi_slopes, max_seqlen_q, max_seqlen_k, causal, scale,
                               left, right, softcap)
     return (o, lse) if return_lse else o

@@ -24,7 +24,7 @@ from .operator import OPERATORS
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64, "e4m3": torch.float8_e4m3fn,
          "e5m2": torch.float8_e5m2}
-BEHIND = {"scaled_dot_product_attention": "attention"}      # a function that is no operator of torch: the one that has its derivative
+BEHIND = {"scaled_dot_product_attention": "attention"}      # no operator of torch: the one that has its derivative
 
 
 def _x(dtype: torch.dtype, *shape: int) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,8 +32,14 @@ FEW_ROWS = 256  # so many up to the longest that it sorts
 LONGEST_ROW = MOST_A_CTA * MOST_CTAS
 
 
-def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True,
-         stable: bool = False) -> tuple[Tensor, Tensor]:
+class TopK(NamedTuple):
+    """The results of `topk`, by the names that torch gives them: `.values` and `.indices`, also to be unpacked."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, stable: bool = False) -> TopK:
     """(values, indices) of the k largest of each row of x along `dim`, as torch.topk.
 
     args:      x        of any shape and strides: fp16, bf16, fp32
@@ -42,7 +49,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
                sorted   in order, the largest (or smallest) first; of equal ones the first. Else in any order
                stable   of numbers equal to the last one chosen the first in the row are chosen; torch.topk, and this without it,
                         choose any. It takes a second selection, and some passes of torch's over x
-    returns:   values of x's type and int64 indices, x's shape with k in the place of the extent of `dim`, contiguous
+    returns:   `.values` of x's type and int64 `.indices`, x's shape with k in the place of the extent of `dim`, contiguous
     computed:  rows of up to 1024, up to 256 rows of up to 4096, and all rows on GPUs other than sm_90, by sorting in
                `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, those of more than 131072 numbers
                and 32 or more rows of over 16384 by `mimw.kernels.topk_selector`, then put in order by the first of these, k up to
@@ -52,7 +59,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     errors:    RuntimeError if k is out of range; IndexError for a dimension that x lacks; NotImplementedError for other types
                (torch.topk takes integers and fp64)
     """
-    return TOPK(x, k, dim, largest, sorted, stable)
+    return TopK(*TOPK(x, k, dim, largest, sorted, stable))
 
 
 def _chosen(of: Extents, given: dict) -> None:
