@@ -38,7 +38,7 @@ def because(package: str, reason: str) -> None:
 
 
 class Rows(dict):
-    """What was made of the measured rows of a package: a row that is found is a reason."""
+    """The measured rows of a package as configurations: a row that is found is a reason."""
 
     def __init__(self, package: str, rows: dict):
         super().__init__(rows)

@@ -23,7 +23,7 @@ from .chosen import Rows
 
 
 class ByChip:
-    """What `read` makes of the rows in `file`, made once for each chip."""
+    """The result of `read` for the rows in `file`, made once for each chip."""
 
     def __init__(self, file: Path, read: Callable[[list[dict]], Any]):
         self.file, self.read, self.__doc__ = file, read, read.__doc__
@@ -52,7 +52,7 @@ def merged(rows: list[dict], others: list[dict]) -> list[dict]:
 
 
 def problem_of(row: dict) -> str:
-    """What tells the problems of rows apart: all but what was found for them."""
+    """The facts that tell the problems of rows apart: all but what was found for them."""
     return json.dumps({name: value for name, value in row.items() if name not in ("configuration", "command")}, sort_keys=True)
 
 

@@ -119,7 +119,7 @@ def _row(operator: str, chip: str) -> Row:
 
 
 def _said(operator: str, dtype: torch.dtype, chip: str) -> Explanation | None:
-    """What a call of that type does; None if it is refused, or torch's."""
+    """The kernels of a call of that type; None if it is refused, or torch's."""
     args, options = CALLS[operator](dtype)
     try:
         said = explained(getattr(import_module(__package__), operator), args, options, chip, 16)

@@ -42,7 +42,7 @@ class Launched:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call does on a chip.
+    """The work of a call on a chip.
 
     fields:    operator  its name
                target    the chip

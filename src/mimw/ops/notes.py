@@ -75,12 +75,12 @@ def takes(kernel: str, *against: str | bool | None) -> bool:
 
 
 def another_chip(on: Tensor) -> str | None:
-    """What speaks against a kernel for Hopper where `on` lies."""
+    """The reason against a kernel for Hopper where `on` lies."""
     return None if is_hopper(on) else f"the chip is {chip_of(on)}, and it is for sm_90"
 
 
 def in_fp32(x: Tensor) -> str | None:
-    """What speaks against a kernel for numbers of 16 bits."""
+    """The reason against a kernel for numbers of 16 bits."""
     return "it takes bf16 and fp16, not fp32" if x.dtype is torch.float32 else None
 
 

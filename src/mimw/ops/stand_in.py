@@ -25,7 +25,7 @@ _NO_WORK = frozenset(("new_empty", "new_empty_strided", "empty_like", "as_subcla
 
 
 class Unknown(RuntimeError):
-    """What a call does goes by numbers that a tensor without data does not have."""
+    """The work of a call goes by numbers that a tensor without data does not have."""
 
 
 class StandIn(Tensor):
@@ -58,7 +58,7 @@ class StandIn(Tensor):
             return (_memory(self) << 8) + self.storage_offset() * self.itemsize
 
     def get_device(self) -> int:
-        """As of the CPU."""
+        """-1, the CPU's."""
         return -1
 
     is_cpu = property(lambda self: True)
