@@ -84,7 +84,9 @@ def test_norms_under_autocast_have_the_type_of_torchs(name, dtype):
     x = torch.randn(5, 64, device="cuda", dtype=dtype)
     with torch.autocast("cuda", torch.bfloat16):
         found, exact = ours(x), theirs(x)
-    assert found.dtype is exact.dtype and wrong([found], [exact]) < 1e-2
+    assert found.dtype is (torch.float64 if dtype is torch.float64 else torch.float32) and wrong([found], [exact]) < 1e-2
+    if name == "LayerNorm" or torch.__version__ >= "2.13":      # before, torch's RMS norm had no rule of its own
+        assert found.dtype is exact.dtype
 
 
 def test_a_rotation_that_leaves_meta():

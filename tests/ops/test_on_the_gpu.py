@@ -140,7 +140,7 @@ def test_topk_of_all_shapes(shape, k, dim, largest, dtype):
 @pytest.mark.parametrize("n, k", [(5000, 2000), (100000, 64), (100000, 3000)])
 def test_topk_by_sorting_block_by_block(monkeypatch, n, k):
     module = test_topk.MODULE
-    monkeypatch.setattr(module, "is_hopper", lambda x: False)
+    monkeypatch.setattr(module, "another_chip", lambda x: "the test says so")
     anew(monkeypatch, "topk")
     test_topk.compare(normal(3, n, dtype=fp32), k)
 
