@@ -125,3 +125,38 @@ def test_compiled_whole():
     found, = torch.autograd.grad(torch.compile(step, fullgraph=True, backend="aot_eager")(x), x)
     expected, = torch.autograd.grad(functional.cross_entropy(x * 2, target, label_smoothing=0.1) + (x * 2).square().sum(), x)
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("reduction, smoothing, dtype", [("mean", 0.1, torch.float32), ("none", 0.0, torch.bfloat16)])
+def test_weights_of_classes(reduction, smoothing, dtype):
+    """As torch's in fp64, which has no derivative of weights: theirs by a difference."""
+    logits, target = problem(5, 9, dtype=dtype)
+    weight = torch.linspace(0, 2, 9)
+    leaf, of_weight, wanted = logits.clone().requires_grad_(), weight.clone().requires_grad_(), logits.double().requires_grad_()
+    options = dict(reduction=reduction, label_smoothing=smoothing)
+    loss = ops.cross_entropy(leaf, target, weight=of_weight, **options)
+    expected = functional.cross_entropy(wanted, target, weight.double(), **options)
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-5)
+    dloss = torch.linspace(0.5, 2, loss.numel()).view(loss.shape)
+    dx, dw = torch.autograd.grad(loss, (leaf, of_weight), dloss)
+    torch.testing.assert_close(dx.double(), torch.autograd.grad(expected, wanted, dloss.double())[0], rtol=1e-2, atol=2e-3)
+    at = int(target[1])
+    more, less = (functional.cross_entropy(wanted, target, weight.double() + step * (torch.arange(9) == at), **options)
+                  for step in (1e-4, -1e-4))
+    torch.testing.assert_close(((more - less) * dloss).sum() / 2e-4, dw[at].double(), rtol=1e-3, atol=1e-4)
+
+
+def test_weights_that_are_refused():
+    logits, target = problem(2, 9)
+    with pytest.raises(RuntimeError, match=r"weight is \(8,\); it must have a number for each of 9 classes"):
+        ops.cross_entropy(logits, target, weight=torch.ones(8))
+    with pytest.raises(NotImplementedError, match="no z_loss and no inplace_backward"):
+        ops.cross_entropy(logits, target, weight=torch.ones(9), z_loss=0.1)
+
+
+@pytest.mark.parametrize("wrong", [9, -1])
+def test_a_target_that_is_no_class_is_refused_on_the_cpu(wrong):
+    logits, target = problem(5, 9)
+    target[3] = wrong
+    with pytest.raises(IndexError, match=f"target of row 3 is {wrong}; it may be 0 to 8, or -100, which is ignored"):
+        ops.cross_entropy(logits, target)

@@ -130,3 +130,34 @@ def test_compiled_whole():
     found, expected = (torch.autograd.grad(one(x, w), (x, w)) for one in (compiled, step))
     for one, other in zip(found, expected):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("kind, added", [("layer_norm", True), ("rms_norm", False)])
+def test_second_derivatives(kind, added):
+    """The gradient's gradient, as torch's in fp64, of all that the gradient is made of."""
+    centred = kind == "layer_norm"
+    leaves = [normal(3, 8), *[normal(3, 8) + 1] * added, normal(8), *[normal(8)] * centred]
+    dy = normal(3, 8)
+
+    def of(x, *rest):
+        total, given = (x, dict(residual=rest[0])) if added else (x, {})
+        w, b = (*rest[added:], None)[:2]
+        if x.dtype == torch.float64:
+            return by_torch(kind, total + rest[0] if added else total, (8, ), w, b)
+        found = getattr(ops, kind)(x, 8, w, *[b] * centred, eps=1e-5, **given)
+        return found[0] if added else found
+
+    def twice(dtype):
+        given = [one.to(dtype).requires_grad_() for one in leaves]
+        first = torch.autograd.grad((of(*given) * dy.to(dtype)).sum(), given, create_graph=True)
+        return torch.autograd.grad(sum((one * one).sum() for one in first if one.requires_grad), given[:len(given) - centred])
+
+    for one, other in zip(twice(torch.float32), twice(torch.float64)):
+        torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-3)
+
+
+def test_gradients_inside_gradients():
+    x = normal(2, 8).float()
+    found, wanted = (torch.func.grad(lambda x: torch.func.grad(f)(x).square().sum())(x) for f, x in (
+        (lambda x: ops.layer_norm(x, 8).pow(3).sum(), x), (lambda x: functional.layer_norm(x, (8, )).pow(3).sum(), x.double())))
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-3, atol=1e-3)

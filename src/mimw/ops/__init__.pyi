@@ -374,11 +374,13 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     z_loss: float = 0.0,
     inplace_backward: bool = False,
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes, without weights.
+    """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes.
 
     args:      logits           (rows, classes), (classes) or (rows, classes, ...): bf16, fp16 or fp32, any strides
-               target           (rows), () or (rows, ...): int64 or int32. Elsewhere than in a row: a loss that is NaN
+               target           (rows), () or (rows, ...): int64 or int32. Elsewhere than in a row: of the CPU an error; on a GPU
+                                a loss that is NaN, as the host does not wait, where torch's device assertion ends the process
                ignore_index     a target whose row has no loss and no gradient
                reduction        "mean" of the rows that are not ignored, "sum" or "none"
                label_smoothing  the weight that is spread over all classes, 0 to 1
@@ -388,13 +390,16 @@ def cross_entropy(
                                 the loss's gradient is not 1; of fp16, whose small gradients need the scale of the loss before
                                 they are rounded, in the backward launch. backward runs once; autograd refuses others that want
                                 the logits' values. Under torch.compile the gradient has memory of its own
+               weight           (classes): rows count by the weight of their class, and the mean is over these weights; by torch's
+                                sums around the kernel, which with label_smoothing read the logits once more
     returns:   fp32, of no dimensions, or of target's shape; sums and exponents are of fp32, under autocast, too
     computed:  by `mimw.kernels.cross_entropy`: on sm_90 many long rows by bulk copies into a ring, few long ones by clusters; one
                read of the logits forward, one read and one write backward. With classes elsewhere than last of a copy
-    gradients  of the logits, the first
-    errors:    RuntimeError where shapes or devices do not fit, and in place for a leaf that requires grad, a view of one,
-               and logits whose elements share memory; NotImplementedError for other types, among them classes given by their
-               probabilities; ValueError for other reductions and smoothings
+    gradients  of the logits and of weight, the first
+    errors:    IndexError for a target on the CPU that is no class, with its row; RuntimeError where shapes or devices do not fit,
+               and in place for a leaf that requires grad, a view of one, and logits whose elements share memory;
+               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss or
+               inplace_backward; ValueError for other reductions and smoothings
 
     contract:
         classes > 0 -- there must be one class at least
@@ -513,7 +518,8 @@ def layer_norm(
     returns:   y of x's shape and type, contiguous; with a residual (y, x + residual)
     computed:  by `mimw.kernels.norm`, with statistics in fp32: on sm_90 many long rows by bulk copies into a ring, few long ones by
                clusters
-    gradients  of x, residual, weight and bias, the same in every run; no second derivative
+    gradients  of x, residual, weight and bias, the same in every run; second derivatives, and those of them, by torch's
+               operations
     errors:    RuntimeError where shapes or devices do not fit each other; NotImplementedError for other types
 
     contract:

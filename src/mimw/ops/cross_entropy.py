@@ -18,6 +18,8 @@ from mimw.kernels import cross_entropy as library
 from mimw.kernels.norm.configs import plain_configuration
 from mimw.runtime.in_place import refuse_leaves, refuse_overlaps
 
+from .chips import asked
+from .class_weights import refuse_weight, weighted
 from .contract import Contract, Extents
 from .launching import Launch, is_hopper, programs
 from .operator import Operator
@@ -34,11 +36,13 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean",
-                  label_smoothing: float = 0.0, z_loss: float = 0.0, inplace_backward: bool = False) -> Tensor:
-    """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes, without weights.
+                  label_smoothing: float = 0.0, z_loss: float = 0.0, inplace_backward: bool = False,
+                  weight: Tensor | None = None) -> Tensor:
+    """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes.
 
     args:      logits           (rows, classes), (classes) or (rows, classes, ...): bf16, fp16 or fp32, any strides
-               target           (rows), () or (rows, ...): int64 or int32. Elsewhere than in a row: a loss that is NaN
+               target           (rows), () or (rows, ...): int64 or int32. Elsewhere than in a row: of the CPU an error; on a GPU
+                                a loss that is NaN, as the host does not wait, where torch's device assertion ends the process
                ignore_index     a target whose row has no loss and no gradient
                reduction        "mean" of the rows that are not ignored, "sum" or "none"
                label_smoothing  the weight that is spread over all classes, 0 to 1
@@ -48,19 +52,26 @@ def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, r
                                 the loss's gradient is not 1; of fp16, whose small gradients need the scale of the loss before
                                 they are rounded, in the backward launch. backward runs once; autograd refuses others that want
                                 the logits' values. Under torch.compile the gradient has memory of its own
+               weight           (classes): rows count by the weight of their class, and the mean is over these weights; by torch's
+                                sums around the kernel, which with label_smoothing read the logits once more
     returns:   fp32, of no dimensions, or of target's shape; sums and exponents are of fp32, under autocast, too
     computed:  by `mimw.kernels.cross_entropy`: on sm_90 many long rows by bulk copies into a ring, few long ones by clusters; one
                read of the logits forward, one read and one write backward. With classes elsewhere than last of a copy
-    gradients  of the logits, the first
-    errors:    RuntimeError where shapes or devices do not fit, and in place for a leaf that requires grad, a view of one,
-               and logits whose elements share memory; NotImplementedError for other types, among them classes given by their
-               probabilities; ValueError for other reductions and smoothings
+    gradients  of the logits and of weight, the first
+    errors:    IndexError for a target on the CPU that is no class, with its row; RuntimeError where shapes or devices do not fit,
+               and in place for a leaf that requires grad, a view of one, and logits whose elements share memory;
+               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss or
+               inplace_backward; ValueError for other reductions and smoothings
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"cross_entropy: reduction is {reduction!r}; it may be {', '.join(REDUCTIONS)}")
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; it must be between 0 and 1")
     rows, classes = _rows(logits, target)
+    if weight is not None:
+        refuse_weight(weight, rows, z_loss, inplace_backward)
+        losses = CROSS_ENTROPY(rows, classes, ignore_index, 0.0, 0.0)[0]
+        return weighted(rows, classes, losses, weight, ignore_index, label_smoothing, reduction).view(_shape(target, reduction))
     options = ignore_index, label_smoothing, z_loss
     graded = rows.requires_grad and torch.is_grad_enabled()
     if inplace_backward and graded:
@@ -160,7 +171,11 @@ def _plan(of: Extents, logits: Tensor, target: Tensor, ignored: int, smoothing: 
     launch = Launch(logits, *library.arguments(x, places, losses, lse, x if in_place else None, count, 1.0, smoothing, z, ignored,
                                                chosen))
 
+    known_here = not logits.is_cuda and asked() is None
+
     def plan(logits: Tensor, target: Tensor, count: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if known_here:
+            _refuse_outside(target, logits.shape[1], ignored)
         losses, lse = of.empty(logits)
         x = _columns(logits) if moved else logits
         launch(x, target.contiguous(), losses, lse, *((x, ) if in_place else ()), *(() if count is None else (count, )))
@@ -169,6 +184,15 @@ def _plan(of: Extents, logits: Tensor, target: Tensor, ignored: int, smoothing: 
         return losses, lse
 
     return plan
+
+
+def _refuse_outside(target: Tensor, classes: int, ignored: int) -> None:
+    """IndexError, torch's, for a target that is no class: of the CPU, where nobody waits for it."""
+    wrong = ((target < 0) | (target >= classes)) & (target != ignored)
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise IndexError(f"cross_entropy: target of row {row} is {int(target[row])}; it may be 0 to {classes - 1}, or {ignored}, "
+                         "which is ignored")
 
 
 def _plan_gradient_in_place(*given) -> Callable:

@@ -19,6 +19,8 @@ from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm.configs import plain_configuration
 
 from .contract import Contract, Extents, by
+from .gradients_of_norms import save as save_for_second
+from .gradients_of_norms import second
 from .launching import Launch, is_hopper, zeros
 from .operator import Operator
 from .planned import Planned
@@ -52,7 +54,8 @@ def layer_norm(x: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor 
     returns:   y of x's shape and type, contiguous; with a residual (y, x + residual)
     computed:  by `mimw.kernels.norm`, with statistics in fp32: on sm_90 many long rows by bulk copies into a ring, few long ones by
                clusters
-    gradients  of x, residual, weight and bias, the same in every run; no second derivative
+    gradients  of x, residual, weight and bias, the same in every run; second derivatives, and those of them, by torch's
+               operations
     errors:    RuntimeError where shapes or devices do not fit each other; NotImplementedError for other types
     """
     dims = _dims("layer_norm", x, normalized_shape)
@@ -175,7 +178,7 @@ def _alone(meta: dict) -> dict:
 
 NORM_BACKWARD = Operator(
     "norm_backward(Tensor x, Tensor dy, Tensor? weight, Tensor? mean, Tensor rstd, Tensor? more, bool dw, bool db, int dims) -> "
-    "(Tensor, Tensor, Tensor)", Planned(_plan_backward), BACKWARD)
+    "(Tensor, Tensor, Tensor)", Planned(_plan_backward), BACKWARD, save_for_second, second)
 
 
 def _operator(name: str, centred: bool, added: bool) -> Operator:
