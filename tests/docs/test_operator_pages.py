@@ -25,7 +25,8 @@ def test_they_are_up_to_date():
 
 def test_every_operator_has_a_page_with_every_part():
     assert set(PAGES) == {*(mimw.ops.__all__), *(f"distributed.{name}" for name in mimw.ops.distributed.__all__)} - {
-        "SimulationWarning", *TOOLS, "distributed.Dispatched", "distributed.Handle", "distributed.Listed"}
+        "Available", "Explanation", "SimulationWarning", "TopK", *TOOLS,
+        "distributed.Dispatched", "distributed.Handle", "distributed.Listed"}
     for path in PAGES.values():
         text = path.read_text()
         assert re.findall(r"^## (.*)", text, re.M) == ["Where it runs", "Signature", "Errors", "Speed", "Source"]

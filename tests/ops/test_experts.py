@@ -122,7 +122,7 @@ def test_fp8_with_scales(monkeypatch):
     given, whole = scaled(9, 2, 2, 128, 256)
     expected = exact(whole)
     for hopper, allowed in ((True, 6e-2), (False, 1e-2)):
-        monkeypatch.setattr(SCALED, "is_hopper", lambda x, hopper=hopper: hopper)
+        monkeypatch.setattr(SCALED, "another_chip", lambda x, hopper=hopper: None if hopper else "the test says so")
         found = ops.moe(**given)
         assert (found.double() - expected).norm() <= allowed * expected.norm() and found.dtype == bf16
         anew(monkeypatch, "moe_scaled")

@@ -34,7 +34,7 @@ def aligned(ids, experts, block):
 @pytest.mark.parametrize("shape, dtype", [((20, 2), torch.int32), ((33, ), torch.int64), ((0, 2), torch.int32)])
 def test_moe_align(shape, dtype, hopper, monkeypatch):
     if not hopper:
-        monkeypatch.setattr(ALIGN, "is_hopper", lambda x: False)
+        monkeypatch.setattr(ALIGN, "another_chip", lambda x: "the test says so")
         anew(monkeypatch, "moe_align")
     ids = torch.randint(0, 5, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
     tokens, experts, length = ops.moe_align(ids, 5, 4)
