@@ -34,7 +34,8 @@ def of_one_gpu() -> set[str]:
 
 def test_every_operator_has_its_row():
     assert set(rows()) == of_one_gpu()
-    assert set(ops.__all__) - {"Available", "Explanation", "SimulationWarning", "TopK", "available", "explain", "scaled_dot_product_attention"} <= set(OPERATORS)
+    assert set(ops.__all__) - {"Available", "Explanation", "SimulationWarning", "TopK", "available", "explain",
+                                 "scaled_dot_product_attention"} <= set(OPERATORS)
 
 
 def test_what_the_rows_of_several_gpus_say():

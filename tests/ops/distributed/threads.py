@@ -141,7 +141,7 @@ def ranks_in_threads(size):
         for module in MODULES.values():
             if hasattr(module, "world_of"):
                 change(module, "world_of", threads.world)
-        change(one_gpu, "_chip", lambda device: ((9, 0), PROGRAMS))
+        change(chips, "_chip", lambda device: ((9, 0), PROGRAMS))
         change(one_gpu, "_capturing", lambda: False)
         change(one_gpu, "_stream_of", lambda device: threads.mine.rank)
         change(one_gpu, "_ZEROS", {})
