@@ -19,6 +19,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="operators need torch")
 
 import mimw  # noqa: E402
+import mimw.ops.chips as chips  # noqa: E402
 import mimw.ops.launching as one_gpu  # noqa: E402
 from mimw.distributed import World  # noqa: E402
 from mimw.distributed.places import Places  # noqa: E402
