@@ -17,9 +17,9 @@ from torch import Tensor
 
 from mimw import ops
 from mimw.errors import MimwError
+from mimw.nn.fallback import TYPES
 
 _LOG = logging.getLogger("mimw.integrations")
-_TYPES = (torch.bfloat16, torch.float16, torch.float32)
 _said: set[tuple[str, str]] = set()
 
 
@@ -54,7 +54,7 @@ def taken(operator: str, reason: str | None) -> bool:
 
 def _type_reason(*tensors: Tensor | None) -> str | None:
     for one in tensors:
-        if one is not None and one.dtype not in _TYPES:
+        if one is not None and one.dtype not in TYPES:
             return f"a tensor is {one.dtype}; kernels take bf16, fp16 and fp32"
     return None
 

@@ -19,13 +19,14 @@ from torch.fx import Graph, Node
 from torch.nn import functional as F
 
 from mimw import ops
+from mimw.nn.fallback import TYPES
+from mimw.ops.addmm import ACTIVATIONS
 from mimw.ops.scaled_dot_product_attention import by_kernels, reason
 
 from .measured import is_quicker
+from .products import replace
 from .settings import Settings
 from .torch_versions import GraphPass
-
-_TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 
 
 class Calls(GraphPass):
@@ -62,7 +63,7 @@ def _attention(graph: Graph, node: Node, settings: Settings) -> None:
         return
     if now["query"].device.type not in settings.devices or result.dtype is not now["query"].dtype:     # autocast changes types
         return
-    if not {now[name].dtype for name in ("query", "key", "value")} <= _TYPES or reason(**now) is not None:
+    if not {now[name].dtype for name in ("query", "key", "value")} <= TYPES or reason(**now) is not None:
         return
     names = ("query", "key", "value", "attn_mask", "is_causal", "scale")
     if not settings.force:
@@ -70,9 +71,7 @@ def _attention(graph: Graph, node: Node, settings: Settings) -> None:
         if not is_quicker(f"attention {now['enable_gqa']}", by_kernels, _by_name(theirs),
                           tuple(now[name] for name in names), result.requires_grad):
             return
-    with graph.inserting_before(node):
-        new = graph.call_function(by_kernels, tuple(given.arguments[name] for name in names))
-    _take_place(graph, node, new)
+    replace(graph, node, by_kernels, tuple(given.arguments[name] for name in names))
 
 
 def _by_name(function: Callable) -> Callable:
@@ -88,16 +87,16 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> T
 
 
 def _by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
-    act = {"relu": F.relu, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": partial(F.gelu, approximate="tanh")}[activation]
-    return act(F.linear(x, weight, bias))
+    return ACTIVATIONS[activation](F.linear(x, weight, bias))
 
 
 def _activation(node: Node) -> str | None:
     """The name that `ops.addmm` has for what a node computes, or None."""
-    if node.op == "call_method":
-        return "relu" if node.target == "relu" and len(node.args) == 1 and not node.kwargs else None
-    if node.op != "call_function" or len(node.args) != 1:
+    given = node.args
+    if node.op not in ("call_method", "call_function") or len(given) != 1:
         return None
+    if node.op == "call_method":
+        return "relu" if node.target == "relu" and not node.kwargs else None
     options = dict(node.kwargs)
     if node.target is F.gelu:
         kind = options.pop("approximate", "none")
@@ -111,7 +110,7 @@ def _activation(node: Node) -> str | None:
 
 def _epilogue(graph: Graph, node: Node, activation: str, settings: Settings) -> None:
     """One launch of ours for both. If the graph needs a derivative, torch's way stays: ours would compute the product again."""
-    before = node.args[0]
+    before = next(iter(node.args))
     if not isinstance(before, Node) or before.op != "call_function" or before.target is not F.linear or len(before.users) != 1:
         return
     given = dict(zip(("x", "weight", "bias"), before.args)) | {
@@ -122,28 +121,20 @@ def _epilogue(graph: Graph, node: Node, activation: str, settings: Settings) -> 
     tensors = [one for one in now.values() if one is not None]
     if len(tensors) != 3 - (given["bias"] is None) or not isinstance(result, Tensor) or result.requires_grad:
         return
-    if {one.dtype for one in tensors} != {result.dtype} or result.dtype not in _TYPES or now["weight"].dim() != 2:
+    if {one.dtype for one in tensors} != {result.dtype} or result.dtype not in TYPES or now["weight"].dim() != 2:
         return
     if {one.device for one in tensors} != {result.device} or result.device.type not in settings.devices:
         return
     if not settings.force and not is_quicker("epilogue", linear, _by_torch, (*(now[name] for name in ("x", "weight", "bias")),
                                                                              activation)):
         return
-    with graph.inserting_before(node):
-        new = graph.call_function(linear, (given["x"], given["weight"], given["bias"], activation))
-    _take_place(graph, node, new)
+    replace(graph, node, linear, (given["x"], given["weight"], given["bias"], activation))
     graph.erase_node(before)
 
 
 def _value(one: Any) -> Any:
     """The tensor, or number, that Dynamo has recorded for a node; what is no node is itself."""
     return one.meta.get("example_value") if isinstance(one, Node) else one
-
-
-def _take_place(graph: Graph, node: Node, new: Node) -> None:
-    new.meta.update(node.meta)
-    node.replace_all_uses_with(new)
-    graph.erase_node(node)
 
 
 __all__ = ["Calls", "linear"]

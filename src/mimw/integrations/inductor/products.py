@@ -17,13 +17,13 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from mimw import ops  # noqa: F401
+from mimw.nn.fallback import TYPES
 
 from .measured import is_quicker
 from .settings import Settings
 from .torch_versions import GraphPass
 
 _ATEN, _OURS = torch.ops.aten, torch.ops.mimw
-_TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 
 
 class Products(GraphPass):
@@ -42,16 +42,14 @@ class Products(GraphPass):
                 continue
             call = rule[1](**_arguments(node))
             if call is not None and (self.settings.force or _wins(node, *call)):
-                _replace(graph, node, *call)
+                replace(graph, node, *call)
 
 
 def _arguments(node: Node) -> dict[str, Any]:
     """The arguments by the names of the operator's schema, defaults included."""
-    named = {}
-    for place, argument in enumerate(node.target._schema.arguments):
-        given = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
-        named["this" if argument.name == "self" else argument.name] = given
-    return named
+    defaults = {argument.name: argument.default_value for argument in node.target._schema.arguments}
+    named = defaults | dict(zip(defaults, node.args)) | node.kwargs
+    return {"this" if name == "self" else name: value for name, value in named.items()}
 
 
 def _is_taken(node: Node, settings: Settings) -> bool:
@@ -62,11 +60,11 @@ def _is_taken(node: Node, settings: Settings) -> bool:
     floats = {one.dtype for one in found if one.dtype.is_floating_point}
     devices = {one.device for one in found}
     others = {one.dtype for one in found if not one.dtype.is_floating_point} - {torch.int32}
-    return (len(floats) == len(devices) == 1 and floats <= _TYPES and not others and next(iter(devices)).type in settings.devices)
+    return (len(floats) == len(devices) == 1 and floats <= TYPES and not others and next(iter(devices)).type in settings.devices)
 
 
 def _matmul(this: Node, mat2: Node, out_dtype: torch.dtype | None = None) -> tuple | None:
-    if out_dtype is not None and out_dtype not in _TYPES:
+    if out_dtype is not None and out_dtype not in TYPES:
         return None
     return _OURS.matmul.default, (this, mat2, out_dtype)
 
@@ -80,7 +78,7 @@ def _addmm(this: Node, mat1: Node, mat2: Node, beta: Any, alpha: Any) -> tuple |
 def _grouped(this: Node, mat2: Node, offs: Node | None, bias: Node | None, out_dtype: torch.dtype | None) -> tuple | None:
     """Rows in groups times a matrix for each; torch's other forms, as that of the gradient of the matrices, stay."""
     of_rows = this.meta["val"].dim() == 2 and mat2.meta["val"].dim() == 3
-    if not of_rows or offs is None or bias is not None or out_dtype is not None and out_dtype not in _TYPES:
+    if not of_rows or offs is None or bias is not None or out_dtype is not None and out_dtype not in TYPES:
         return None
     return _OURS.grouped_matmul.default, (this, mat2, offs, out_dtype)
 
@@ -108,7 +106,8 @@ def _wins(node: Node, ours: Callable, given: tuple) -> bool:
     return is_quicker(str(node.target), ours, theirs, values)
 
 
-def _replace(graph: Graph, node: Node, ours: Callable, given: tuple) -> None:
+def replace(graph: Graph, node: Node, ours: Callable, given: tuple) -> None:
+    """Put a call of ours in the place of a node."""
     with graph.inserting_before(node):
         new = graph.call_function(ours, given)
     new.meta.update(node.meta)
@@ -116,4 +115,4 @@ def _replace(graph: Graph, node: Node, ours: Callable, given: tuple) -> None:
     graph.erase_node(node)
 
 
-__all__ = ["Products"]
+__all__ = ["Products", "replace"]

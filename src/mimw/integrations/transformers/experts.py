@@ -7,17 +7,16 @@ Input: what a model of transformers hands to its experts. Output: a row for each
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from transformers.activations import SiLUActivation
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
 from mimw import ops
+from mimw.nn.fallback import TYPES
 
 from .once import once
 
 _OTHERWISE = "grouped_mm"       # transformers' own, and its default
-_TYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 def experts(self: nn.Module, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
@@ -48,7 +47,7 @@ def reason(self: nn.Module, hidden_states: Tensor) -> str | None:
         return "the gate's activation is not SiLU alone"
     if self._is_expert_parallel:
         return "the experts are those of one rank"
-    if not hidden_states.dtype == self.gate_up_proj.dtype == self.down_proj.dtype or hidden_states.dtype not in _TYPES:
+    if not hidden_states.dtype == self.gate_up_proj.dtype == self.down_proj.dtype or hidden_states.dtype not in TYPES:
         return "tokens and matrices are not all bf16, all fp16 or all fp32"
     return None
 
