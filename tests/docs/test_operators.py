@@ -11,10 +11,13 @@ torch = pytest.importorskip("torch", reason="operators need torch: make test TOR
 
 from mimw import ops  # noqa: E402
 from mimw.ops.operator import LOWER, OPERATORS  # noqa: E402
+from tests.docs.blocks import READ_ONLY, blocks  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 SEVERAL = "## Of several GPUs"
 WHOLE = (ROOT / "docs" / "OPERATORS.md").read_text()
+PROGRAMS = [block for block in blocks(ROOT / "docs" / "OPERATORS.md")
+            if block.language == "python" and not block.mark.startswith(READ_ONLY)]
 PAGE = WHOLE.partition("<!-- end of what is made -->")[2]       # behind the table of all, which is that of test_operator_pages.py
 COLUMNS = ("operator", "on sm_90", "elsewhere, and for what TMA does not take", "types", "shapes and strides", "derivative",
            "under autocast", "tested on")
@@ -69,9 +72,10 @@ def test_the_contracts_are_those_of_the_code():
 
 
 def test_the_example_runs():
-    names = {}
-    for program in re.findall(r"```python\n(.*?)```", WHOLE, re.DOTALL):
-        exec(program, names)
+    runs = [{} for _ in PROGRAMS]
+    for block, names in zip(PROGRAMS, runs):
+        exec(block.text, names)
+    names = runs[0]
     torch.testing.assert_close(names["c"], names["a"] @ names["b"])
     assert names["lse"].shape == (1, 2, 5)
     torch.testing.assert_close(names["values"], names["a"].gather(1, names["indices"]))
