@@ -33,7 +33,7 @@ site: $(VENV)/docs.stamp
 	@$(BIN)/python -m sphinx -q -W --keep-going -n -b html -d build/site docs site
 	@echo "site/index.html"
 
-# The wheel and the source package in dist/; URL=https://HOST/OWNER/mimw puts the project's addresses into them.
+# The two wheels and the source package in dist/; URL=https://HOST/OWNER/mimw puts the project's addresses into them.
 dist: | $(BIN)/python
 	@$(PIP) 'setuptools>=77'
 	@$(BIN)/python docs/support/package.py --out dist $(if $(URL),--url $(URL))

@@ -60,6 +60,7 @@ _INSIDE = {
         "call": (),
         "in_place": (),
         "simulating": (),
+        "library": (),
         "standing_still": (),
         "torch_cuda": (),
         "torch_without_gpu": ("torch_cuda", ),

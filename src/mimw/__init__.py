@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.util import find_spec
+from os import path as _path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .tools.timing.predict import predict
     from .tools.timing.profile import profile
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Case",
@@ -115,3 +116,8 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """The public names, and what every module has."""
     return sorted({*__all__, *_MODULES, *(name for name in globals() if name.startswith("__") and name.endswith("__"))})
+
+
+if not _path.isfile(_path.join(__path__[0], "kernels", "__init__.py")):     # the library is a package of its own
+    from .runtime.library import refuse_by_name
+    refuse_by_name()

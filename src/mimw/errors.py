@@ -85,6 +85,7 @@ This file has all kinds in one place, so that every package folder raises the sa
     │       └── PeerLost                its process has ended
     ├── TuningError            a shape, a type, a field or a file that `mimw tune` cannot take
     ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
+    ├── LibraryMissing         a module of the package mimw-kernels, which is not installed; an `ImportError`, too
     ├── AssemblerMissing       the assembler that makes the binary cannot be run; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
     ├── IRSyntaxError          text that is no IR, by line and column
@@ -588,6 +589,10 @@ class TuningError(MimwError, ValueError):
 
 class CacheError(MimwError, OSError):
     """A compiled kernel cannot be kept: the cache's folder may not be written, or the disk is full. `errno` is the system's."""
+
+
+class LibraryMissing(MimwError, ImportError):
+    """A module of the library, which is a package of its own and not installed; the message names the command that installs it."""
 
 
 class AssemblerMissing(MimwError, OSError):

@@ -38,7 +38,8 @@ from mimw.cli import COMMANDS, main, parser_of
 
 ROOT = Path(__file__).parents[2]
 OURS = {"mimw", "make", "python", "python3"}
-SYSTEM = {".", "cc", "cd", "export", "g++", "git", "grep", "mypy", "nvcc", "pip", "pyright", "torchrun"}     # not looked up
+SYSTEM = {".", "cc", "cd", "check-wheel-contents", "export", "g++", "git", "grep", "mypy", "nvcc", "pip", "pyright", "pyroma",
+          "torchrun", "twine", "validate-pyproject"}     # not looked up
 LANGUAGES = {"python", "text", "diff", "console", "sh", "c", "mlir"}
 READ_ONLY = ("excerpt", "on a GPU")         # marks of Python that is compiled and not run
 PRELUDE = "import mimw, numpy as np, triton, triton.language as tl\nfrom mimw import tle, tlx\n"
