@@ -1,13 +1,14 @@
-"""Which torch and which numpy go with this package: each pair gets a virtual environment of its own, where some tests run.
+"""Which torch, numpy and Triton go with this package: each set gets a virtual environment of its own, where some tests run.
 
     python -m tests.versions --torch 2.13.0 2.14.1 2.15.0 none --numpy 2.4.6
+    python -m tests.versions --triton 3.8.0 3.9.0
     python -m tests.versions --page rows.json more_rows.json
     python -m tests.versions --torch none --numpy 2.0.2 2.1.3 --tests tests/test_jit.py --json rows.json
 
-Input: versions, as pip takes them; `none` is no torch. Output: a row for each pair, as docs/PACKAGE.md has them; 1 if one failed.
-pip installs the package as a wheel, then torch. Where pip refuses that pair, since torch names another Triton, torch is installed
-without its Triton, and the row says so. The environments are in a temporary folder, which goes when the program ends; a torch for
-CUDA takes 6 GB and some minutes.
+Input: versions, as pip takes them; `none` is no torch. Output: a row for each set, as docs/PACKAGE.md has them; 1 if one failed.
+pip installs the package as a wheel with that Triton, then torch. Where pip refuses the set, since torch names another Triton, torch
+is installed without its Triton, and the row says so. The environments are in a temporary folder, which goes when the program ends;
+a torch for CUDA takes 6 GB and some minutes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--torch", nargs="+", default=["none"], metavar="VERSION")
     parser.add_argument("--numpy", nargs="+", default=["2.4.6"], metavar="VERSION")
+    parser.add_argument("--triton", nargs="+", default=["3.9.*"], metavar="VERSION")
     parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH")
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows there as well, after each")
@@ -49,8 +52,8 @@ def main(argv: list[str] | None = None) -> int:
     rows = []
     with tempfile.TemporaryDirectory(prefix="mimw-versions-") as folder:
         for torch in options.torch:
-            for numpy in options.numpy:
-                rows.append(row(Path(folder, f"{torch}-{numpy}"), options.python, torch, numpy, options.tests))
+            for numpy, triton in product(options.numpy, options.triton):
+                rows.append(row(Path(folder, f"{torch}-{numpy}-{triton}"), options.python, torch, numpy, options.tests, triton))
                 print(" | ".join(map(str, rows[-1].values())), flush=True)
                 if options.json:
                     options.json.write_text(json.dumps(rows, indent=1) + "\n")
@@ -66,15 +69,15 @@ def with_table(page: str, rows: list[dict[str, object]]) -> str:
     return before + BEGIN + "\n".join(lines) + "\n" + END + rest.partition(END)[2]
 
 
-def row(folder: Path, python: str, torch: str, numpy: str, tests: list[str]) -> dict[str, object]:
-    """What one pair gives: the versions that were installed, how, what the tests said."""
+def row(folder: Path, python: str, torch: str, numpy: str, tests: list[str], triton: str = "3.9.*") -> dict[str, object]:
+    """What one set gives: the versions that were installed, how, what the tests said."""
     start = time.time()
     _run([python, "-m", "venv", folder])
     own = folder / "bin" / "python"
-    said = _pip(own, f"{ROOT}[test]", f"numpy=={numpy}")
+    said = _pip(own, f"{ROOT}[test]", f"numpy=={numpy}", f"triton=={triton}")
     how = "by pip"
     if not said.returncode and torch != "none":
-        said = _pip(own, f"torch=={torch}", "triton==3.9.*", f"numpy=={numpy}")
+        said = _pip(own, f"torch=={torch}", f"triton=={triton}", f"numpy=={numpy}")
         if said.returncode:
             how = "without its Triton: " + _wanted_triton(own, torch)
             said = subprocess.run([own, "-c", "import torch"], capture_output=True, text=True)

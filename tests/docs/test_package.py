@@ -194,12 +194,13 @@ def test_the_page_counts_what_there_is_to_within_a_few():
 
 
 def test_versions_writes_its_rows_and_says_if_one_failed(monkeypatch, tmp_path, capsys):
-    def row(folder, python, torch, numpy, tests):
-        return {"asked": f"{torch} {numpy}", "result": "ok" if numpy == "2.4" else "failed"}
+    def row(folder, python, torch, numpy, tests, triton):
+        return {"asked": f"{torch} {numpy}", "result": "ok" if (numpy, triton) == ("2.4", "3.9.*") else "failed"}
 
     monkeypatch.setattr(versions, "row", row)
     path = tmp_path / "rows.json"
     assert versions.main(["--torch", "none", "--numpy", "2.4", "--json", str(path)]) == 0
+    assert versions.main(["--torch", "none", "--numpy", "2.4", "--triton", "3.9.*", "3.8.0"]) == 1
     assert versions.main(["--torch", "none", "2.15", "--numpy", "2.4", "2.0", "--json", str(path)]) == 1
     assert [row["asked"] for row in json.loads(path.read_text())] == ["none 2.4", "none 2.0", "2.15 2.4", "2.15 2.0"]
     assert "2.15 2.0 | failed" in capsys.readouterr().out

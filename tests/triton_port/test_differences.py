@@ -15,10 +15,6 @@ def test_on_3_9_the_builder_is_triton_s_own():
     assert differences.joined_policies((1, "cache", True)) == (1, "cache", True)
 
 
-def test_operands_of_assembly_count_one_more_and_dollar_signs_stay():
-    assert differences._shifted("mov.u32 $0, $$1; add ${12:x}, $9;") == "mov.u32 $1, $$1; add ${13:x}, $10;"
-
-
 def test_what_is_refused_names_the_release():
     assert "cannot compile cache hints of TMA copies" in str(differences.NotInTriton("cache hints of TMA copies"))
 

@@ -20,7 +20,7 @@ from ...language.tle.remote_buffer import remote_buffer
 from ...language.tle.sharding import ShardedTensor
 from ...language.tlx.types import buffered_tensor
 from ..triton_port.any_shapes import any_shapes_allowed
-from ..triton_port.codegen import TritonSemantic
+from ..triton_port.differences import Semantics
 
 
 def _pointers(name: str, given):
@@ -35,7 +35,7 @@ def _pointers(name: str, given):
     return given
 
 
-class Semantic(TritonSemantic):
+class Semantic(Semantics):
     """`tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` become ops that lowering turns into attributes."""
 
     def multiple_of(self, x, values):
@@ -73,7 +73,10 @@ class Semantic(TritonSemantic):
         return super().atomic_cas(_pointers("tl.atomic_cas", ptr), *args, **keywords)
 
     def _atomic_typechecking_impl(self, ptr, val, mask, op):
-        return super()._atomic_typechecking_impl(_pointers(f"tl.atomic_{op}", ptr), val, mask, op)
+        return super()._atomic_typechecking_impl(self._pointers_of(ptr, op), val, mask, op)
+
+    def _pointers_of(self, ptr, op):
+        return _pointers(f"tl.atomic_{op}", ptr)
 
     def reshape(self, input, dst_shape, can_reorder):
         if not input.type.is_block():

@@ -39,6 +39,7 @@ from ..lowering import lower, needs_slots
 from ..passes import check_copies, check_padding, cut_copies, pad_tiles, run_passes, stamp_time, stamp_waits
 from ..triton_port.any_shapes import MOST, any_shapes
 from ..triton_port.descriptor_slots import place_descriptors
+from ..triton_port.differences import finished
 from ..triton_port.passes import amd_passes, nvidia_passes, optimise
 from .breakpoints import note_breakpoints
 from .bug_report import reporting
@@ -123,7 +124,7 @@ class Kernel:
         if chip.backend == "cuda" and any(isinstance(layout, PaddedShared) for layout in self.layouts.shared.values()):
             with refusing(self.fn):
                 check_padding(self.program, self.layouts.shared, accesses_of(self.program, module))
-        return module
+        return finished(module)
 
 
 def record(kernel: Kernel, setting: Setting, _: None) -> Program:

@@ -28,7 +28,7 @@ _BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f8E5M2FNUZ": 8, "f8E4M3F
 # Names of ops without scratch, or how they begin.
 _TAKE_NONE = tuple("""arith. math. scf. cf. builtin. ttng. ttg.memdesc_ ttg.local_ ttg.async_ ttg.warp_ tt.func tt.return tt.get_
     tt.make_range tt.splat tt.expand_dims tt.broadcast tt.trans tt.reshape tt.join tt.split tt.addptr tt.load tt.store tt.bitcast
-    tt.fp_to_fp tt.int_to_ptr tt.ptr_to_int tt.elementwise_inline_asm""".split())
+    tt.fp_to_fp tt.int_to_ptr tt.ptr_to_int tt.elementwise_inline_asm tt.call llvm.""".split())
 _TAKE_SOME = ("ttng.tensormap_create", )
 _STEP, _GAP = 128, 1024     # bytes: what the place of a buffer is a multiple of, and once of more
 _OF_TASKS, _OF_CAPTURE = 512, 32        # bytes for the workers of a kernel's tasks, and for each value that they capture

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 
+from .differences import with_stand_ins
 from .text import Rewrite, rewritten
 
 SLOT_BYTES = 128
@@ -43,7 +44,7 @@ def mark_view(builder, value) -> None:
 
 def place_descriptors(module):
     """The module with the real op in place of each stand-in."""
-    return rewritten(module, _REAL_OPS)
+    return rewritten(module, _REAL_OPS, with_stand_ins(module))
 
 
 def _scratch(line: re.Match) -> str:

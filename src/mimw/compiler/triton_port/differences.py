@@ -8,32 +8,40 @@ Input: the Triton that is installed. Output: names that mean the same on each re
     | name | 3.9 | 3.8 |
     |---|---|---|
     | cache hints of loads and stores | one attribute, `get_cache_policy(modifier, eviction)` | two arguments, of two enumerations |
-    | `create_threadwise_inline_asm` | numbers, tiles, buffers | none: numbers by `create_inline_asm`, others refused |
-    | `get_total_elems_per_thread` | there | none: refused |
+    | cache hints of TMA copies | there | left out: they change no value |
+    | `create_threadwise_inline_asm` | an op | none: a call that becomes LLVM's assembly (`thread_assembly`) |
+    | `get_total_elems_per_thread` | there | none: asked of Triton's lowering (`thread_assembly`) |
+    | `create_atomic_store`, `create_atomic_load` | there | none: exchanges, and an OR with 0 |
+    | `create_atomic_rmw`, `create_atomic_cas` | all threads of a task release and acquire | one does: a barrier before or behind |
+    | `create_atomic_poll` | there | of a number without a time limit a loop in assembly, others refused |
+    | `create_grid_dependency_wait`, `.._launch_dependents` | there | none: assembly, as 3.8's own functions have it |
+    | `make_tensor` and atomic loads and stores of the semantics | there | none: `older_words` |
     | `create_amd_sched_barrier` | there | none: refused |
     | `create_async_tdm_fused_copy_global_to_local` | there | none: refused |
     | `get_ptr_ty` | a space's name | its number |
     | `create_mbarrier_arrive` | `(barrier, count, predicate)` | with a mask of CTAs before the predicate |
     | `create_tmem_subslice` | an offset and a dimension | an offset |
+    | tiles that `while` carries | any | behind calls that Triton's passes do not look through (`held`) |
     | the first stage of a Gluon kernel | `glir` | `ttgir` |
     | flags of LLVM for NVIDIA's chips | `get_llvm_flags()` | a list in the backend's text |
 
-Refused is what `NotInTriton` says; lowering adds the kernel's line. The table is of what lowering calls. The language of 3.8 lacks
-names, too: `tl.atomic_store`, for instance (docs/PACKAGE.md, "Following Triton").
+Refused is what `NotInTriton` says; lowering adds the kernel's line (docs/PACKAGE.md, "Following Triton").
 """
 
 from __future__ import annotations
 
-import re
-
-import triton
 from triton._C.libtriton import ir as mlir
 from triton._C.libtriton.gluon_ir import GluonOpBuilder as _Stock
 from triton.backends.nvidia import compiler as _nvidia
+from triton.language.semantic import TritonSemantic
 
-__all__ = ["ABSENT", "FIRST_STAGE", "GluonOpBuilder", "NotInTriton", "OLDER", "joined_policies", "layout_arguments", "llvm_flags"]
+from . import older_builder, older_words, thread_assembly
+from .older_builder import EVICTIONS, MODIFIERS, NotInTriton
+from .release import OLDER
 
-OLDER = not hasattr(_Stock, "get_cache_policy")
+__all__ = ["ABSENT", "FIRST_STAGE", "GluonOpBuilder", "NotInTriton", "OLDER", "Semantics", "finished", "held", "joined_policies",
+           "layout_arguments", "llvm_flags", "with_stand_ins"]
+
 FIRST_STAGE = "ttgir" if OLDER else "glir"      # of what comes in as Gluon's does
 ABSENT = frozenset({
     "triton._C.libtriton.gluon_ir:GluonOpBuilder.create_amd_sched_barrier",
@@ -44,22 +52,8 @@ ABSENT = frozenset({
 }) if OLDER else frozenset()
 """Names of the builder that lowering calls and that this release lacks, which this file stands in for or refuses."""
 
-_MODIFIERS = {"none": "NONE", "ca": "CA", "cg": "CG", "wb": "WB", "cs": "CS", "wt": "WT", "cv": "CV"}
-_EVICTIONS = {"evict_normal": "NORMAL", "evict_last": "EVICT_LAST", "evict_first": "EVICT_FIRST"}
-_BY_MODIFIER = {name: text for text, name in _MODIFIERS.items()}
-_BY_EVICTION = {name: text for text, name in _EVICTIONS.items()}
-_SPACES = {"global": 1, "shared": 3, "constant": 4}
-_PLAIN = ("none", "evict_normal")
-_OPERAND = re.compile(r"\$\$|\$(\{?)(\d+)")
-
-
-class NotInTriton(Exception):
-    """The compiler of the installed Triton lacks what an op of the kernel needs; `what` says that in words."""
-
-    def __init__(self, what: str):
-        self.what = what
-        super().__init__(f"Triton {triton.__version__} cannot compile {what}.")
-
+_BY_MODIFIER = {name: text for text, name in MODIFIERS.items()}
+_BY_EVICTION = {name: text for text, name in EVICTIONS.items()}
 
 def joined_policies(args: tuple) -> tuple:
     """Arguments of a call of Triton's semantics to its builder, with cache hints as 3.9 has them: one argument."""
@@ -86,92 +80,28 @@ def layout_arguments() -> list[list[str]]:
     return [] if OLDER else [llvm_flags()]
 
 
-class _Policy(tuple):
-    """(modifier, eviction policy), as texts, on their way to a method that takes two arguments."""
-
-
-def _in_two(name: str):
-    """The method of 3.8's builder that takes both cache hints, called with one argument for both."""
-    stock = getattr(_Stock, name)
-
-    def method(self, *args, cache_policy=None):
-        made = []
-        for arg in (*args, *(() if cache_policy is None else (cache_policy, ))):
-            if isinstance(arg, _Policy):
-                made += [getattr(mlir.CACHE_MODIFIER, _MODIFIERS[arg[0]]), getattr(mlir.EVICTION_POLICY, _EVICTIONS[arg[1]])]
-            else:
-                made.append(arg)
-        return stock(self, *made)
-
-    return method
-
-
-def _without(name: str):
-    """The method of 3.8's builder for a TMA copy, which takes no cache hint: the plain one is left out, another one refused."""
-    stock = getattr(_Stock, name)
-
-    def method(self, *args, **named):
-        hints = [arg for arg in (*args, *named.values()) if isinstance(arg, _Policy)]
-        if any(tuple(hint) != _PLAIN for hint in hints):
-            raise NotInTriton("cache hints of TMA copies")
-        return stock(self, *(arg for arg in args if not isinstance(arg, _Policy)),
-                     **{key: arg for key, arg in named.items() if not isinstance(arg, _Policy)})
-
-    return method
-
-
-class _Older(_Stock):
-    """3.8's builder under the methods of 3.9's."""
-
-    def get_cache_policy(self, modifier: str, eviction: str) -> _Policy:
-        return _Policy((modifier, eviction))
-
-    def create_threadwise_inline_asm(self, assembly: str, constraints: str, operands: list, results: list, pure: bool):
-        """Assembly of numbers runs once in each thread by `tt.elementwise_inline_asm`, too, which has at least one result."""
-        given = [str(type_) for type_ in (*(value.get_type() for value in operands), *results)]
-        other = next((text for text in given if text.startswith(("tensor<", "!ttg.", "!tt.tensordesc"))), None)
-        if other is not None:
-            kind = "a tile" if other.startswith("tensor<") else "a buffer or a descriptor"
-            raise NotInTriton(f"assembly that runs once in each thread and takes or gives {kind}")
-        if results:
-            return self.create_inline_asm(assembly, constraints, operands, results, pure, 1)
-        assembly = f"{_shifted(assembly)}\n{'mov.u32 $0, 0;' if self._is_nvidia() else 'v_mov_b32 $0, 0'}"
-        constraints = ",".join(filter(None, ("=r" if self._is_nvidia() else "=v", constraints)))
-        return self.create_inline_asm(assembly, constraints, operands, [self.get_int32_ty()], pure, 1)
-
-    def get_ptr_ty(self, element, space: str):
-        return super().get_ptr_ty(element, _SPACES[space])
-
-    def create_mbarrier_arrive(self, barrier, count: int, predicate) -> None:
-        super().create_mbarrier_arrive(barrier, count, 0, predicate)     # 0: of this CTA's barrier
-
-    def create_tmem_subslice(self, type_, memory, offset: int, dim: int):
-        return super().create_tmem_subslice(type_, memory, offset)       # along columns, as each of our slices is
-
-    def _is_nvidia(self) -> bool:
-        return not str(getattr(self.options, "arch", "")).startswith("gfx")
-
-    def get_total_elems_per_thread(self, type_) -> int:
-        raise NotInTriton("assembly that takes the elements of a tile that a thread holds")
-
-    def create_amd_sched_barrier(self, mask: int):
-        raise NotInTriton("barriers of the scheduler on AMD's chips")
-
-    def create_async_tdm_fused_copy_global_to_local(self, *args):
-        raise NotInTriton("several copies of the tensor data mover as one")
-
-
-def _shifted(assembly: str) -> str:
-    """Assembly whose operands count one more; `$$` is a dollar sign."""
-    return _OPERAND.sub(lambda found: found[0] if not found[2] else f"${found[1]}{int(found[2]) + 1}", assembly)
-
-
+GluonOpBuilder = older_builder.Older if OLDER else _Stock
+Semantics = older_words.OlderSemantic if OLDER else TritonSemantic
 if OLDER:
-    for _name in ("create_load", "create_masked_load", "create_store", "create_masked_store", "create_descriptor_load",
-                  "create_async_copy_global_to_local"):
-        setattr(_Older, _name, _in_two(_name))
-    for _name in ("create_async_tma_copy_global_to_local", "create_async_tma_copy_local_to_global", "create_async_tma_gather",
-                  "create_async_tma_scatter"):
-        setattr(_Older, _name, _without(_name))
+    older_builder.add()
+    older_words.add()
 
-GluonOpBuilder = _Older if OLDER else _Stock
+
+def held(builder, value):
+    """A value that a `scf.while` carries, on its way in, around and out.
+
+    3.8's pass that removes conversions hands the layout of a tile on to the `while`'s result of the same number. That is another
+    one, or none, where the canonicaliser has dropped a result that nobody takes, and the pass ends in an assertion. Behind calls it
+    finds nothing to hand on.
+    """
+    return builder.held(value) if OLDER else value
+
+
+def finished(module):
+    """A TTGIR module behind all passes, as Triton's backend takes it."""
+    return thread_assembly.placed(module) if OLDER else module
+
+
+def with_stand_ins(module) -> str:
+    """The text of a module in which stand-ins are written as 3.9's assembly."""
+    return thread_assembly.as_of_3_9(module) if OLDER else str(module)

@@ -102,7 +102,7 @@ def mark_reads(module) -> None:
         name = op.get_name()
         if name in _MARKED:
             op.get_result(0).set_attr(STRETCH, builder.get_int32_attr(stretch))
-        elif name not in _FREE and not name.startswith((*_FREE_DIALECTS, *_VIEWS, "scf.", "tt.func", "tt.call")):
+        elif name not in _FREE and not name.startswith((*_FREE_DIALECTS, *_VIEWS, "scf.", "tt.func")):
             stretch += 1
 
     module.walk(look)

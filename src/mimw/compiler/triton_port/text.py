@@ -72,9 +72,9 @@ class Rewrite:
     times: int | None = None
 
 
-def rewritten(module, table: Sequence[Rewrite]):
-    """The module with each line replaced by the first rewrite of the table that matches it."""
-    lines, found = str(module).splitlines(), [0] * len(table)
+def rewritten(module, table: Sequence[Rewrite], text: str | None = None):
+    """The module with each line replaced by the first rewrite of the table that matches it; `text` is its text, if it is known."""
+    lines, found = (text or str(module)).splitlines(), [0] * len(table)
     for place, line in enumerate(lines):
         for row, rewrite in enumerate(table):
             if match := rewrite.pattern.fullmatch(line):

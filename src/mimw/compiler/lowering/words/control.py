@@ -11,6 +11,7 @@ Input: an op with blocks. Output: the same op of the dialect `scf`, or of Triton
 from __future__ import annotations
 
 from ....ir.flow import bounds
+from ...triton_port.differences import held
 from ..emitter import Emitter, emits
 from ..hopper.descriptor_address import came_along, going_along
 
@@ -92,7 +93,7 @@ def for_(emitter: Emitter, op):
 @emits("while")
 def while_(emitter: Emitter, op):
     builder = emitter.builder
-    inits = emitter.operands(op, "inits") + going_along(emitter, op.inits)
+    inits = _held(emitter, emitter.operands(op, "inits")) + going_along(emitter, op.inits)
     types = [init.get_type() for init in inits]
     created = builder.create_while_op(types, inits)
     _set_attributes(emitter, op, created)
@@ -101,17 +102,31 @@ def while_(emitter: Emitter, op):
     for carried in (before.args, after.args, op.results):
         emitter.carry(op.inits, carried)
     _into(emitter, builder.create_block_with_parent(created.get_before(), types), before, before.args)
+    _hold_arguments(emitter, before)
     emitter.block(before)
     _into(emitter, builder.create_block_with_parent(created.get_after(), types), after, after.args)
-    emitter.region(after, builder.create_yield_op)
+    _hold_arguments(emitter, after)
+    emitter.region(after, lambda values: builder.create_yield_op(_held(emitter, values)))
     emitter.carry(after.yielded, before.args)
     builder.restore_insertion_point(point)
-    return results_of(emitter, op.results, [created.get_result(i) for i in range(len(types))])
+    return results_of(emitter, op.results, _held(emitter, [created.get_result(i) for i in range(len(types))]))
+
+
+def _held(emitter: Emitter, values: list) -> list:
+    """The values that a `while` carries, on their way in or out."""
+    return [held(emitter.builder, value) for value in values]
+
+
+def _hold_arguments(emitter: Emitter, block) -> None:
+    for value in block.args:
+        if not emitter.is_token(value):
+            emitter.values[value] = held(emitter.builder, emitter.values[value])
 
 
 @emits("condition")
 def condition(emitter: Emitter, op):
-    emitter.builder.create_condition_op(emitter.of(op.condition), emitter.operands(op, "values") + going_along(emitter, op.values))
+    values = _held(emitter, emitter.operands(op, "values")) + going_along(emitter, op.values)
+    emitter.builder.create_condition_op(emitter.of(op.condition), values)
 
 
 @emits("yield")
