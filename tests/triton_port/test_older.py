@@ -5,12 +5,16 @@ Atomics, places in buffers and calls are read off the module that the builder ma
 
 import operator
 import re
+from fractions import Fraction
 
+import numpy as np
 import pytest
+import triton.language as tl
 from triton._C.libtriton import ir as mlir
 from triton._C.libtriton import nvidia, passes
+from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-from mimw.compiler.triton_port import cut, older_words, thread_assembly
+from mimw.compiler.triton_port import cut, older_interpreter, older_words, thread_assembly
 from mimw.compiler.triton_port.mlir_functions import new_context
 from mimw.compiler.triton_port.older_builder import NotInTriton, Older
 from mimw.compiler.triton_port.release import OLDER
@@ -179,13 +183,42 @@ def test_atomics_hold_the_task_where_3_9_s_do():
 
 
 def test_what_has_no_stand_in_is_refused():
-    for call, what in ((lambda b: b.create_amd_sched_barrier(0), "barriers of the scheduler"),
-                       (lambda b: b.create_async_tdm_fused_copy_global_to_local(), "several copies of the tensor data mover")):
-        with pytest.raises(NotInTriton, match=what):
-            call(Older(new_context(), "sm90"))
+    with pytest.raises(NotInTriton, match="several copies of the tensor data mover"):
+        Older(new_context(), "sm90").create_async_tdm_fused_copy_global_to_local()
 
 
 def test_functions_of_3_9_say_so_on_triton_s_own_path():
     for function, given in ((older_words.atomic_load, ()), (older_words.atomic_store, (1, )), (older_words.atomic_poll, (1, ))):
         with pytest.raises(ValueError, match="Triton 3.8 has no tl.atomic_.*mimw.jit"):
             function(None, *given, _semantic=object())
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16])
+def test_multiply_adds_are_rounded_once(kind):
+    """Against fractions, and on 3.9 against Triton's own; random numbers of which the sum nearly cancels, and special ones."""
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(300).astype(kind) for _ in range(2))
+    z = (-x * y * (1 + random.integers(-2, 3, 300) * np.finfo(kind).eps)).astype(kind)
+    made = older_interpreter.fused(x, y, z)
+    assert made.dtype == kind
+    for one, two, three, found in zip(x, y, z, made, strict=True):
+        exact = Fraction(float(one)) * Fraction(float(two)) + Fraction(float(three))
+        near = kind(exact.numerator / exact.denominator)    # correctly rounded to fp64, and exact if the sum cancels
+        assert found == near or kind is np.float32 and abs(Fraction(float(found)) - exact) <= min(
+            abs(Fraction(float(np.nextafter(found, kind(side)))) - exact) for side in (-np.inf, np.inf))
+    special = np.array([np.inf, np.nan, 0, -1, np.finfo(kind).max], kind)
+    other = special[::-1].copy()
+    np.testing.assert_array_equal(older_interpreter.fused(special, other, special), special * other + special)
+    if not OLDER:
+        stock = InterpreterBuilder().create_fma(*(TensorHandle(one, tl.float64) for one in (x, y, z)))
+        np.testing.assert_array_equal(made, stock.data)
+
+
+def test_bits_and_histograms_are_3_9_s():
+    older, bits = older_interpreter.OlderInterpreter(), np.array([True, True, False])
+    pair = TensorHandle(bits, tl.int1), TensorHandle(bits[::-1].copy(), tl.int1)
+    assert older.create_add(*pair).data.tolist() == [True, False, True]
+    numbers = TensorHandle(np.array([0, 3, 4, 9, 3, -1], np.int32), tl.int32)
+    mask = TensorHandle(np.array([1, 1, 1, 1, 0, 1], bool), tl.int1)
+    assert older.create_histogram(numbers, 4, mask).data.tolist() == [1, 0, 0, 1]
+    assert older.create_histogram(numbers, 4, None).data.tolist() == [1, 0, 0, 2]

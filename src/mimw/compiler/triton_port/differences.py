@@ -16,11 +16,13 @@ Input: the Triton that is installed. Output: names that mean the same on each re
     | `create_atomic_poll` | there | of a number without a time limit a loop in assembly, others refused |
     | `create_grid_dependency_wait`, `.._launch_dependents` | there | none: assembly, as 3.8's own functions have it |
     | `make_tensor` and atomic loads and stores of the semantics | there | none: `older_words` |
-    | `create_amd_sched_barrier` | there | none: refused |
+    | the interpreter's fused multiply-adds, sums of bits, histograms | as the hardware has them | `older_interpreter` |
+    | `create_amd_sched_barrier` | there | none: a call that becomes LLVM's intrinsic (`thread_assembly`) |
     | `create_async_tdm_fused_copy_global_to_local` | there | none: refused |
     | `get_ptr_ty` | a space's name | its number |
     | `create_mbarrier_arrive` | `(barrier, count, predicate)` | with a mask of CTAs before the predicate |
     | `create_tmem_subslice` | an offset and a dimension | an offset |
+    | a part of storage that arrays share, seen as another array | any | one of windows of equal size (`window`), others refused |
     | tiles that `while` carries | any | behind calls that Triton's passes do not look through (`held`) |
     | the first stage of a Gluon kernel | `glir` | `ttgir` |
     | flags of LLVM for NVIDIA's chips | `get_llvm_flags()` | a list in the backend's text |
@@ -34,13 +36,14 @@ from triton._C.libtriton import ir as mlir
 from triton._C.libtriton.gluon_ir import GluonOpBuilder as _Stock
 from triton.backends.nvidia import compiler as _nvidia
 from triton.language.semantic import TritonSemantic
+from triton.runtime.interpreter import InterpreterBuilder as _StockInterpreter
 
-from . import older_builder, older_words, thread_assembly
+from . import older_builder, older_interpreter, older_words, thread_assembly
 from .older_builder import EVICTIONS, MODIFIERS, NotInTriton
 from .release import OLDER
 
-__all__ = ["ABSENT", "FIRST_STAGE", "GluonOpBuilder", "NotInTriton", "OLDER", "Semantics", "finished", "held", "joined_policies",
-           "layout_arguments", "llvm_flags", "with_stand_ins"]
+__all__ = ["ABSENT", "FIRST_STAGE", "GluonOpBuilder", "InterpreterBuilder", "NotInTriton", "OLDER", "Semantics", "finished", "held",
+           "joined_policies", "layout_arguments", "llvm_flags", "with_stand_ins"]
 
 FIRST_STAGE = "ttgir" if OLDER else "glir"      # of what comes in as Gluon's does
 ABSENT = frozenset({
@@ -81,6 +84,7 @@ def layout_arguments() -> list[list[str]]:
 
 
 GluonOpBuilder = older_builder.Older if OLDER else _Stock
+InterpreterBuilder = older_interpreter.OlderInterpreter if OLDER else _StockInterpreter
 Semantics = older_words.OlderSemantic if OLDER else TritonSemantic
 if OLDER:
     older_builder.add()

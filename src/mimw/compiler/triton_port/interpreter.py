@@ -20,8 +20,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import triton.language as tl
-from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+from triton.runtime.interpreter import TensorHandle
 from triton.runtime.interpreter import _unpack_e2m1 as unpack_e2m1
+
+from .differences import InterpreterBuilder
 
 NUMPY = {
     "i1": np.dtype(bool), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),

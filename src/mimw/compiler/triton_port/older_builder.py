@@ -80,8 +80,21 @@ class Older(_Stock):
             return self.create_inline_asm(assembly, constraints, operands, results, pure, 1)
         if len(results) > 1 and any(str(type_).startswith("tensor<") for type_ in results):
             raise NotInTriton("assembly that runs once in each thread and gives several tiles")
+        if not self._is_nvidia() and any(str(type_).startswith("tensor<") for type_ in results):
+            raise NotInTriton("assembly that runs once in each thread and gives a tile, on AMD's chips")     # lowering asserts
         self.assemblies += 1
         return thread_assembly.called(self, self.module, self.assemblies, assembly, constraints, operands, results, pure)
+
+    def window(self, storage, total: int, offset: int, size: int, layout):
+        """The bytes [offset, offset + size) of `total`, as one of equal windows: 3.8 refuses to see a part that is cut from a buffer as
+        another buffer, and its check of such parts ends in an assertion for layouts of rows alone."""
+        if total % size or offset % size:
+            raise NotInTriton(f"an array of {size} bytes at byte {offset} of storage of {total} bytes, which is none of equal parts")
+        byte = self.get_int8_ty()
+        whole = self.create_memdesc_reinterpret(
+            self.get_shared_mem_desc_ty(byte, [total // size, size], layout, [total // size, size]), storage)
+        return self.create_memdesc_index(self.get_shared_mem_desc_ty(byte, [size], layout, [size]), whole,
+                                         self.get_int32(offset // size))
 
     def held(self, value):
         """A tile behind a call; any other value as it is."""
@@ -172,8 +185,10 @@ class Older(_Stock):
     def _is_nvidia(self) -> bool:
         return not str(getattr(self.options, "arch", "")).startswith("gfx")
 
-    def create_amd_sched_barrier(self, mask: int):
-        raise NotInTriton("barriers of the scheduler on AMD's chips")
+    def create_amd_sched_barrier(self, mask: int) -> None:
+        """A call, which becomes LLVM's intrinsic behind Triton's passes."""
+        self.assemblies += 1
+        thread_assembly.called(self, self.module, self.assemblies, f"{thread_assembly.SCHEDULED} {mask}", "", [], [], False)
 
     def create_async_tdm_fused_copy_global_to_local(self, *args):
         raise NotInTriton("several copies of the tensor data mover as one")

@@ -42,6 +42,7 @@ _NAMED = re.compile(r" (?:loc\(|\{)")
 _CUT = re.compile(r"!ttg\.memdesc<(?!.*tensor_memory).*, [\dx]+>")      # a part of a buffer, whose own extents come last
 _WINDOW = 0xFFFFFF      # of an address in shared memory what is the CTA's own; above it is the CTA's number in its cluster
 _SAME = "// the same"       # of a call that is taken for its operand
+SCHEDULED = "// sched.barrier"      # of a call that is taken for AMD's barrier of the scheduler; a mask follows
 _MARKER = '"mimw.'      # the text of stand-ins that another table writes the real op for
 
 
@@ -145,7 +146,8 @@ def _inline(call: re.Match, place: int, attributes: str, known: dict[str, str], 
 
     for at, (operand, type_) in enumerate(zip(_list(operands), _list(types), strict=True)):
         made = known[type_]
-        value = operand if made == type_ else named(f"builtin.unrealized_conversion_cast {operand} : {type_} to {made}")
+        cast = f"builtin.unrealized_conversion_cast {operand} : {type_} to {made}{_unknown(1)}"
+        value = operand if made == type_ else named(cast)
         if made.startswith("!llvm.struct<(ptr<3>") and type_.startswith("!ttg.memdesc"):
             base = named(f"llvm.extractvalue {value}[0] : {made}")
             address = named(f"llvm.ptrtoint {base} : !llvm.ptr<3> to i32")
@@ -163,6 +165,9 @@ def _inline(call: re.Match, place: int, attributes: str, known: dict[str, str], 
     gives = [_parts(known[type_]) for type_ in wanted]
     flat = [part for parts in gives for part in parts]
     whole = f"!llvm.struct<({', '.join(map(_inside, flat))})>" if len(flat) > 1 else flat[0] if flat else "()"
+    if text.startswith(f'"{SCHEDULED} '):
+        mask = named(f"llvm.mlir.constant({text[1:-1].split()[-1]} : i32) : i32")
+        return [*lines, f'{indent}llvm.call_intrinsic "llvm.amdgcn.sched.barrier"({mask}) : (i32) -> (){behind}']
     if text == f'"{_SAME}"':
         return [f"{indent}{result} = builtin.unrealized_conversion_cast {operands} : {types} to {types}{behind}"]
     effects = "" if own and "pure = true" in own else "has_side_effects "
@@ -181,7 +186,16 @@ def _inline(call: re.Match, place: int, attributes: str, known: dict[str, str], 
         values.append(value)
     from_, to = ", ".join(known[type_] for type_ in wanted), ", ".join(wanted)      # one op, whose name the lines behind have
     name = result if len(wanted) == 1 else f"{result}:{len(wanted)}"
-    return [*lines, f"{indent}{name} = builtin.unrealized_conversion_cast {', '.join(values)} : {from_} to {to}{behind}"]
+    shape = re.match(r"tensor<((?:\d+x)+)", wanted[0])
+    hints = _unknown(shape[1].count("x") if shape else 1) if len(wanted) == 1 else ""
+    return [*lines, f"{indent}{name} = builtin.unrealized_conversion_cast {', '.join(values)} : {from_} to {to}{hints}{behind}"]
+
+
+def _unknown(rank: int) -> str:
+    """The hints that nothing is known of the elements of a tile of this rank. Without them Triton's analysis takes for the result
+    of a cast what it knows of the operand, which has another rank."""
+    ones = f"dense<{[1] * rank if rank > 1 else 1}> : tensor<{rank}xi32>"
+    return f" {{{', '.join(f'tt.{name} = {ones}' for name in ('constancy', 'contiguity', 'divisibility'))}}}"
 
 
 def _parts(type_: str) -> list[str]:

@@ -15,6 +15,7 @@ from math import gcd
 from ....ir import Op, Place
 from ....ir.layouts import SwizzledShared
 from ...triton_port.builder import bytes_layout
+from ...triton_port.differences import OLDER
 from ..blackwell import tensor_memory
 from ..choice import chosen
 from ..emitter import Emitter, Placement, emits
@@ -83,5 +84,7 @@ def _bytes_of(emitter: Emitter, storage, total: int, offset: int, size: int):
         return builder.get_shared_mem_desc_ty(builder.get_int8_ty(), [count, unit], emitter.types.attribute(_BYTES),
                                               [allocated, unit])
 
+    if OLDER:
+        return builder.window(storage, total, offset, size, emitter.types.attribute(_BYTES))
     whole = builder.create_memdesc_reinterpret(bytes_type(total // unit, total // unit), storage)
     return builder.create_memdesc_subslice(bytes_type(size // unit, total // unit), whole, [offset // unit, 0])
