@@ -6,9 +6,9 @@
     python -m tests.versions --torch none --numpy 2.0.2 2.1.3 --tests tests/test_jit.py --json rows.json
 
 Input: versions, as pip takes them; `none` is no torch. Output: a row for each set, as docs/PACKAGE.md has them; 1 if one failed.
-pip installs the package as a wheel with that Triton, then torch. Where pip refuses the set, since torch names another Triton, torch
-is installed without its Triton, and the row says so. The environments are in a temporary folder, which goes when the program ends;
-a torch for CUDA takes 6 GB and some minutes.
+pip installs the package as a wheel, then torch. Where pip refuses the set, since torch names another Triton, torch is installed
+without its Triton, and the row says so; a Triton that the package does not require is installed last. The environments are in a
+temporary folder, which goes when the program ends; a torch for CUDA takes 6 GB and some minutes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--torch", nargs="+", default=["none"], metavar="VERSION")
     parser.add_argument("--numpy", nargs="+", default=["2.4.6"], metavar="VERSION")
-    parser.add_argument("--triton", nargs="+", default=["3.9.*"], metavar="VERSION")
+    parser.add_argument("--triton", nargs="+", default=["3.9.*"], metavar="VERSION",
+                        help="another one than the package requires is installed in its place, and the row says so")
     parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH")
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows there as well, after each")
@@ -74,13 +75,15 @@ def row(folder: Path, python: str, torch: str, numpy: str, tests: list[str], tri
     start = time.time()
     _run([python, "-m", "venv", folder])
     own = folder / "bin" / "python"
-    said = _pip(own, f"{ROOT}[test]", f"numpy=={numpy}", f"triton=={triton}")
+    said = _pip(own, f"{ROOT}[test]", f"numpy=={numpy}")
     how = "by pip"
     if not said.returncode and torch != "none":
-        said = _pip(own, f"torch=={torch}", f"triton=={triton}", f"numpy=={numpy}")
+        said = _pip(own, f"torch=={torch}", "triton==3.9.*", f"numpy=={numpy}")
         if said.returncode:
             how = "without its Triton: " + _wanted_triton(own, torch)
             said = subprocess.run([own, "-c", "import torch"], capture_output=True, text=True)
+    if not said.returncode and not triton.startswith("3.9."):
+        said, how = _pip(own, "--no-deps", f"triton=={triton}"), f"{how}; its Triton by hand"
     if said.returncode:
         return _answer(own, torch, numpy, how, "not installed: " + _last(said), "", start)
     done = subprocess.run([own, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--forked", "1", *tests], cwd=ROOT,

@@ -86,10 +86,10 @@ class Older(_Stock):
         return thread_assembly.called(self, self.module, self.assemblies, assembly, constraints, operands, results, pure)
 
     def window(self, storage, total: int, offset: int, size: int, layout):
-        """The bytes [offset, offset + size) of `total`, as one of equal windows: 3.8 refuses to see a part that is cut from a buffer as
-        another buffer, and its check of such parts ends in an assertion for layouts of rows alone."""
+        """The bytes [offset, offset + size) of `total`, as one of equal windows: 3.8 refuses to see a part that is cut from a
+        buffer as another one, and its check of such parts ends in an assertion for layouts of rows alone."""
         if total % size or offset % size:
-            raise NotInTriton(f"an array of {size} bytes at byte {offset} of storage of {total} bytes, which is none of equal parts")
+            raise NotInTriton(f"an array of {size} bytes at byte {offset} of storage of {total} bytes, not one of equal parts")
         byte = self.get_int8_ty()
         whole = self.create_memdesc_reinterpret(
             self.get_shared_mem_desc_ty(byte, [total // size, size], layout, [total // size, size]), storage)
