@@ -10,7 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the operators are torch's")
 
-from mimw.integrations import serving, sglang, vllm  # noqa: E402
+from mimw.integrations import contracts, serving, sglang, vllm  # noqa: E402
+from mimw.integrations.vllm import installed  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,11 +69,11 @@ def test_the_switch_names_operators(monkeypatch):
         serving.chosen("MIMW_VLLM", vllm.OFFERED)
 
 
-@pytest.mark.parametrize("adaptor", [vllm, sglang])
-def test_another_version_is_refused_before_anything_is_registered(adaptor, monkeypatch):
-    monkeypatch.setattr(adaptor, "version", lambda name: "0.1")
+@pytest.mark.parametrize("adaptor, place", [(vllm, installed), (sglang, sglang)])
+def test_another_version_is_refused_before_anything_is_registered(adaptor, place, monkeypatch):
+    monkeypatch.setattr(place, "version", lambda name: "0.1")
     monkeypatch.delenv("MIMW_VLLM", raising=False), monkeypatch.delenv("MIMW_SGLANG", raising=False)
-    with pytest.raises(adaptor.UnreadVersion, match="this is .* 0.1"):
+    with pytest.raises(contracts.UnreadVersion, match="this is .* 0.1"):
         adaptor.register()
     assert not adaptor._DONE
 
@@ -111,5 +112,5 @@ def test_the_entry_point_of_the_package_is_there(server, group):
 
 
 def test_importing_an_adaptor_imports_no_server():
-    """This module has imported both, and no other test imports a server."""
+    """This module has imported both; what other tests put in the place of servers is gone when they end."""
     assert not {"vllm", "sglang"} & set(sys.modules)

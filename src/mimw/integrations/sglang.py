@@ -10,16 +10,21 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from . import serving
+from . import contracts, serving
+from .contracts import names_of
 
 OFFERED = ("rms_norm", "silu_and_mul", "rotary")
 VERSION = "0.5.23"
 _LAYERS = "sglang.srt.layers."
+STANDS_ON = (
+    *names_of(f"{_LAYERS}layernorm:RMSNorm", "forward_cuda", "weight", "has_weight", "_quant_linear", "cast_x_before_out_mul",
+              "fp32_residual", "override_orig_dtype", "variance_size_override", "variance_epsilon"),
+    *names_of("sglang.srt.batch_invariant_ops.batch_invariant_ops:", "is_batch_invariant_mode_enabled"),
+    *names_of(f"{_LAYERS}activation:SiluAndMul", "forward_cuda"),
+    *names_of(f"{_LAYERS}rotary_embedding.base:RotaryEmbedding", "forward_cuda", "cos_sin_cache", "head_size", "is_neox_style"),
+    *names_of("sglang.srt.plugins.hook_registry:HookRegistry", "register"),
+    *names_of("sglang.srt.plugins.hook_registry:HookType", "AROUND"))
 _DONE: set[str] = set()
-
-
-class UnreadVersion(ImportError):
-    """SGLang has another version than the one whose layers were read."""
 
 
 def rms_norm(original, self, x, residual=None, post_residual_addition=None, quant_linear=None):
@@ -55,8 +60,8 @@ def rotary(original, self, positions, query, key, offsets=None, fused_set_kv_buf
 
 
 def _batch_invariant() -> bool:
-    from sglang.srt.layers import layernorm
-    return layernorm.is_batch_invariant_mode_enabled()
+    from sglang.srt.batch_invariant_ops.batch_invariant_ops import is_batch_invariant_mode_enabled
+    return is_batch_invariant_mode_enabled()
 
 
 _HOOKS = {"rms_norm": ("layernorm.RMSNorm.forward_cuda", rms_norm),
@@ -68,14 +73,14 @@ def register() -> list[str]:
     """Register the hooks that MIMW_SGLANG names (by default all); a second call in a process registers nothing more.
 
     returns:   the names of what is registered by now
-    errors:    UnreadVersion for another SGLang than 0.5.23; mimw.integrations.serving.UnknownSwitch for a name not in OFFERED
+    errors:    mimw.integrations.contracts.UnreadVersion for another SGLang than 0.5.23, ChangedContract for one whose methods have
+               other parameters; mimw.integrations.serving.UnknownSwitch for a name not in OFFERED. SGLang logs an error of a plugin
+               and runs without the plugin
     """
     names = [one for one in OFFERED if one in serving.chosen("MIMW_SGLANG", OFFERED)]
     if not names:
         return names
-    if (found := version("sglang")) != VERSION:
-        raise UnreadVersion(f"mimw's hooks are for SGLang {VERSION}, and this is SGLang {found}. Install that, "
-                            "or set MIMW_SGLANG=none")
+    contracts.check("sglang", VERSION, version("sglang"), STANDS_ON)
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
     for name in names:
         if name not in _DONE:
@@ -84,4 +89,4 @@ def register() -> list[str]:
     return names
 
 
-__all__ = ["OFFERED", "UnreadVersion", "register", "rms_norm", "rotary", "silu_and_mul"]
+__all__ = ["OFFERED", "STANDS_ON", "VERSION", "register", "rms_norm", "rotary", "silu_and_mul"]
