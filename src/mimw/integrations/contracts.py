@@ -46,7 +46,7 @@ def record_of(server: str) -> Path:
 
 @cache
 def recorded(server: str) -> dict[str, Any]:
-    """What the file holds: {"version": "0.33.0", "contracts": {name: ["x", "residual=None"] or "class" or "attribute"}}."""
+    """The content of the file: {"version": "0.33.0", "contracts": {name: ["x", "residual=None"] or "class" or "attribute"}}."""
     return json.loads(record_of(server).read_text())
 
 
@@ -97,7 +97,7 @@ def _literal(default: object) -> str:
 
 
 def _fit(wanted: list[str], there: list[str]) -> bool:
-    """Whether parameters are the same, where a default that is no literal may be any."""
+    """True for the same parameters; a default that is no literal may be any."""
     return len(wanted) == len(there) and all(
         a == b or UNREAD in (a.partition("=")[2], b.partition("=")[2]) and a.partition("=")[0] == b.partition("=")[0]
         for a, b in zip(wanted, there))

@@ -86,7 +86,7 @@ class MimwAttentionImpl(FlashAttentionImpl):
 
 
 class MimwAttentionBackend(FlashAttentionBackend):
-    """What vLLM asks before it takes the backend; each `supports_` that says no is a reason in vLLM's message."""
+    """Answers to vLLM's questions before it takes the backend; each `supports_` that says no is a reason in vLLM's message."""
 
     supported_kv_cache_dtypes = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
 
