@@ -4,7 +4,6 @@ import logging
 import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -89,19 +88,6 @@ def test_a_reason_is_logged_once(caplog, monkeypatch):
     assert "odd" in serving.halves_reason(torch.zeros(2, 3))
     x = x.float()
     assert "one address" in serving.rotary_reason(x, x[:], x)
-
-
-def test_hooks_of_sglang_compute_or_call_the_original(monkeypatch):
-    monkeypatch.setattr(sglang, "_batch_invariant", lambda: False)
-    layer = SimpleNamespace(weight=torch.nn.Parameter(torch.ones(32)), has_weight=True, variance_epsilon=1e-6, _quant_linear=None,
-                            cast_x_before_out_mul=False, fp32_residual=False, override_orig_dtype=None, variance_size_override=None)
-    x, residual, more = torch.randn(3, 2, 32).unbind(1) + (torch.randn(3, 32), )
-    y, total = sglang.rms_norm(None, layer, x, residual, more)
-    near(total, x + residual + more)
-    near(y, torch.nn.functional.rms_norm(total, (32, ), eps=1e-6))
-    layer.cast_x_before_out_mul = True
-    assert sglang.rms_norm(lambda *given: len(given), layer, x) == 5
-    near(sglang.silu_and_mul(None, None, x), torch.nn.functional.silu(x[:, :16]) * x[:, 16:])
 
 
 @pytest.mark.parametrize("server, group", [("vllm", "vllm.general_plugins"), ("sglang", "sglang.srt.plugins")])

@@ -16,6 +16,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,7 @@ from typing import Any
 from mimw.errors import MimwError
 
 UNREAD = "..."      # stands for a default that is no literal
+_MISSING = object()
 
 
 class UnreadVersion(MimwError, ImportError):
@@ -62,7 +64,8 @@ def check(server: str, versions: str, found: str, names: Iterable[str]) -> None:
     if not found.startswith(versions):
         raise UnreadVersion(f"mimw's adaptors are for {server} {versions.rstrip('.')}, and this is {server} {found}. {mend}")
     for name in names:
-        wanted, there = recorded(server)["contracts"][name], _found(name, server)
+        wanted = recorded(server)["contracts"][name]
+        there = _found(name, wanted == "attribute")
         if wanted != there and not (isinstance(wanted, list) and isinstance(there, list) and _fit(wanted, there)):
             raise ChangedContract(f"mimw's adaptors were written for {server} {recorded(server)['version']}, where {name} is "
                                   f"{said(wanted)}; in {server} {found}, which is installed, it is {said(there)}. {mend}")
@@ -103,8 +106,8 @@ def _fit(wanted: list[str], there: list[str]) -> bool:
         for a, b in zip(wanted, there))
 
 
-def _found(name: str, server: str) -> list[str] | str | None:
-    """The contract of a name in the installed server; an attribute that instances get is taken from the record."""
+def _found(name: str, instance: bool) -> list[str] | str | None:
+    """The contract of a name in the installed server; `instance` where it may be an attribute that only instances get."""
     module, _, path = name.partition(":")
     *owners, last = path.split(".")
     try:
@@ -113,15 +116,17 @@ def _found(name: str, server: str) -> list[str] | str | None:
             owner = getattr(owner, part)
     except (ImportError, AttributeError):
         return None
-    there = inspect.getattr_static(owner, last, None)
+    there = inspect.getattr_static(owner, last, _MISSING)
     there = getattr(there, "__func__", there)
     if inspect.isclass(there):
         return "class"
     if inspect.isroutine(there):
         return parameters(there)
-    if there is None and is_dataclass(owner):
-        return "attribute" if last in {one.name for one in fields(owner)} else None
-    return "attribute" if inspect.isclass(owner) or hasattr(owner, last) else None
+    if there is not _MISSING or hasattr(owner, last):
+        return "attribute"
+    if is_dataclass(owner):
+        instance = last in {one.name for one in fields(owner)}
+    return "attribute" if instance and inspect.isclass(owner) and not issubclass(owner, Enum) else None
 
 
 __all__ = ["ChangedContract", "UNREAD", "UnreadVersion", "check", "names_of", "parameters", "record_of", "recorded", "said"]
