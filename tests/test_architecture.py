@@ -29,7 +29,7 @@ _ROOMS = {
     "distributed": ("runtime.watchdog", "compiler.triton_port", "language", "ir", "errors"),
     "testing": ("tools.check", "tools.findings", "simulator", "compiler.triton_port"),
     "kernels": ("testing", "tle", "tlx"),
-    "ops": ("kernels", "distributed", "runtime.in_place", "errors"),
+    "ops": ("kernels", "distributed", "runtime.in_place", "target", "errors"),
     "nn": ("ops", "errors"),
     "integrations": ("nn", "ops", "kernels", "export", "runtime.export", "errors"),
     "tuning": ("kernels", "testing", "tools", "runtime", "report", "compiler", "ir", "target", "errors"),

@@ -36,7 +36,7 @@ MADE_OF_OTHERS = {
         "on sm_90": "what `attention` says, and for masks of keys what `attention_varlen` says; torch for other masks and dropout",
         "elsewhere": "the same", "types": "bf16, fp16, fp32; the others by torch", "shapes and strides": "all of torch's",
         "derivative": "yes, the first; torch's where torch computes", "under autocast": "the region's type", "tested on": "CPU"}}
-TOOLS = frozenset({"explain"})      # functions that say something of operators, and have no page
+TOOLS = frozenset({"available", "explain"})      # functions that say something of operators, and have no page
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,10 @@ _WORDS = """A tensor is annotated with the types and the shape that the contract
 mimw.ops.contract those of results); `or` stands between the lines of several contracts."""
 _KNOWN = {"Any", "Callable", "None", "Sequence", "Tensor", "bool", "float", "int", "str", "torch", "tuple"}
 _WIDTH = 132
+# Arguments by which a result is one tensor or two, with their types for either.
+_EITHER = "Tensor | tuple[Tensor, Tensor]"
+_SWITCHES = {"return_lse": ("Literal[False]", "Literal[True]"), "residual": ("None", "Tensor"),
+             "x": ("Tensor", "tuple[Tensor, Tensor]")}
 _STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
@@ -67,7 +71,7 @@ def stub(module: ModuleType, imports: list[str]) -> str:
 def _imports(text: str, ours: list[str]) -> str:
     """The lines that import what stands in the functions' signatures."""
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    typing = ", ".join(name for name in ("Annotated", "Any", "Literal") if name in used)
+    typing = ", ".join(name for name in ("Annotated", "Any", "Literal", "overload") if name in used)
     abc = ", ".join(name for name in ("Callable", "Sequence") if name in used)
     return "".join([*[f"from collections.abc import {abc}\n"] * bool(abc), f"from typing import {typing}\n\n",
                     *["import torch\n"] * ("torch" in used), "from torch import Tensor\n\n", *(f"{line}\n" for line in ours)])
@@ -83,18 +87,40 @@ def contracts(function: FunctionType) -> list[Contract]:
 
 
 def _function(function: FunctionType, told: list[Contract]) -> str:
+    """The function; one whose result goes by an argument first for each of that argument's types."""
+    name = next((name for name in _SWITCHES if name in inspect.signature(function).parameters), None)
+    if name is None or not inspect.signature(function).return_annotation.startswith(_EITHER):
+        return _signed(function, told)
+    return "\n".join(["".join(["@overload\n", _signed(function, told, given)]) for given in
+                      (*((name, type_, result) for type_, result in zip(_SWITCHES[name], _EITHER.split(" | "))), None)])
+
+
+def _signed(function: FunctionType, told: list[Contract], given: tuple[str, str, str] | None = None) -> str:
+    """The function; `given` is (parameter, its type, type of the result), of a call in which it has that type."""
     signature = inspect.signature(function)
     lines, star = [], False
     for one in signature.parameters.values():
-        if one.kind is one.KEYWORD_ONLY and not star:
+        by_name = given is not None and one.name == given[0] and one.default is not one.empty
+        if (one.kind is one.KEYWORD_ONLY or by_name and not _holds(one.default, given[1])) and not star:
             lines, star = [*lines, "    *,\n"], True
+        if given is not None and one.name == given[0]:
+            default = f" = {_default(one.default)}" if by_name and _holds(one.default, given[1]) else ""
+            lines.append(f"    {one.name}: {given[1]}{default},\n")
+            continue
         stars = _STARS.get(one.kind, "")
         star = star or stars == "*"
         default = "" if one.default is one.empty else f" = {_default(one.default)}"
         lines.append(f"    {stars}{one.name}: {_parameter(function, one, told)}{default},\n")
+    if given is not None:
+        return f"def {function.__name__}(\n{''.join(lines)}) -> {given[2]}: ...\n"
     document = "\n".join(["    " * bool(line) + line for line in [*inspect.getdoc(function).splitlines(), *_more(told)]])
     return (f"def {function.__name__}(\n{''.join(lines)}) -> {_result(function, signature.return_annotation, told)}:\n"
             f'    """{document.strip()}\n    """\n')
+
+
+def _holds(value: Any, type_: str) -> bool:
+    """True if a default is of the type."""
+    return type_ in (str(value), f"Literal[{value}]")
 
 
 def _parameter(function: FunctionType, parameter: inspect.Parameter, told: list[Contract]) -> str:

@@ -22,8 +22,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("src", "docs", "tutorials", "tests", "benchmarks", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in",
-          "Makefile", "README.md", "pyproject.toml")
+COPIED = ("src", "docs", "packages", "tutorials", "tests", "benchmarks", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
+          "MANIFEST.in", "Makefile", "README.md", "pyproject.toml")
 # What a user looks for after `pip install`, and in the source package.
 IN_WHEEL = ("mimw/py.typed", "mimw/cli/starts/gemm.py", "mimw/compiler/triton_port/borrowed.txt",
             "mimw/simulator/costs/sm_90a.toml", "mimw/kernels/gemm/configs.json", "mimw/tlx/__init__.pyi")

@@ -118,8 +118,8 @@ def test_refusals(change, text):
         block_scaled_gemm.arguments(**arrays, programs=1)
 
 
-@pytest.mark.parametrize("groups", [None, 4])
-@pytest.mark.parametrize("chosen", [Configuration(), replace(TALL, stages=4), replace(WIDE, staging=3, stages=4)])
+@pytest.mark.parametrize("chosen, groups", [(Configuration(), None), (replace(TALL, stages=4), 4),
+                                            (replace(WIDE, staging=3, stages=4), 4)])
 def test_nothing_spills(chosen, groups, tmp_path):
     """Of groups neither, and their scales, which begin anywhere, go through shared memory once."""
     ends = None if groups is None else np.full(groups, 512, np.int32)

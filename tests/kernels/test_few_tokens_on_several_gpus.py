@@ -109,7 +109,7 @@ def test_a_result_may_lie_in_either_generation(wanted):
          "rows at four ranks", "rows of two programs", "words", "words at four ranks", "words of two programs", "rows by words",
          "many words", "many words of two programs"])
 def test_nothing_is_found(launch):
-    assert checked(launch).ok
+    assert checked(launch, seeds=2).ok
 
 
 AGAIN = dict(dispatching=dict(times=4, chosen=FEW), listing=dict(times=4, chosen=FEW_ROWS, generation=0b0011),

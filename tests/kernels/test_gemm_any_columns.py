@@ -173,11 +173,17 @@ def fitting(columns, turns, in_bytes=2):
     return Configuration(bm=128, bn=columns, stages=2 * MOST_STAGES, staging=1, ping_pong=turns).fitted(in_bytes, 2, in_bytes == 1)
 
 
-@pytest.mark.parametrize("columns, turns", [*((columns, False) for columns in COLUMNS), *((columns, True) for columns in IN_TURN)])
-def test_what_the_rule_may_choose_fits_and_spills_nothing(columns, turns):
-    """In registers, with sums of other programs where it may have them, and in shared memory."""
+def test_what_the_rule_may_choose_fits():
+    for columns, turns in [*((columns, False) for columns in COLUMNS), *((columns, True) for columns in IN_TURN)]:
+        chosen = fitting(columns, turns)
+        assert chosen.shared_bytes(2, 2, False) <= SHARED_BYTES - BESIDES and chosen.stages >= 3, (columns, turns)
+
+
+@pytest.mark.parametrize("columns, turns", [(COLUMNS[0], False), (max(COLUMNS), False), (MOST_SHARED, True), (max(IN_TURN), True)])
+def test_what_the_rule_may_choose_spills_nothing(columns, turns):
+    """In registers, with sums of other programs where it may have them: the fewest columns, the most, the most with such sums in
+    turns, the most in turns. Other widths, and all forms of inputs: the tests above and below."""
     chosen = fitting(columns, turns)
-    assert chosen.shared_bytes(2, 2, False) <= SHARED_BYTES - BESIDES and chosen.stages >= 3
     rooms = dict(room=np.zeros(132 * 128 * columns, np.float32), flags=np.zeros(264, np.int32))
     rooms = {} if turns and columns > MOST_SHARED else rooms
     monkey = pytest.MonkeyPatch()

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
 
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count  # noqa: E402
 
 import mimw.ops.distributed  # noqa: E402, F401
 from mimw import ops  # noqa: E402
@@ -66,6 +66,24 @@ def test_operations_are_those_that_torch_counts():
                         (lambda: ops.addmm(b[0], a[0], b), flops(lambda: torch.addmm(b[0], a[0], b))),
                         (lambda: ops.attention(q, k, k), sdpa_flop_count(q.shape, k.shape, k.shape))):
         assert flops(call) == count > 0
+
+
+def test_operations_of_gradients_are_those_that_torch_counts():
+    """Forward and backward together; norms count as nothing, as torch's own do."""
+    def given(*shapes):
+        return [torch.randn(shape, requires_grad=True) for shape in shapes]
+
+    a, b, bias = given((16, 32), (32, 16), (16,))
+    grouped, q, k, v = given((2, 32, 16), (2, 4, 6, 16), (2, 4, 9, 16), (2, 4, 9, 8))
+    ends, ones = torch.tensor([4, 16], dtype=torch.int32), torch.ones(16, 16)
+    attention = sdpa_flop_count(q.shape, k.shape, v.shape) + sdpa_backward_flop_count((2, 4, 6, 8), q.shape, k.shape, v.shape)
+    for call, count in ((lambda: ops.matmul(a, b).backward(ones), flops(lambda: torch.matmul(a, b).backward(ones))),
+                        (lambda: ops.addmm(bias, a, b).backward(ones), flops(lambda: torch.addmm(bias, a, b).backward(ones))),
+                        (lambda: ops.attention(q, k, v).sum().backward(), attention),
+                        (lambda: ops.attention(q, k, v, window=(4, 0)).sum().backward(), attention),
+                        (lambda: ops.grouped_matmul(a, grouped, ends).backward(ones), 3 * 2 * 16 * 32 * 16),
+                        (lambda: ops.rms_norm(a, 32, b[:, 0].detach()).sum().backward(), 0)):
+        assert flops(call) == count
 
 
 def flops(call) -> int:

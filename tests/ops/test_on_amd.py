@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mimw import ops  # noqa: E402
-from mimw.ops import launching  # noqa: E402
+from mimw.ops import chips, launching  # noqa: E402
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def device(monkeypatch):
     """A tensor on a GPU with these properties, as torch tells them, and `hip` of torch's build."""
 
     def made(major, minor, hip):
-        launching._chip.cache_clear()
+        chips._chip.cache_clear()
         monkeypatch.setattr(torch.version, "hip", hip)
         monkeypatch.setattr(torch.cuda, "get_device_properties",
                             lambda device: SimpleNamespace(major=major, minor=minor, multi_processor_count=304,
@@ -28,7 +28,7 @@ def device(monkeypatch):
         return SimpleNamespace(is_cuda=True, get_device=lambda: 0)
 
     yield made
-    launching._chip.cache_clear()
+    chips._chip.cache_clear()
 
 
 @pytest.mark.parametrize("major, minor, hip, hopper", [
@@ -100,12 +100,12 @@ def test_scaled_products_on_matrix_cores(launched, monkeypatch):
 
 @pytest.mark.parametrize("name, chip", [("gfx942:sramecc+:xnack-", "gfx942"), ("gfx950", "gfx950")])
 def test_the_chip_of_a_gpu(device, monkeypatch, name, chip):
-    launching._architecture.cache_clear()
+    chips._architecture.cache_clear()
     on = device(9, 4, "6.4")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(gcnArchName=name))
     assert launching.amd_chip(on) == chip
     assert launching.amd_chip(device(9, 0, None)) is None
-    launching._architecture.cache_clear()
+    chips._architecture.cache_clear()
 
 
 @pytest.mark.parametrize("chip, k, kernel", [("gfx950", 256, "mfma_scaled_gemm"), ("gfx950", 144, "plain_matmul"),

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .chosen import Rows
+
 
 class ByChip:
     """What `read` makes of the rows in `file`, made once for each chip."""
@@ -35,9 +37,13 @@ class ByChip:
     def __call__(self) -> Any:
         if self._others is None:
             data = json.loads(self.file.read_text()) if self.file.exists() else {"rows": []}
-            self._own = self.read(data["rows"])
-            self._others = {chip: self.read(merged(data["rows"], one["rows"])) for chip, one in data.get("chips", {}).items()}
+            self._own = self._made(data["rows"])
+            self._others = {chip: self._made(merged(data["rows"], one["rows"])) for chip, one in data.get("chips", {}).items()}
         return self._others.get(chip_in_use(), self._own) if self._others else self._own
+
+    def _made(self, rows: list[dict]) -> Any:
+        made = self.read(rows)
+        return Rows(self.file.parent.name, made) if isinstance(made, dict) else made
 
 
 def merged(rows: list[dict], others: list[dict]) -> list[dict]:

@@ -19,8 +19,9 @@ from .addmm import addmm
 from .attention import attention
 from .attention_decode import attention_decode
 from .attention_varlen import attention_varlen
+from .available import Available, available
 from .cross_entropy import cross_entropy
-from .explain import explain
+from .explain import Explanation, explain
 from .gather_matmul_scatter import gather_matmul_scatter
 from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
@@ -35,7 +36,7 @@ from .simplicial_attention import simplicial_attention
 from .softmax import log_softmax, softmax
 from .sparse_mla import sparse_mla
 from .swiglu import swiglu
-from .topk import topk
+from .topk import TopK, topk
 from .topk_selector import topk_selector
 
 
@@ -46,9 +47,14 @@ def __getattr__(name: str):
     return import_module(f".{name}", __name__)
 
 
+def __dir__() -> list[str]:
+    """The operators and what speaks of them: modules of the same names are no part of it."""
+    return sorted([*__all__, "distributed", "__doc__", "__file__", "__name__", "__path__"])
+
+
 __all__ = [
-    "SimulationWarning", "addmm", "attention", "attention_decode", "attention_varlen", "cross_entropy", "explain",
-    "gather_matmul_scatter", "grouped_matmul", "layer_norm", "log_softmax", "matmul", "moe", "moe_align", "rms_norm",
-    "rope", "scaled_dot_product_attention", "scaled_mm", "simplicial_attention", "softmax", "sparse_mla", "swiglu", "topk",
-    "topk_selector",
+    "Available", "Explanation", "SimulationWarning", "TopK", "addmm", "attention", "attention_decode", "attention_varlen",
+    "available", "cross_entropy", "explain", "gather_matmul_scatter", "grouped_matmul", "layer_norm", "log_softmax",
+    "matmul", "moe", "moe_align", "rms_norm", "rope", "scaled_dot_product_attention", "scaled_mm", "simplicial_attention",
+    "softmax", "sparse_mla", "swiglu", "topk", "topk_selector",
 ]

@@ -5,20 +5,27 @@ mimw.ops.contract those of results); `or` stands between the lines of several co
 """
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, overload
 
 import torch
 from torch import Tensor
 
 from . import distributed as distributed
+from .available import Available as Available
+from .explain import Explanation as Explanation
 from .launching import SimulationWarning as SimulationWarning
+from .topk import TopK as TopK
 
 __all__ = [
+    "Available",
+    "Explanation",
     "SimulationWarning",
+    "TopK",
     "addmm",
     "attention",
     "attention_decode",
     "attention_varlen",
+    "available",
     "cross_entropy",
     "explain",
     "gather_matmul_scatter",
@@ -64,6 +71,37 @@ def addmm(
         operations: 2 * m * n * k
     """
 
+@overload
+def attention(
+    q: Annotated[Tensor, "float (..., heads, seq_q, dim) or (seq_q, dim)"],
+    k: Annotated[Tensor, "=q (..., kv_heads, seq_k, dim) or (seq_k, dim)"],
+    v: Annotated[Tensor, "=q (..., kv_heads, seq_k, value_dim) or (seq_k, value_dim)"],
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    return_lse: Literal[False] = False,
+    window: int | tuple[int | None, int | None] = (None, None),
+    softcap: float | None = None,
+    sinks: Annotated[Tensor | None, "float ((heads))"] = None,
+    alibi_slopes: Annotated[Tensor | None, "float (*of_slopes, (heads))"] = None,
+) -> Tensor: ...
+
+@overload
+def attention(
+    q: Annotated[Tensor, "float (..., heads, seq_q, dim) or (seq_q, dim)"],
+    k: Annotated[Tensor, "=q (..., kv_heads, seq_k, dim) or (seq_k, dim)"],
+    v: Annotated[Tensor, "=q (..., kv_heads, seq_k, value_dim) or (seq_k, value_dim)"],
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    return_lse: Literal[True],
+    window: int | tuple[int | None, int | None] = (None, None),
+    softcap: float | None = None,
+    sinks: Annotated[Tensor | None, "float ((heads))"] = None,
+    alibi_slopes: Annotated[Tensor | None, "float (*of_slopes, (heads))"] = None,
+) -> tuple[Tensor, Tensor]: ...
+
+@overload
 def attention(
     q: Annotated[Tensor, "float (..., heads, seq_q, dim) or (seq_q, dim)"],
     k: Annotated[Tensor, "=q (..., kv_heads, seq_k, dim) or (seq_k, dim)"],
@@ -72,7 +110,7 @@ def attention(
     causal: bool = False,
     scale: float | None = None,
     return_lse: bool = False,
-    window: tuple[int | None, int | None] = (None, None),
+    window: int | tuple[int | None, int | None] = (None, None),
     softcap: float | None = None,
     sinks: Annotated[Tensor | None, "float ((heads))"] = None,
     alibi_slopes: Annotated[Tensor | None, "float (*of_slopes, (heads))"] = None,
@@ -87,7 +125,8 @@ def attention(
                scale       of the scores, by default 1 / sqrt(dim)
                return_lse  also the natural logarithms of the softmax's denominators
                window      (left, right): a query at position p = i + seq_k - seq_q sees keys p - left to p + right; None is no
-                           bound, causal a right bound of 0. Blocks of keys that no query near by sees cost nothing
+                           bound, causal a right bound of 0; a number is both bounds. Blocks of keys that no query near by sees
+                           cost nothing
                softcap     more than 0: softcap tanh(score / softcap) in place of each score. On sm_90 by tanh.approx, whose
                            relative error is up to 2^-11: a capped score s is off by up to |s| / 2048
                sinks       (heads) of bf16, fp16 or fp32: a logit of each head that joins the sum of each row, with no value; lse
@@ -120,6 +159,7 @@ def attention(
         operations: 2 * prod(front) * heads * seq_q * seq_k * (dim + value_dim)
     """
 
+@overload
 def attention_decode(
     q: Annotated[Tensor, "float (batch, queries, heads, dim)"],
     k_cache: Annotated[Tensor, "=q|e4m3 (pages, page_size, kv_heads, dim)"],
@@ -128,7 +168,43 @@ def attention_decode(
     *,
     page_table: Annotated[Tensor | None, "int (batch, most_pages)"] = None,
     scale: float | None = None,
-    window: tuple[int | None, int | None] | None = None,
+    window: int | tuple[int | None, int | None] | None = None,
+    softcap: float | None = None,
+    sinks: Annotated[Tensor | None, "float (heads)"] = None,
+    splits: int | None = None,
+    k_scale: Annotated[Tensor | float | None, "float (kv_heads|1)"] = None,
+    v_scale: Annotated[Tensor | float | None, "float (kv_heads|1)"] = None,
+    return_lse: Literal[False] = False,
+) -> Tensor: ...
+
+@overload
+def attention_decode(
+    q: Annotated[Tensor, "float (batch, queries, heads, dim)"],
+    k_cache: Annotated[Tensor, "=q|e4m3 (pages, page_size, kv_heads, dim)"],
+    v_cache: Annotated[Tensor, "=k_cache (pages, page_size, kv_heads, value_dim)"],
+    cache_seqlens: Annotated[Tensor | int, "int (batch)"],
+    *,
+    page_table: Annotated[Tensor | None, "int (batch, most_pages)"] = None,
+    scale: float | None = None,
+    window: int | tuple[int | None, int | None] | None = None,
+    softcap: float | None = None,
+    sinks: Annotated[Tensor | None, "float (heads)"] = None,
+    splits: int | None = None,
+    k_scale: Annotated[Tensor | float | None, "float (kv_heads|1)"] = None,
+    v_scale: Annotated[Tensor | float | None, "float (kv_heads|1)"] = None,
+    return_lse: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+
+@overload
+def attention_decode(
+    q: Annotated[Tensor, "float (batch, queries, heads, dim)"],
+    k_cache: Annotated[Tensor, "=q|e4m3 (pages, page_size, kv_heads, dim)"],
+    v_cache: Annotated[Tensor, "=k_cache (pages, page_size, kv_heads, value_dim)"],
+    cache_seqlens: Annotated[Tensor | int, "int (batch)"],
+    *,
+    page_table: Annotated[Tensor | None, "int (batch, most_pages)"] = None,
+    scale: float | None = None,
+    window: int | tuple[int | None, int | None] | None = None,
     softcap: float | None = None,
     sinks: Annotated[Tensor | None, "float (heads)"] = None,
     splits: int | None = None,
@@ -186,6 +262,7 @@ def attention_decode(
         -> lse: fp32 (batch, heads, queries)
     """
 
+@overload
 def attention_varlen(
     q: Annotated[Tensor, "float (total_q, heads, dim)"],
     k: Annotated[Tensor, "=q (total_k, kv_heads, dim)"],
@@ -197,7 +274,45 @@ def attention_varlen(
     *,
     causal: bool = False,
     scale: float | None = None,
-    window: tuple[int | None, int | None] = (None, None),
+    window: int | tuple[int | None, int | None] = (None, None),
+    softcap: float | None = None,
+    sinks: Annotated[Tensor | None, "float (heads)"] = None,
+    alibi_slopes: Annotated[Tensor | None, "float (heads) or (sequences, heads)"] = None,
+    return_lse: Literal[False] = False,
+) -> Tensor: ...
+
+@overload
+def attention_varlen(
+    q: Annotated[Tensor, "float (total_q, heads, dim)"],
+    k: Annotated[Tensor, "=q (total_k, kv_heads, dim)"],
+    v: Annotated[Tensor, "=q (total_k, kv_heads, value_dim)"],
+    cu_seqlens_q: Annotated[Tensor, "i32 (sequences + 1)"],
+    cu_seqlens_k: Annotated[Tensor, "i32 (sequences + 1)"],
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | tuple[int | None, int | None] = (None, None),
+    softcap: float | None = None,
+    sinks: Annotated[Tensor | None, "float (heads)"] = None,
+    alibi_slopes: Annotated[Tensor | None, "float (heads) or (sequences, heads)"] = None,
+    return_lse: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+
+@overload
+def attention_varlen(
+    q: Annotated[Tensor, "float (total_q, heads, dim)"],
+    k: Annotated[Tensor, "=q (total_k, kv_heads, dim)"],
+    v: Annotated[Tensor, "=q (total_k, kv_heads, value_dim)"],
+    cu_seqlens_q: Annotated[Tensor, "i32 (sequences + 1)"],
+    cu_seqlens_k: Annotated[Tensor, "i32 (sequences + 1)"],
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | tuple[int | None, int | None] = (None, None),
     softcap: float | None = None,
     sinks: Annotated[Tensor | None, "float (heads)"] = None,
     alibi_slopes: Annotated[Tensor | None, "float (heads) or (sequences, heads)"] = None,
@@ -240,6 +355,16 @@ def attention_varlen(
         -> lse: fp32 (heads, total_q)
     """
 
+def available(
+    target: str | None = None,
+) -> Available:
+    """The operators of `mimw.ops` on a chip.
+
+    args:      target   as "sm_90a", "sm_80" or "gfx950"; by default that of the GPU in use, without one that of the simulator
+    returns:   operator -> `Row`. Operators of integers have the types that their rows may have, or none
+    errors:    TargetError for another chip
+    """
+
 def cross_entropy(
     logits: Annotated[Tensor, "float (rows, classes)"],
     target: Annotated[Tensor, "int (rows)"],
@@ -280,16 +405,20 @@ def cross_entropy(
 def explain(
     operator: Callable,
     *args: Any,
+    target: str | None = None,
     **options: Any,
-) -> str:
-    """The kernels that a call launches, by their packages in `mimw.kernels`, or the reason why torch computes it; nothing is
-    launched or simulated.
+) -> Explanation:
+    """The launches of a call with their configurations, what speaks against other kernels, and what torch computes of it. Nothing
+    is computed, compiled or launched, and no plan is kept.
 
     args:      operator        a function of `mimw.ops`
-               args, options   of the call
-    returns:   a line. As nothing is computed, an operator that decides by what a kernel has written may be told wrong, as by
-               `mimw.compile_ahead`
-    errors:    those of the call
+               args, options   of the call; tensors may be of a GPU, the CPU, torch's device `meta`, or fake
+               target          the chip, as "sm_90a", "sm_80" or "gfx950"; by default that of the tensors: of the CPU and of `meta`
+                               the one that is simulated, with its few programs
+    returns:   an `Explanation`: `.line` is the answer in a line, `str()` has all, `.json()` is plain data. Of the forward pass;
+               configurations that were measured for several GPUs of one chip are those of the GPU in use, if there is one
+    errors:    those of the call; TargetError for another chip; RuntimeError where the kernels go by numbers in a tensor that has no
+               data, as the sizes of groups
     """
 
 def gather_matmul_scatter(
@@ -344,6 +473,28 @@ def grouped_matmul(
         operations: 2 * m * n * k
     """
 
+@overload
+def layer_norm(
+    x: Annotated[Tensor, "float (*rows, *n[dims])"],
+    normalized_shape: Sequence[int] | int,
+    weight: Annotated[Tensor | None, "float (*n)"] = None,
+    bias: Annotated[Tensor | None, "float (*n)"] = None,
+    eps: float = 1e-05,
+    residual: None = None,
+) -> Tensor: ...
+
+@overload
+def layer_norm(
+    x: Annotated[Tensor, "float (*rows, *n[dims])"],
+    normalized_shape: Sequence[int] | int,
+    weight: Annotated[Tensor | None, "float (*n)"] = None,
+    bias: Annotated[Tensor | None, "float (*n)"] = None,
+    eps: float = 1e-05,
+    *,
+    residual: Tensor,
+) -> tuple[Tensor, Tensor]: ...
+
+@overload
 def layer_norm(
     x: Annotated[Tensor, "float (*rows, *n[dims])"],
     normalized_shape: Sequence[int] | int,
@@ -471,6 +622,26 @@ def moe_align(
         -> num_tokens_post_pad: i32 (1)
     """
 
+@overload
+def rms_norm(
+    x: Annotated[Tensor, "float (*rows, *n[dims])"],
+    normalized_shape: Sequence[int] | int,
+    weight: Annotated[Tensor | None, "float (*n)"] = None,
+    eps: float | None = None,
+    residual: None = None,
+) -> Tensor: ...
+
+@overload
+def rms_norm(
+    x: Annotated[Tensor, "float (*rows, *n[dims])"],
+    normalized_shape: Sequence[int] | int,
+    weight: Annotated[Tensor | None, "float (*n)"] = None,
+    eps: float | None = None,
+    *,
+    residual: Tensor,
+) -> tuple[Tensor, Tensor]: ...
+
+@overload
 def rms_norm(
     x: Annotated[Tensor, "float (*rows, *n[dims])"],
     normalized_shape: Sequence[int] | int,
@@ -488,6 +659,29 @@ def rms_norm(
         -> total: =x+residual (*rows, *n)
     """
 
+@overload
+def rope(
+    x: Tensor,
+    cos: Annotated[Tensor, "float ((batch)|1, table, half) or (table, half)"],
+    sin: Annotated[Tensor, "float ((batch)|1, table, half) or (table, half)"],
+    positions: Annotated[Tensor | None, "int ((batch)|1, length) or (length)"] = None,
+    *,
+    interleaved: bool = False,
+    inplace: bool = False,
+) -> Tensor: ...
+
+@overload
+def rope(
+    x: tuple[Tensor, Tensor],
+    cos: Annotated[Tensor, "float ((batch)|1, table, half) or (table, half)"],
+    sin: Annotated[Tensor, "float ((batch)|1, table, half) or (table, half)"],
+    positions: Annotated[Tensor | None, "int ((batch)|1, length) or (length)"] = None,
+    *,
+    interleaved: bool = False,
+    inplace: bool = False,
+) -> tuple[Tensor, Tensor]: ...
+
+@overload
 def rope(
     x: Annotated[Tensor | tuple[Tensor, Tensor], "float (batch, heads, length, dim) or (heads, length, dim) or (length, dim)"],
     cos: Annotated[Tensor, "float ((batch)|1, table, half) or (table, half)"],
@@ -585,6 +779,32 @@ def scaled_mm(
         operations: 2 * m * n * k
     """
 
+@overload
+def simplicial_attention(
+    q: Annotated[Tensor, "float (batch, heads, seq_q, dim)"],
+    k: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    v: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    k2: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    v2: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    windows: tuple[int, int] = (512, 32),
+    scale: float | None = None,
+    return_lse: Literal[False] = False,
+) -> Tensor: ...
+
+@overload
+def simplicial_attention(
+    q: Annotated[Tensor, "float (batch, heads, seq_q, dim)"],
+    k: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    v: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    k2: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    v2: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
+    windows: tuple[int, int] = (512, 32),
+    scale: float | None = None,
+    *,
+    return_lse: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+
+@overload
 def simplicial_attention(
     q: Annotated[Tensor, "float (batch, heads, seq_q, dim)"],
     k: Annotated[Tensor, "=q (batch, kv_heads, seq_k, dim)"],
@@ -694,7 +914,7 @@ def topk(
     largest: bool = True,
     sorted: bool = True,
     stable: bool = False,
-) -> tuple[Tensor, Tensor]:
+) -> TopK:
     """(values, indices) of the k largest of each row of x along `dim`, as torch.topk.
 
     args:      x        of any shape and strides: fp16, bf16, fp32
@@ -704,7 +924,7 @@ def topk(
                sorted   in order, the largest (or smallest) first; of equal ones the first. Else in any order
                stable   of numbers equal to the last one chosen the first in the row are chosen; torch.topk, and this without it,
                         choose any. It takes a second selection, and some passes of torch's over x
-    returns:   values of x's type and int64 indices, x's shape with k in the place of the extent of `dim`, contiguous
+    returns:   `.values` of x's type and int64 `.indices`, x's shape with k in the place of the extent of `dim`, contiguous
     computed:  rows of up to 1024, up to 256 rows of up to 4096, and all rows on GPUs other than sm_90, by sorting in
                `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, those of more than 131072 numbers
                and 32 or more rows of over 16384 by `mimw.kernels.topk_selector`, then put in order by the first of these, k up to

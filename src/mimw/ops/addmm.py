@@ -18,8 +18,9 @@ from torch.nn.functional import gelu, silu
 from mimw.kernels import gemm
 
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, is_hopper, named_scratch, programs, scratch
+from .launching import Launch, is_exact, named_scratch, programs, scratch
 from .matmul import FP8, MATMUL, TYPES, gradient_of_right
+from .notes import EXACT, UNREADABLE, another_chip, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 from .products import matrix_for_tma, rows_for_tma
@@ -51,7 +52,8 @@ def _plan(of: Extents, added: Tensor, a: Tensor, b: Tensor, beta: float, alpha: 
           exact: bool) -> Callable:
     shape, dtype = of.c.shape, of.c.dtype
     vector = added.dim() < 2 or added.shape[0] == 1 and shape[0] != 1
-    if not a.numel() or not b.numel() or exact or not is_hopper(a) or not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16:
+    if not takes("gemm", another_chip(a), exact and EXACT, not (a.numel() and b.numel()) and "a tensor is empty",
+                 (not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16) and UNREADABLE):
         return lambda added, a, b: _composed(added, a, b, beta, alpha, activation, dtype)
 
     def ready(added: Tensor) -> Tensor:

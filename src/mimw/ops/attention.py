@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sqrt
 
-import torch
 from torch import Tensor
 
 from mimw.kernels import attention as hopper
@@ -25,7 +24,8 @@ from .attention_gradients import gradient_of_o, saved
 from .by_name import options_by_name
 from .contract import Contract, Extents
 from .heads_by_tma import by_tma
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import Launch, is_exact, programs
+from .notes import another_chip, in_fp32, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 
@@ -45,7 +45,7 @@ CHANGED = Contract(
 
 @options_by_name("mimw.ops.scaled_dot_product_attention takes torch's arguments in torch's order")
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: float | None = None, return_lse: bool = False,
-              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, sinks: Tensor | None = None,
+              window: int | tuple[int | None, int | None] = (None, None), softcap: float | None = None, sinks: Tensor | None = None,
               alibi_slopes: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v, with fp32 scores and sums.
 
@@ -57,7 +57,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: f
                scale       of the scores, by default 1 / sqrt(dim)
                return_lse  also the natural logarithms of the softmax's denominators
                window      (left, right): a query at position p = i + seq_k - seq_q sees keys p - left to p + right; None is no
-                           bound, causal a right bound of 0. Blocks of keys that no query near by sees cost nothing
+                           bound, causal a right bound of 0; a number is both bounds. Blocks of keys that no query near by sees
+                           cost nothing
                softcap     more than 0: softcap tanh(score / softcap) in place of each score. On sm_90 by tanh.approx, whose
                            relative error is up to 2^-11: a capped score s is off by up to |s| / 2048
                sinks       (heads) of bf16, fp16 or fp32: a logit of each head that joins the sum of each row, with no value; lse
@@ -76,7 +77,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: f
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types; TypeError for
                options by position
     """
-    left, right = window
+    left, right = (window, window) if isinstance(window, int) else window
     if left is right is softcap is sinks is alibi_slopes is None:
         o, lse = ATTENTION(q, k, v, causal, scale)
     else:
@@ -107,9 +108,10 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: flo
                    slopes=None if slopes is None else slopes.float().contiguous().view(-1, _heads(q)) if slopes.dim() > 1
                    else slopes.float().contiguous())
     reach = 0 if causal else right      # from the first queries on: some of them may see no key
-    fits = (reach is None or k.shape[-2] + reach >= q.shape[-2]) and (
-        slopes is None or q.shape[-2] + k.shape[-2] <= hopper.LONGEST_WITH_SLOPES)
-    if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and fits:
+    if takes("attention", another_chip(q), in_fp32(q), not scale > 0 and "the scale is not more than 0",
+             reach is not None and k.shape[-2] + reach < q.shape[-2] and "there are queries that see no key",
+             slopes is not None and q.shape[-2] + k.shape[-2] > hopper.LONGEST_WITH_SLOPES
+             and f"slopes are for up to {hopper.LONGEST_WITH_SLOPES} queries and keys together"):
         def make(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, counter: Tensor) -> tuple:
             rows = as_four(lse.unsqueeze(-1), batch).squeeze(-1)
             return hopper.kernel, *hopper.arguments(q, k, v, o, rows, counter, programs(q), causal, scale, **changes)

@@ -22,7 +22,8 @@ from mimw.kernels.attention import LONGEST_WITH_SLOPES
 from mimw.kernels.attention_backward.configs import HEAD_DIMS
 
 from .contract import Contract, Extents
-from .launching import Launch, is_hopper
+from .launching import Launch
+from .notes import another_chip, in_fp32, takes
 from .operator import Operator
 from .planned import Planned
 from .tma import every_step_for_tma, padded
@@ -78,8 +79,9 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
         slopes is None or q.shape[-2] + k.shape[-2] <= LONGEST_WITH_SLOPES)
     if lse.numel() == 0:
         return lambda *tensors: (*(torch.zeros_like(x) for x in tensors[1:4]), None if sinks is None else torch.zeros_like(sinks))
-    if (k.shape[-2] and max(q.shape[-1], v.shape[-1]) <= wide.WIDEST and is_hopper(q) and q.dtype is not torch.float32 and scale > 0
-            and fits):
+    if takes("attention_backward", another_chip(q), in_fp32(q), not scale > 0 and "the scale is not more than 0",
+             max(q.shape[-1], v.shape[-1]) > wide.WIDEST and f"heads are wider than {wide.WIDEST}",
+             not (k.shape[-2] and fits) and "there are no keys, or queries that see none, or slopes for too many"):
         changes = dict(window=window, softcap=softcap, slopes=slopes)
         return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width, one_order, changes)
     return lambda *tensors: _by_torch(*tensors, batch=batch, causal=causal, scale=scale, window=window, softcap=softcap)

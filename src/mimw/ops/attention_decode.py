@@ -23,7 +23,8 @@ from mimw.kernels.attention.changes import HEADS, LEFT, SOFTCAP
 from mimw.kernels.attention_decode.configs import HEAD_DIMS, PAGES
 
 from .contract import Contract, Extents
-from .launching import Launch, has_e4m3, is_exact, is_hopper, programs, zeros
+from .launching import Launch, has_e4m3, is_exact, programs, zeros
+from .notes import another_chip, in_fp32, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 
@@ -42,7 +43,8 @@ CONTRACT = Contract(
 
 
 def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens: Tensor | int, *, page_table: Tensor | None = None,
-                     scale: float | None = None, window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
+                     scale: float | None = None, window: int | tuple[int | None, int | None] | None = None,
+                     softcap: float | None = None,
                      sinks: Tensor | None = None, splits: int | None = None, k_scale: Tensor | float | None = None,
                      v_scale: Tensor | float | None = None, return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v of the last queries of each sequence, with fp32 scores and sums. Layouts are those of
@@ -83,7 +85,7 @@ def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens:
     """
     if not isinstance(cache_seqlens, Tensor):
         cache_seqlens = torch.full((q.shape[0], ), cache_seqlens, dtype=torch.int32, device=q.device)
-    left, right = window or (None, None)
+    left, right = (window, window) if isinstance(window, int) else window or (None, None)
     if right is not None and right < 0:
         CONTRACT.refuse(f"the right bound of the window is {right}; it must be 0 or more keys, or None")
     if k_cache.dtype is E4M3:
@@ -105,9 +107,13 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: 
     small = lengths, table, sinks, k_scale, v_scale
     as_is, (lengths, table, sinks, k_scale, v_scale) = _are_ready(*small), _ready(*small)
     scale = 1 / sqrt(q.shape[3]) if scale is None else scale
-    by_tma = (is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and q.shape[3] == v.shape[3]
-              and q.shape[3] <= HEAD_DIMS[-1] and (table is None or k.shape[1] in PAGES) and _tma_reads(k) and _tma_reads(v)
-              and (k.dtype is not E4M3 or hopper.configuration_of(q, k, table).few == 2))
+    by_tma = takes("attention_decode", another_chip(q), in_fp32(q), not scale > 0 and "the scale is not more than 0",
+                   q.shape[3] != v.shape[3] and "keys and values are of two widths",
+                   q.shape[3] > HEAD_DIMS[-1] and f"heads are wider than {HEAD_DIMS[-1]}",
+                   table is not None and k.shape[1] not in PAGES and f"a page has {k.shape[1]} rows; it takes {PAGES}",
+                   not (_tma_reads(k) and _tma_reads(v)) and "TMA cannot read the caches as they lie")
+    by_tma = by_tma and takes("attention_decode", k.dtype is E4M3 and hopper.configuration_of(q, k, table).few != 2
+                              and "e4m3 caches are for few rows of queries")
     contiguous_q = q.stride(3) == 1 or not by_tma
     if by_tma:
         chosen = hopper.configuration_of(q, k, table)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sqrt
 
-import torch
 from torch import Tensor
 
 from mimw.kernels import attention_varlen as hopper
@@ -24,7 +23,8 @@ from .attention_gradients import gradient_of_o, saved
 from .attention_varlen_backward import ATTENTION_VARLEN_BACKWARD, rounded
 from .contract import Contract, Extents
 from .heads_by_tma import by_tma
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import Launch, is_exact, programs
+from .notes import another_chip, in_fp32, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 
@@ -41,7 +41,7 @@ CONTRACT = Contract(
 
 def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int,
                      max_seqlen_k: int, *, causal: bool = False, scale: float | None = None,
-                     window: tuple[int | None, int | None] = (None, None), softcap: float | None = None,
+                     window: int | tuple[int | None, int | None] = (None, None), softcap: float | None = None,
                      sinks: Tensor | None = None, alibi_slopes: Tensor | None = None,
                      return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v in each of the packed sequences, with fp32 scores and sums; the host waits for nothing.
@@ -68,7 +68,7 @@ def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_s
                `mimw.kernels.plain_attention_backward`; 0 for rows in no sequence; none of alibi_slopes; no second derivative
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
     """
-    left, right = window
+    left, right = (window, window) if isinstance(window, int) else window
     o, lse = ATTENTION_VARLEN(q, k, v, cu_seqlens_q, cu_seqlens_k, sinks, alibi_slopes, max_seqlen_q, max_seqlen_k, causal, scale,
                               left, right, softcap)
     return (o, lse) if return_lse else o
@@ -92,7 +92,9 @@ def _plan_of_kernels(
     changes = dict(window=window, softcap=softcap, sinks=None if sinks is None else sinks.float().contiguous(),
                    slopes=None if slopes is None else slopes.float().contiguous())
     near = slopes is None or sum(longest) <= hopper.LONGEST_WITH_SLOPES
-    if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and near and k.shape[0] and max(len(q), len(k)) < hopper.FAR:
+    if takes("attention_varlen", another_chip(q), in_fp32(q), not scale > 0 and "the scale is not more than 0",
+             not near and "slopes reach too far", not (k.shape[0] and max(len(q), len(k)) < hopper.FAR) and
+             f"it takes 1 to {hopper.FAR - 1} rows"):
         def make(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, counter: Tensor) -> tuple:
             return hopper.kernel, *hopper.arguments(q, k, v, o, lse, cu_q, cu_k, counter, programs(q), *longest, causal, scale,
                                                     **changes)

@@ -26,6 +26,7 @@ from mimw.kernels.wide_attention_backward import WIDEST
 from .attention_backward import floats, of_sinks, one_order
 from .contract import Contract, Extents
 from .launching import Launch, is_amd, is_exact, is_hopper
+from .notes import another_chip, in_fp32, takes
 from .operator import Operator
 from .planned import Planned
 from .tma import every_step_for_tma, padded
@@ -69,8 +70,9 @@ def _plan_of_kernels(
     width = width if width <= max(HEAD_DIMS) else None      # of wide heads, values may have another
     near = (slopes is None or max_q + max_k <= LONGEST_WITH_SLOPES) and max(len(q), len(k)) < FAR
     timed = width is not None and not one_order
-    takes = is_hopper(q) and q.dtype is not torch.float32 and max(q.shape[2], v.shape[2]) <= WIDEST
-    if near and takes and (timed or WIDE_AND_ONE_ORDER) and (scale is None or scale > 0):
+    if takes("attention_varlen_backward", another_chip(q), in_fp32(q), scale is not None and not scale > 0 and
+             "the scale is not more than 0", max(q.shape[2], v.shape[2]) > WIDEST and f"heads are wider than {WIDEST}",
+             not near and "slopes reach too far", not (timed or WIDE_AND_ONE_ORDER) and "this form waits for a run on a GPU"):
         scale = q.shape[2]**-0.5 if scale is None else scale
         plan = _by_tma(do, q, k, v, o, lse, dlse, *starts, max_q, max_k, causal, scale, width, one_order, changes)
         if plan is not None:

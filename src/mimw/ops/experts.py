@@ -18,8 +18,9 @@ from mimw.kernels import moe as library
 
 from .contract import Contract, Extents
 from .grouped_matmul import GROUPED, PER_GROUP
-from .launching import is_exact, is_hopper, programs
+from .launching import is_exact, programs
 from .moe_align import MOST_EXPERTS
+from .notes import another_chip, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 from .products import rows_for_tma
@@ -42,7 +43,10 @@ def _plan(of: Extents, x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor
     if 0 in (tokens, k, hidden, inner):
         return lambda x, *_: of.empty(x).zero_()
     aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden * x.itemsize % 16 == inner * x.itemsize % 16 == 0
-    if exact or not is_hopper(x) or not aligned or experts > MOST_EXPERTS or tokens * k + experts * 256 >= 1 << 31:
+    if not takes("moe", another_chip(x), exact and "fp32 is to be exact (torch.get_float32_matmul_precision)", not aligned and
+                 "TMA cannot read the tensors as they lie",
+                 experts > MOST_EXPERTS and f"there are more than {MOST_EXPERTS} experts",
+                 tokens * k + experts * 256 >= 1 << 31 and "there are too many rows"):
         return composed
     shapes = library.room_for(tokens, k, experts, inner, hidden)
     rooms = {name: (shape, x.dtype if name in ("inner", "rows") else torch.int32) for name, shape in shapes.items()}

@@ -19,8 +19,9 @@ from mimw.kernels import moe as library
 
 from .contract import Contract, Extents
 from .experts import FLOPS, ROUTES, arrays_for, composed
-from .launching import is_hopper, programs
+from .launching import programs
 from .moe_align import MOST_EXPERTS
+from .notes import another_chip, takes
 from .operator import Operator
 from .planned import Planned
 from .products import rows_for_tma
@@ -43,7 +44,10 @@ def _plan(of: Extents, *given) -> Callable[..., Tensor]:
     if 0 in (tokens, k, hidden, inner):
         return lambda x, *_: of.empty(x).zero_()
     aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden % 16 == 0
-    if not is_hopper(x) or not aligned or experts > MOST_EXPERTS or tokens * k + experts * 128 >= 1 << 31:
+    if not takes("moe", another_chip(x), not aligned and
+                 "TMA cannot read the tensors as they lie",
+                 experts > MOST_EXPERTS and f"there are more than {MOST_EXPERTS} experts",
+                 tokens * k + experts * 128 >= 1 << 31 and "there are too many rows"):
         return _composed
     types = {None: x.dtype, "fp8": w_down.dtype, "int32": torch.int32, "float32": torch.float32}
     rooms = {name: (shape, types[type_])

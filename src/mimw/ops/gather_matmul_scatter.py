@@ -18,8 +18,9 @@ from mimw.kernels import gather_matmul_scatter as hopper
 from mimw.kernels import plain_matmul
 
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import Launch, is_exact, programs
 from .matmul import FP8, MATMUL, TYPES, copied
+from .notes import EXACT, NO_COPY, another_chip, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 
@@ -82,11 +83,12 @@ def _numbers(rows: Tensor) -> Tensor:
 def _writing(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor, exact: bool) -> Callable:
     if out.numel() == 0 or source.numel() == 0:
         return lambda *_: None
-    if is_hopper(a) and not exact and a.numel() and _rows_for_tma(out):
+    if takes("gather_matmul_scatter", another_chip(a), exact and EXACT, not a.numel() and "a tensor is empty",
+             not _rows_for_tma(out) and "TMA cannot write the result as it lies"):
         copy_a = not _rows_for_tma(a)
         nk, kn = _rows_for_tma(b.T) and b.shape[1] > 1, _rows_for_tma(b) and a.itemsize == 2 and b.shape[1] > 1
         copy_b = not (nk or kn)
-        if not (copy_a or copy_b) or source.numel() * b.numel() >= WORTH_A_COPY:
+        if takes("gather_matmul_scatter", (copy_a or copy_b) and source.numel() * b.numel() < WORTH_A_COPY and NO_COPY):
             return _by_tma(out, a, b, source, target, copy_a, copy_b)
     launch = Launch(a, plain_matmul.kernel, *plain_matmul.arguments(
         a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0), exact, (source, target)))

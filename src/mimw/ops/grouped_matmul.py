@@ -16,8 +16,9 @@ from torch import Tensor
 from mimw.kernels import grouped_gemm
 
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import Launch, is_exact, programs
 from .matmul import FP8, MATMUL, TYPES
+from .notes import EXACT, UNREADABLE, another_chip, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 from .products import matrix_for_tma
@@ -51,7 +52,8 @@ def _plan(of: Extents, a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtyp
     shape, dtype = of.c.shape, of.c.dtype
     if not a.numel() or not b.numel():
         return lambda a, b, ends: a.new_zeros(shape, dtype=dtype)
-    if exact or not is_hopper(a) or not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16 or shape[0] >= 1 << 30:
+    if not takes("grouped_gemm", another_chip(a), exact and EXACT, (not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16) and
+                 UNREADABLE, shape[0] >= 1 << 30 and "there are too many rows"):
         return lambda a, b, ends: _one_by_one(a, b, ends, shape, dtype)
     launch = Launch(a, grouped_gemm.kernel, *grouped_gemm.arguments(a, b, of.c.empty(a), ends.contiguous(), programs(a)))
 

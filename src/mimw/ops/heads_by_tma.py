@@ -18,6 +18,7 @@ from mimw.kernels.attention.configs import HEAD_DIMS, has_rest, value_dim
 
 from .contract import Extents
 from .launching import Launch, zeros
+from .notes import takes
 from .tma import every_step_for_tma, padded
 
 
@@ -27,13 +28,15 @@ def by_tma(of: Extents, given: tuple[Tensor, ...], view: Callable[[Tensor], Tens
     q, k, v = three = given[:3]
     (o, lse), dim, of_values = of.empty(q), q.shape[-1], v.shape[-1]
     width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
-    if width is None:
+    if not takes("heads by TMA", width is None and f"heads are {dim} wide, values {of_values}: more than {HEAD_DIMS[-1]}, or of no "
+                 "pair that is there"):
         return None
     widths, views = (width, width, value_dim(width)), [view(x) for x in three]
     copies = [x.shape[-1] != wanted or seen.data_ptr() != x.data_ptr() or not every_step_for_tma(seen)
               for x, seen, wanted in zip(three, views, widths)]
     copy_o = of_values != widths[2] or not every_step_for_tma(view(o))
-    if (any(copies) or copy_o) and not pays(width):
+    if not takes("heads by TMA", (any(copies) or copy_o) and not pays(width)
+                 and f"TMA would read and write copies, {width} wide, which do not pay for so few products"):
         return None
     prepared = [padded(seen, wanted) if copy else seen for seen, copy, wanted in zip(views, copies, widths)]
     wide, count = (*views[0].shape[:-1], widths[2]), len(given)

@@ -13,7 +13,6 @@ silences.
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -30,8 +29,10 @@ from torch import Tensor
 import mimw
 from mimw.kernels.descriptors import Maps
 
+from .chips import SIMULATED_PROGRAMS, amd_chip, asked, has_e4m3, is_amd, is_hopper, programs
+from .notes import note_launch
+
 KEPT = 4096                 # zeros of each stream
-SIMULATED_PROGRAMS = 4      # they run one after the other
 
 
 class SimulationWarning(UserWarning):
@@ -71,6 +72,7 @@ class Launch:
         self._device = on.get_device() if on.is_cuda else None
         self._frozen = None
         self._repeated = _repeated(args)
+        self.why = note_launch(self)
 
     def __call__(self, *tensors: Tensor) -> None:
         if self._frozen is None:
@@ -85,6 +87,16 @@ class Launch:
         """The kernel's package in `mimw.kernels`."""
         return self._kernel.fn.__module__.removeprefix("mimw.kernels.").partition(".")[0]
 
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The programs of the launch, along each axis."""
+        return tuple(self._grid)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its constants and launch options: tiles, stages, warps."""
+        return self._meta
+
     def note(self, *tensors: Tensor) -> None:
         """In place of a call, while `mimw.compile_ahead` notes launches: this one's binary is wanted."""
         if self._frozen is None:
@@ -96,7 +108,11 @@ class Launch:
             self._freeze(self._filled(tensors))
 
     def _first(self, tensors: tuple[Tensor, ...]) -> None:
-        """Launch as ever, and on a GPU freeze the launch for those to come; in the simulator every launch is a first one."""
+        """Launch as ever, and on a GPU freeze the launch for those to come; in the simulator every launch is a first one. A call
+        that is only to be explained launches nothing."""
+        if (explained := asked()) is not None:
+            explained.launched.append(self)
+            return
         args = self._filled(tensors)
         if self._device is None:
             note_simulation()
@@ -183,52 +199,9 @@ def _like(value: tuple, items: Iterable) -> tuple:
     return value._make(items) if hasattr(value, "_fields") else tuple(items)
 
 
-@cache
-def _chip(device: int) -> tuple[tuple[int, int], int]:
-    properties = torch.cuda.get_device_properties(device)
-    return (properties.major, properties.minor), properties.multi_processor_count
-
-
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides. Given them, `x.new_empty_strided` takes half the time of `x.new_empty`."""
     return tuple(prod(shape[dim + 1:]) for dim in range(len(shape)))
-
-
-def programs(on: Tensor) -> int:
-    """The multiprocessors of the GPU that holds `on`; a few in the simulator."""
-    return _chip(on.get_device())[1] if on.is_cuda else SIMULATED_PROGRAMS
-
-
-def is_hopper(on: Tensor) -> bool:
-    """True if `on` lies where kernels with Hopper's words run: on sm_90, or in its simulator unless MIMW_TARGET names another
-    chip. Torch says 9.0 of AMD's gfx90a, too."""
-    if on.is_cuda:
-        return not is_amd(on) and _chip(on.get_device())[0] == (9, 0)
-    return (os.environ.get("MIMW_TARGET") or "sm_90a").startswith("sm_90")
-
-
-def is_amd(on: Tensor) -> bool:
-    """True if `on` lies on a GPU of AMD, which torch calls a device of CUDA, or if MIMW_TARGET names one to simulate."""
-    if on.is_cuda:
-        return torch.version.hip is not None
-    return (os.environ.get("MIMW_TARGET") or "").startswith("gfx")
-
-
-def amd_chip(on: Tensor) -> str | None:
-    """The chip of AMD, "gfx950" for example, on which `on` lies, or which MIMW_TARGET names to simulate; None elsewhere."""
-    if not is_amd(on):
-        return None
-    return _architecture(on.get_device()) if on.is_cuda else os.environ["MIMW_TARGET"]
-
-
-@cache
-def _architecture(device: int) -> str:
-    return torch.cuda.get_device_properties(device).gcnArchName.partition(":")[0]     # "gfx942:sramecc+:xnack-"
-
-
-def has_e4m3(on: Tensor) -> bool:
-    """True if Triton takes fp8 e4m3 where `on` lies: from sm_89 on, on AMD's chips from gfx90a on, and in the simulator."""
-    return not on.is_cuda or _chip(on.get_device())[0] >= (8, 9)
 
 
 _precision = getattr(torch._C, "_get_fp32_precision_getter", None)     # since torch 2.9

@@ -19,7 +19,8 @@ from mimw.kernels import batched_gemm, column_gemm, gemm, mfma_gemm, plain_matmu
 from mimw.kernels.products import TYPES
 
 from .contract import Contract
-from .launching import Launch, amd_chip, contiguous, has_e4m3, is_exact, is_hopper, named_scratch, programs, scratch, zeros
+from .launching import Launch, amd_chip, contiguous, has_e4m3, is_exact, named_scratch, programs, scratch, zeros
+from .notes import EXACT, NO_COPY, UNREADABLE, another_chip, takes
 from .operator import LOWER, Operator
 from .plans import Plans, look
 from .products import matrix_for_mfma
@@ -66,7 +67,7 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
         return lambda a, b: MATMUL(_widened(a), _widened(b), torch.float32).to(dtype)
     left, right = _left(a, b.dim()), _right(b)
     c = a.new_empty(shape, dtype=dtype)
-    if left.dim() == right.dim() == 2 and is_hopper(a) and not exact:
+    if left.dim() == right.dim() == 2 and takes("gemm", another_chip(a), exact and EXACT):
         plan = _by_tma(a, b, left, right, shape, dtype)
         if plan is not None:
             return plan
@@ -75,7 +76,7 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
     batch = shape[:max(a.dim(), b.dim()) - 2] if left.dim() > 2 or right.dim() > 2 else ()
     left, right = _batched(left, batch), _batched(right, batch)
     c = c.view(left.shape[0], left.shape[1], right.shape[2])
-    if batch and is_hopper(a) and not exact and _batches_for_tma(left, right, c):
+    if batch and takes("batched_gemm", another_chip(a), exact and EXACT, not _batches_for_tma(left, right, c) and UNREADABLE):
         kernel, (grid, args, meta) = batched_gemm.kernel, batched_gemm.arguments(left, right, c, programs(a))
     else:
         kernel, (grid, args, meta) = plain_matmul.kernel, plain_matmul.arguments(left, right, c, exact)
@@ -138,7 +139,7 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
         return _of_columns(a, left, right, shape, dtype)
     if not (lies_km or copy_a or copy_b) and m <= FEW_ROWS and n * k >= MANY_WEIGHTS:
         return _of_few_rows(a, left, right, shape, dtype)
-    if (copy_a or copy_b or copy_c) and m * n * k < WORTH_A_COPY:
+    if not takes("gemm", (copy_a or copy_b or copy_c) and m * n * k < WORTH_A_COPY and NO_COPY):
         return None
     if copy_a:
         left = copied(left)
@@ -166,7 +167,8 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
 def _on_amd(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dtype: torch.dtype) -> Callable | None:
     """The plan with the GEMM for AMD's matrix cores, or None where its copies would be narrow, or the result is fp8."""
     chip = amd_chip(a)
-    if chip is None or dtype in FP8 or left.data_ptr() != a.data_ptr() or not matrix_for_mfma(left, right, chip):
+    if chip is None or not takes("mfma_gemm", dtype in FP8 and "the result is fp8", (left.data_ptr() != a.data_ptr() or
+                                 not matrix_for_mfma(left, right, chip)) and "copies of 16 bytes cannot read a matrix as it lies"):
         return None
     c = a.new_empty(left.shape[0], right.shape[1], dtype=dtype)
     launch = Launch(a, mfma_gemm.kernel, *mfma_gemm.arguments(left, right, c, chip))

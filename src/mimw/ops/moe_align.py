@@ -16,7 +16,8 @@ from torch import Tensor
 from mimw.kernels import moe_align as library
 
 from .contract import Contract, Extents
-from .launching import Launch, is_hopper, programs
+from .launching import Launch, programs
+from .notes import another_chip, takes
 from .operator import Operator
 from .planned import Planned
 
@@ -47,7 +48,7 @@ def moe_align(topk_ids: Tensor, num_experts: int, block_size: int) -> Lists:
 
 def _plan(of: Extents, topk_ids: Tensor, num_experts: int, block_size: int) -> Callable[[Tensor], Lists]:
     outs = of.empty(topk_ids)
-    if topk_ids.numel() == 0 or not is_hopper(topk_ids):
+    if not takes("moe_align", another_chip(topk_ids), topk_ids.numel() == 0 and "a tensor is empty"):
         return lambda ids: _by_torch(ids.reshape(-1).long(), num_experts, block_size, *of.empty(ids))
     counters = topk_ids.new_empty(num_experts, dtype=torch.int32)
     ids = topk_ids.reshape(-1).contiguous()

@@ -47,11 +47,11 @@ class Planned:
         def made(*given: Any) -> Callable:
             return self.make(contract.planned(**dict(zip(names, given))), *given)
 
-        self.plans = Plans(made)
+        name = parsed.name.partition("::")[2]
+        self.plans = Plans(made, name=name)
         known = {"planned": self, "look": look, **{f"ask{number}": ask for number, ask in enumerate(self.asks)},
                  **{f"round_{name}": round_ for name, round_ in self.rounds.items()},
                  **{f"default_of_{one.name}": one.default_value for one in parsed.arguments}}
-        name = parsed.name.partition("::")[2]
         exec(compile(self._text(name, parsed.arguments), f"<planned {name}>", "exec"), known)
         function = known[name]
         function.__module__ = self.make.__module__

@@ -19,8 +19,10 @@ from torch.nn.functional import scaled_dot_product_attention as by_torch
 from .attention import attention
 from .attention_backward import as_four
 from .attention_varlen import attention_varlen
+from .log import left_to_torch
+from .stand_in import StandIn, autocast_device
 
-_CLASSES = frozenset((Tensor, torch.nn.Parameter, FakeTensor))      # others may say themselves what a call of them is
+_CLASSES = frozenset((Tensor, torch.nn.Parameter, FakeTensor, StandIn))      # others may say themselves what a call of them is
 _TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 
 
@@ -45,8 +47,17 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     gradients  of query, key and value, as those of the operator that computes; torch's where torch does
     errors:    torch's own
     """
-    if reason(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa) is not None:
+    why = reason(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if why is not None:
+        if not torch.compiler.is_compiling():
+            left_to_torch("scaled_dot_product_attention", why, (query, key, value, attn_mask))
         return by_torch(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    return by_kernels(query, key, value, attn_mask, is_causal, scale)
+
+
+def by_kernels(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False,
+               scale: float | None = None) -> Tensor:
+    """The same, of a call for which `reason` is None; it is not asked again."""
     if attn_mask is not None and _of_batches(query, key, value, attn_mask):
         return _padded(*(x.unsqueeze(1) for x in (query, key, value, attn_mask)), scale).squeeze(1)
     if attn_mask is not None:
@@ -79,7 +90,9 @@ def reason(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None =
 
 def _lowered(*given: Tensor) -> bool:
     """True if autocast makes one type of theirs."""
-    return torch.is_autocast_enabled(given[0].device.type) and _TYPES.issuperset(x.dtype for x in given)
+    on = given[0].device.type
+    lowered = autocast_device() is not None if on == "meta" else torch.is_autocast_enabled(on)
+    return lowered and _TYPES.issuperset(x.dtype for x in given)
 
 
 def _of_shapes(query: torch.Size, key: torch.Size, value: torch.Size, enable_gqa: bool) -> str | None:
@@ -130,4 +143,4 @@ def _padded(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor, scale:
     return o.unflatten(0, (batch, seq_q)).transpose(1, 2).reshape(*front, *query.shape[-3:-1], o.shape[-1])
 
 
-__all__ = ["reason", "scaled_dot_product_attention"]
+__all__ = ["by_kernels", "reason", "scaled_dot_product_attention"]

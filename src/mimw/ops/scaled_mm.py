@@ -18,8 +18,9 @@ from torch import Tensor
 from mimw.kernels import block_scaled_gemm, column_gemm, gemm, mfma_gemm, mfma_scaled_gemm
 
 from .contract import Contract, Extents
-from .launching import Launch, amd_chip, is_hopper, named_scratch, programs, scratch
+from .launching import Launch, amd_chip, named_scratch, programs, scratch
 from .matmul import MATMUL
+from .notes import UNREADABLE, another_chip, takes
 from .operator import Operator
 from .plans import Plans, look
 from .products import matrix_for_mfma, matrix_for_tma
@@ -101,11 +102,11 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
     shape, dtype, kind = of.c.shape, of.c.dtype, of.kind
     if kind == "micro":
         return _of_micro(a, b, scale_a, scale_b, shape, dtype)
-    readable = a.numel() and b.numel() and is_hopper(a) and matrix_for_tma(a, b) and shape[1] * dtype.itemsize % 16 == 0
     chip = amd_chip(a)
     if kind != "blocks" and a.numel() and b.numel() and chip is not None and matrix_for_mfma(a, b, chip):
         return _on_amd(a, b, scale_a, scale_b, bias, dtype, chip)
-    if not readable:
+    if not takes("gemm", another_chip(a), not (a.numel() and b.numel()) and "a tensor is empty",
+                 (not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16) and UNREADABLE):
         return lambda a, b, scale_a, scale_b, bias: _composed(a, b, scale_a, scale_b, bias, dtype, kind)
     c = a.new_empty(shape, dtype=dtype)
     if kind == "blocks":

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sqrt
 
-import torch
 from torch import Tensor
 
 from mimw.kernels import plain_simplicial_attention as plain
@@ -22,7 +21,8 @@ from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
 
 from .attention_gradients import gradient_of_o, saved
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import Launch, is_exact, programs
+from .notes import UNREADABLE, another_chip, in_fp32, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 from .simplicial_attention_backward import SIMPLICIAL_ATTENTION_BACKWARD
@@ -67,8 +67,10 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, 
     if q.numel() == 0:
         return lambda q, *_: of.empty(q)
     windows, scale = (min(window, k.shape[2]), min(window2, k.shape[2])), 1 / sqrt(q.shape[3]) if scale is None else scale
-    fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and scale > 0
-            and q.shape[1] // k.shape[1] % HEADS == 0 and all(map(every_step_for_tma, given)))
+    fast = takes("simplicial_attention", another_chip(q), in_fp32(q), not scale > 0 and "the scale is not more than 0",
+                 q.shape[3] not in HEAD_DIMS and f"heads are {q.shape[3]} wide; it takes {HEAD_DIMS}",
+                 q.shape[1] // k.shape[1] % HEADS != 0 and f"groups are no multiple of {HEADS} heads",
+                 not all(map(every_step_for_tma, given)) and UNREADABLE)
     if fast:
         launch = Launch(q, hopper.kernel, *hopper.arguments(*given, o, lse, programs(q), windows, scale))
     else:

@@ -20,7 +20,8 @@ from mimw.kernels import simplicial_attention_backward as hopper
 from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
 
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import Launch, is_exact, programs
+from .notes import UNREADABLE, another_chip, in_fp32, takes
 from .operator import Operator
 from .planned import Planned
 from .tma import every_step_for_tma
@@ -48,8 +49,10 @@ def _plan(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, 
     delta = lse.new_empty(lse.shape)
     launches = plain.gradient_arguments(q, k, v, k2, v2, do, lse, delta, *outputs, windows, scale, exact)
     given = q, k, v, k2, v2, do
-    fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and q.shape[1] // k.shape[1] % HEADS == 0
-            and all(map(every_step_for_tma, given)))
+    fast = takes("simplicial_attention_backward", another_chip(q), in_fp32(q),
+                 q.shape[3] not in HEAD_DIMS and f"heads are {q.shape[3]} wide; it takes {HEAD_DIMS}",
+                 q.shape[1] // k.shape[1] % HEADS != 0 and f"groups are no multiple of {HEADS} heads",
+                 not all(map(every_step_for_tma, given)) and UNREADABLE)
     if fast:
         of_queries = hopper.arguments(*given, lse, delta, outputs[0], programs(q), windows, scale)
         launches[0] = hopper.kernel, *of_queries

@@ -19,6 +19,7 @@ from mimw.kernels import sparse_mla as library
 
 from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper, programs
+from .notes import another_chip, in_fp32, takes
 from .operator import Operator
 from .planned import Planned
 
@@ -57,9 +58,10 @@ def _plan(of: Extents, q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, 
     ready = _ready(given)
     if lse.numel() == 0 or indices.numel() == 0 or kv.numel() == 0:
         return lambda q, *_: (of.out.empty(q).zero_(), of.lse.empty(q).fill_(float("inf")))
-    share, tail, hopper = q.shape[2] / max(1, kv.shape[2]), q.shape[3] - value_dim, False
-    if is_hopper(q) and q.dtype in (torch.bfloat16, torch.float16):
-        hopper = share % library.HEADS == 0 and value_dim % 32 == 0 and tail > 0 and tail % 16 == 0
+    share, tail = q.shape[2] / max(1, kv.shape[2]), q.shape[3] - value_dim
+    hopper = takes("sparse_mla", another_chip(q), in_fp32(q),
+                   share % library.HEADS != 0 and f"groups are no multiple of {library.HEADS} heads",
+                   (value_dim % 32 or tail <= 0 or tail % 16) and "values are no multiple of 32 columns, or the others none of 16")
     if hopper:
         kernel, grid, args, meta = library.arguments(*ready, out, lse, scale, causal, base_2, programs=programs(q))
     else:

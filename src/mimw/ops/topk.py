@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +22,8 @@ from mimw.kernels import topk_selector as streaming
 from mimw.kernels.topk.configs import MOST_A_CTA, MOST_CTAS
 
 from .contract import Contract, Extents
-from .launching import Launch, contiguous, is_hopper
+from .launching import Launch, contiguous
+from .notes import another_chip, takes
 from .operator import Operator
 from .planned import Planned
 
@@ -30,8 +32,14 @@ FEW_ROWS = 256  # so many up to the longest that it sorts
 LONGEST_ROW = MOST_A_CTA * MOST_CTAS
 
 
-def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True,
-         stable: bool = False) -> tuple[Tensor, Tensor]:
+class TopK(NamedTuple):
+    """The results of `topk`, by the names that torch gives them: `.values` and `.indices`, also to be unpacked."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, stable: bool = False) -> TopK:
     """(values, indices) of the k largest of each row of x along `dim`, as torch.topk.
 
     args:      x        of any shape and strides: fp16, bf16, fp32
@@ -41,7 +49,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
                sorted   in order, the largest (or smallest) first; of equal ones the first. Else in any order
                stable   of numbers equal to the last one chosen the first in the row are chosen; torch.topk, and this without it,
                         choose any. It takes a second selection, and some passes of torch's over x
-    returns:   values of x's type and int64 indices, x's shape with k in the place of the extent of `dim`, contiguous
+    returns:   `.values` of x's type and int64 `.indices`, x's shape with k in the place of the extent of `dim`, contiguous
     computed:  rows of up to 1024, up to 256 rows of up to 4096, and all rows on GPUs other than sm_90, by sorting in
                `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, those of more than 131072 numbers
                and 32 or more rows of over 16384 by `mimw.kernels.topk_selector`, then put in order by the first of these, k up to
@@ -51,7 +59,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     errors:    RuntimeError if k is out of range; IndexError for a dimension that x lacks; NotImplementedError for other types
                (torch.topk takes integers and fp64)
     """
-    return TOPK(x, k, dim, largest, sorted, stable)
+    return TopK(*TOPK(x, k, dim, largest, sorted, stable))
 
 
 def _chosen(of: Extents, given: dict) -> None:
@@ -102,7 +110,8 @@ def _selection(x: Tensor, k: int, largest: bool, sorted: bool, stable: bool, sha
     """A function from a matrix like x to values and int64 indices of its rows. The second result is True if the
     function takes the tensor that x is a view of and gives results of `shape`; else it takes and gives matrices."""
     m, n = x.shape
-    if n <= SHORT or n <= plain_topk.LONGEST and m <= FEW_ROWS or not is_hopper(x):
+    if not takes("topk", (n <= SHORT or n <= plain_topk.LONGEST and m <= FEW_ROWS) and "rows are so short that sorting is quicker",
+                 another_chip(x)):
         if n > plain_topk.LONGEST < 2 * k:
             if stable:
                 return lambda x: _first_sorted(x, k, largest, sorted), False

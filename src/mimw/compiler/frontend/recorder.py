@@ -22,6 +22,7 @@ from ...ir.mlir_text import MlirFunction, MlirText
 from ...ir.ops import result_types
 from ...ir.recording import Recording
 from ..triton_port.codegen import triton_tuple
+from ..triton_port.differences import joined_policies
 from .drafts import DraftBlock, DraftOp, DraftRegion, Handle, Location
 from .freeze import Freezer
 from .mlir import read_mlir
@@ -178,7 +179,7 @@ class Recorder(Recording):
             params = OPS[name].params
             if kwargs:
                 args = (*args, *(kwargs[key] for key in params[len(args):]))
-            results = self.record(name, *args).results
+            results = self.record(name, *joined_policies(args)).results
             return results[0] if len(results) == 1 else tuple(results) if results else None
 
         return create

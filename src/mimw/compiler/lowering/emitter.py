@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from ...errors import LayoutConflict
+from ...errors import LayoutConflict, NotYet
 from ...ir import I64, UNKNOWN, Block, Op, Place, Pointer, Program, Tensor, Token, Value
 from ...ir.layouts import DotOperand, RegisterLayout, SharedLayout
 from ...target import Target
 from ..constraints.solution import Layouts
 from ..triton_port.builder import GluonOpBuilder
+from ..triton_port.differences import NotInTriton
 from ..triton_port.numbers import numbered
 from .types import Types
 
@@ -218,7 +219,11 @@ class Emitter:
     def op(self, op: Op) -> None:
         self.site = op.site
         self.locate(op)
-        results = emission_of(op.name, self.target.assembly)(self, op)
+        try:
+            results = emission_of(op.name, self.target.assembly)(self, op)
+        except NotInTriton as lacks:
+            raise NotYet(str(lacks), self.site, hint=f"install triton 3.9, whose compiler can: it is what `{op.name}` becomes on "
+                                                     f"{self.target.name}. The simulator runs the kernel as it is.") from lacks
         results = results if isinstance(results, (list, tuple)) else [results] if op.results else []
         kept = [value for value in op.results if not self.is_token(value)]
         for value, mlir_value in zip(kept, results, strict=True):

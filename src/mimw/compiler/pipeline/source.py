@@ -26,6 +26,7 @@ from ..native import module_text
 from ..passes import check_copies, run_passes
 from ..triton_port.cluster import with_cluster
 from ..triton_port.codegen import CompilationError, mlir_context
+from ..triton_port.differences import FIRST_STAGE
 from ..triton_port.module_assembly import with_module_assembly
 from ..triton_port.plain import plain_ttir
 from ..triton_port.runtime import ASTSource, GPUTarget, Language, make_backend
@@ -72,7 +73,7 @@ class MimwSource(ASTSource):
     @functools.cached_property
     def ext(self) -> str:
         """The first stage of that language."""
-        return "glir" if self.orchestrates() else "ttir"
+        return FIRST_STAGE if self.orchestrates() else "ttir"
 
     @functools.cached_property
     def seen(self) -> Seen:

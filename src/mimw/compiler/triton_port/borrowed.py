@@ -20,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .differences import ABSENT
+
 _HERE = Path(__file__).parent
 _BUILDER = "triton._C.libtriton.gluon_ir:GluonOpBuilder"
 _CALLED = re.compile(r"\bbuilder\.((?:create|get|set|restore|new)_\w+)\(")
@@ -61,7 +63,7 @@ def broken() -> dict[str, str]:
     """The names that the installed Triton lacks or has in another form, each with the difference; empty if there are none."""
     found = {}
     for name in (*imported(), *built()):
-        wrong = missing(name)
+        wrong = None if name in ABSENT else missing(name)
         if wrong:
             found[name] = wrong
     for name, parameters in signatures():

@@ -14,8 +14,8 @@ is, which brings the same elements.
 from __future__ import annotations
 
 from triton._C.libtriton import ir as mlir
-from triton._C.libtriton.gluon_ir import GluonOpBuilder
 
+from .differences import GluonOpBuilder
 from .order import STRETCH
 from .tile_types import Tile, types
 

@@ -8,7 +8,6 @@ Input: a layout of `ir.layouts`; a target's name and options. Output: Gluon's tw
 from __future__ import annotations
 
 from triton._C.libtriton import ir as mlir
-from triton._C.libtriton.gluon_ir import GluonOpBuilder
 from triton.experimental.gluon.language import (
     BlockedLayout,
     DistributedLinearLayout,
@@ -40,6 +39,7 @@ from ...ir.layouts import (
     SwizzledShared,
     TensorMemory,
 )
+from .differences import GluonOpBuilder
 
 __all__ = ["GluonOpBuilder", "barrier_layout", "bytes_layout", "mlir", "new_module", "to_gluon"]
 

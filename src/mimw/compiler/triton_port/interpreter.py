@@ -20,12 +20,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import triton.language as tl
-from triton.runtime.interpreter import (
-    InterpreterBuilder,
-    TensorHandle,
-    _dot_scaled_scale_to_f32,
-)
-from triton.runtime.interpreter import _round_f32_to_tf32 as round_f32_to_tf32
+from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 from triton.runtime.interpreter import _unpack_e2m1 as unpack_e2m1
 
 NUMPY = {
@@ -295,9 +290,28 @@ def _scaled_operand(value, scale, format_: str, packed_axis: int, kind, k_axis: 
         data = value.data.astype(np.float32)
     if scale is None:
         return data
-    factors = _dot_scaled_scale_to_f32(scale, kind)
+    factors = _scale_factors(scale, kind)
     factors = np.repeat(factors, data.shape[k_axis] // factors.shape[-1], axis=-1)
     return data * (np.swapaxes(factors, -1, -2) if k_axis == -2 else factors)
+
+
+def _scale_factors(scale, kind):
+    """Scales as fp32: integers are e8m0, powers of two, of which 255 is NaN; bfloat16 holds 2^-127 only as a subnormal number."""
+    if not scale.dtype.is_int():
+        return scale.data.astype(np.float32)
+    exponents = scale.data.view(np.uint8)
+    bits = exponents.astype(np.int32) << 23
+    if kind == tl.bfloat16:
+        bits = np.maximum(bits, 0x00400000)
+    return np.where(exponents == 255, np.float32(np.nan), bits.view(np.float32))
+
+
+def round_f32_to_tf32(data):
+    """fp32 with the mantissa of tf32, 10 bits: to the nearest, of two as near to the even one; infinities and NaN stay."""
+    bits = np.asarray(data, dtype=np.float32).view(np.uint32)
+    special = (bits & np.uint32(0x7F800000)) == np.uint32(0x7F800000)
+    near = (bits + (((bits >> np.uint32(13)) & np.uint32(1)) + np.uint32(0xFFF))) & np.uint32(0xFFFFE000)
+    return np.where(special, bits, near).view(np.float32)
 
 
 def matmul(a, b, acc, dtype: np.dtype, precision):

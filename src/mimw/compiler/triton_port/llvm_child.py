@@ -20,8 +20,10 @@ def main(path: str) -> None:
     print(to_ptx(library, **request["work"]), end="")
 
 
-def to_ptx(library, source: str, keep: str, links: list[str], triple: str, chip: str, features: str, flags: list[str]) -> str:
-    """PTX of the file `source`. `keep` is a file of MLIR in whose globals the functions stand that are to stay."""
+def to_ptx(library, source: str, keep: str, links: list[str], triple: str, chip: str, features: str, flags: list[str],
+           layout: list) -> str:
+    """PTX of the file `source`. `keep` is a file of MLIR in whose globals the functions stand that are to stay; `layout`
+    is what a data layout of this release wants to know besides."""
     llvm, ir = library.llvm, library.ir
     with open(source) as file:
         text = file.read()
@@ -32,7 +34,7 @@ def to_ptx(library, source: str, keep: str, links: list[str], triple: str, chip:
     library.nvidia.load_dialects(context)
     world = llvm.context()
     module = llvm.to_module(ir.parse_mlir_module(keep, context), world)
-    llvm.attach_datalayout(module, triple, chip, features, flags)
+    llvm.attach_datalayout(module, triple, chip, features, *layout)
     llvm.link_extern_libs(module, [source, *links])
     library.nvidia.set_nvvm_reflect_ftz(module)
     llvm.optimize_module(module, llvm.OPTIMIZE_O3, flags=flags)

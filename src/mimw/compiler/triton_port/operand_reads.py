@@ -28,8 +28,7 @@ import re
 from dataclasses import dataclass
 from math import prod
 
-from triton._C.libtriton.gluon_ir import GluonOpBuilder
-
+from .differences import GluonOpBuilder
 from .tile_types import Tile, contiguous, lying_along, number, numbers, types
 
 _WIDEST = 128  # bits: PTX ISA, ld.shared.v4.b32; AMD, ds_read_b128

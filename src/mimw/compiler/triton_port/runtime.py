@@ -39,7 +39,6 @@ from triton.runtime.jit import (
     JITCallable,
     JITFunction,
     MockTensor,
-    _replace_jit_callables,
     _triton_jit_function_registry,
     compute_cache_key,
     create_function_from_signature,
@@ -106,12 +105,22 @@ class ContentKeys(dict):
             contents = [key for key in map(content_key, specialization) if key]
             text, changing = ("", None) if self.of is None else self.of(specialization)
             if contents or now or text:
-                found = self[wanted] = f"{_replace_jit_callables(list(specialization))}{options}{contents}{text}"
+                found = self[wanted] = f"{_by_content(list(specialization))}{options}{contents}{text}"
             if changing:
                 self._changing[wanted] = changing
         if self._changing and wanted in self._changing:
             now += self._changing[wanted]()
         return f"{found}{now}" if found and now else found or default
+
+
+def _by_content(value):
+    """The value with the cache key of each JIT function in place of the function, as Triton's own keys have it."""
+    if isinstance(value, JITCallable):
+        return value.cache_key
+    if isinstance(value, (list, tuple)):
+        made = map(_by_content, value)
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
 
 
 def content_key(value) -> str:

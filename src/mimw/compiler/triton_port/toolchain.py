@@ -20,13 +20,13 @@ from triton._C import libtriton
 from triton.backends.nvidia.compiler import (
     CUDAOptions,
     get_features,
-    get_llvm_flags,
     get_ptxas,
     ptx_get_version,
     sm_arch_from_capability,
 )
 
 from . import llvm_child
+from .differences import layout_arguments, llvm_flags
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 KEPT = "raw_keep_"      # names of variables that hold the functions which stay
@@ -63,7 +63,7 @@ def ptx_of_llvm(text: str, functions: list[str], arch: int) -> tuple[str | None,
         keep.write_text("".join(_KEEP.format(name=name, number=number) for number, name in enumerate(functions)))
         work = {"source": str(source), "keep": str(keep), "links": [libdevice()] if "@__nv_" in text else [], "triple": _TRIPLE,
                 "chip": sm_arch_from_capability(arch), "features": get_features(CUDAOptions(arch=f"sm{arch}"), arch),
-                "flags": get_llvm_flags()}
+                "flags": llvm_flags(), "layout": layout_arguments()}
         request.write_text(json.dumps({"library": libtriton.__file__, "work": work}))
         run = subprocess.run([sys.executable, llvm_child.__file__, str(request)], capture_output=True, text=True)
     made = re.sub(rf"^.*\b{KEPT}\d+\b.*$", "", run.stdout, flags=re.MULTILINE)

@@ -19,6 +19,7 @@ from typing import Any
 
 from mimw import TensorDescriptor
 
+from ..chosen import because
 from ..descriptors import Maps, described
 from ..measured import by_chip
 from .pieces import widths
@@ -179,7 +180,12 @@ def configuration(m: int, n: int, k: int, in_bytes: int = 2, programs: int | Non
     chosen, key = _nearest(m, n, k, in_bytes), (m, n, k, in_bytes)
     if programs is not None and key in _of_any_columns():
         return _of_any_columns()[key]
-    return chosen if programs is None or key in _measured() else by_rounds(chosen, m, n, k, in_bytes, programs)
+    if programs is None or key in _measured():
+        return chosen
+    found = by_rounds(chosen, m, n, k, in_bytes, programs)
+    if found != chosen:
+        because("gemm", f"then other tiles, which leave fewer of {programs} programs without work")
+    return found
 
 
 def _nearest(m: int, n: int, k: int, in_bytes: int) -> Configuration:

@@ -4,7 +4,7 @@ A tensor is annotated with the types and the shape that the contract gives it (m
 mimw.ops.contract those of results); `or` stands between the lines of several contracts.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -406,6 +406,35 @@ def reduce_scatter(
         rows % ranks == 0 -- rows must be a multiple of the ranks
     """
 
+@overload
+def ring_attention(
+    q: Annotated[Tensor, "bf16|fp16 (batch, heads, length, dim)"],
+    k: Annotated[Tensor, "=q (batch, kv_heads, length, dim)"],
+    v: Annotated[Tensor, "=q (batch, kv_heads, length, dim)"],
+    causal: bool = False,
+    balanced: bool = True,
+    scale: float | None = None,
+    return_lse: Literal[False] = False,
+    *,
+    room: int | None = None,
+    group: Any = None,
+) -> Tensor: ...
+
+@overload
+def ring_attention(
+    q: Annotated[Tensor, "bf16|fp16 (batch, heads, length, dim)"],
+    k: Annotated[Tensor, "=q (batch, kv_heads, length, dim)"],
+    v: Annotated[Tensor, "=q (batch, kv_heads, length, dim)"],
+    causal: bool = False,
+    balanced: bool = True,
+    scale: float | None = None,
+    *,
+    return_lse: Literal[True],
+    room: int | None = None,
+    group: Any = None,
+) -> tuple[Tensor, Tensor]: ...
+
+@overload
 def ring_attention(
     q: Annotated[Tensor, "bf16|fp16 (batch, heads, length, dim)"],
     k: Annotated[Tensor, "=q (batch, kv_heads, length, dim)"],

@@ -40,6 +40,8 @@ def said_by_contract(kernel: Any, arguments: Sequence[Argument], launched: Mappi
         return Said()
     known: dict[str, int] = {}
     said, owners = {}, {}
+    for one, line in _lines(found, arguments):      # an array whose shape tells makes others tell theirs
+        _shapes(line, one, tuple(getattr(launched.get(one.name), "shape", ())), known)
     for one, line in _lines(found, arguments):
         shapes = _shapes(line, one, tuple(getattr(launched.get(one.name), "shape", ())), known)
         lies = "" if isinstance(one, Described) else _LIES.get(line.memory, "")

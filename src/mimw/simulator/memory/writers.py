@@ -71,11 +71,11 @@ class Writers:
 
     def numbers(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> np.ndarray:
         """The numbers in `who`, from 1 on, of the writers of an array's elements, 0 for none, as an array of its shape; of an
-        element in parts, that of its first. `strides` and `size` are in bytes."""
+        element in parts, that of its first. `strides` and `size` are in bytes. To be read only: it may be the book's own array."""
         for found in self.regions.values():
             if found.start <= address < found.start + found.size:
                 numbers, where = under(found.numbers, found.start, found.item, address, shape, strides, min(size, found.item))
-                return np.array(numbers[where]).reshape(shape)
+                return numbers[where].reshape(shape)
         return np.zeros(shape, np.int32)
 
     def _region(self, region) -> Numbered:

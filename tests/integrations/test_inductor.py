@@ -1,0 +1,232 @@
+"""torch.compile with the passes of `mimw.integrations.inductor`: which calls become ours, and that the numbers stay."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the passes are torch's")
+
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+from torch._functorch.aot_autograd import make_boxed_func  # noqa: E402
+from torch._inductor import config  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import mimw.integrations.inductor as inductor  # noqa: E402
+from mimw.integrations.inductor import calls, measured, products, torch_versions  # noqa: E402
+from mimw.integrations.inductor.settings import KINDS, Settings  # noqa: E402
+from mimw.testing import gpu_available  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
+
+
+@pytest.fixture(autouse=True)
+def _afresh():
+    torch._dynamo.reset()
+    inductor.forget()
+    yield
+    inductor.disable()
+
+
+def compiled(function, *given, allow=KINDS, force=True, dynamic=None):
+    """The function's result by the passes alone, and the names of ours in the graphs: inductor's C++ would take a minute."""
+    settings = Settings(frozenset(allow), force, frozenset({"cpu"}))
+    found = []
+
+    def lower(module, _):
+        products.Products(settings)(module.graph)
+        module.graph.lint()
+        module.recompile()
+        found.extend(str(node.target).split(".")[1] for node in module.graph.nodes if str(node.target).startswith("mimw."))
+        return make_boxed_func(module.forward)
+
+    def backend(module, given):
+        calls.Calls(settings)(module.graph)
+        module.graph.lint()
+        module.recompile()
+        return aot_autograd(fw_compiler=lower)(module, given)
+
+    return torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic)(*given), found
+
+
+def leaves(*shapes):
+    torch.manual_seed(0)
+    return [torch.randn(shape, requires_grad=True) for shape in shapes]
+
+
+def test_products_and_their_gradients():
+    x, w, bias, stack = leaves((16, 16), (16, 16), (16,), (2, 16, 16))
+
+    def f(x, w, bias, stack):
+        return torch.bmm(stack, (torch.addmm(bias, x @ w, w, beta=2, alpha=0.5)).expand(2, 16, 16))
+
+    expected = f(x, w, bias, stack)
+    y, found = compiled(f, x, w, bias, stack)
+    torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-4)
+    assert found == ["matmul", "addmm", "matmul"]
+    wanted = torch.autograd.grad(expected.sum(), (x, w, bias, stack))
+    ours = torch.autograd.grad(y.sum(), (x, w, bias, stack))
+    assert found[3:] == ["matmul"] * 6                    # two of each product
+    torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_what_is_not_allowed_or_not_taken_stays():
+    a, b = leaves((8, 16), (16, 8))
+    assert compiled(torch.mm, a, b, allow=("addmm", "bmm"))[1] == []
+    assert compiled(torch.mm, a.double(), b.double())[1] == []
+
+
+@pytest.mark.parametrize("causal, seq_k", [(True, 16), (True, 32), (False, 16)])
+def test_attention_and_its_gradients(causal, seq_k):
+    q, k, v = leaves((1, 2, 16, 16), (1, 2, seq_k, 16), (1, 2, seq_k, 16))
+
+    def f(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=0.3)
+
+    y, found = compiled(f, q, k, v)
+    assert found[:1] == ["attention"]
+    expected = f(q, k, v)
+    torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-4)
+    ours = torch.autograd.grad(y.square().sum(), (q, k, v))
+    assert "attention_backward" in found
+    torch.testing.assert_close(ours, torch.autograd.grad(expected.square().sum(), (q, k, v)), rtol=1e-3, atol=1e-3)
+
+
+def test_attention_with_a_mask_that_is_added_stays():
+    q, mask = leaves((1, 2, 16, 16), (16, 16))
+    assert compiled(lambda q, mask: F.scaled_dot_product_attention(q, q, q, mask), q, mask, allow=["sdpa"])[1] == []
+    assert compiled(lambda q: F.scaled_dot_product_attention(q, q, q, dropout_p=0.5), q, allow=["sdpa"])[1] == []
+
+
+@pytest.mark.parametrize("act", [F.relu, F.silu, F.gelu, lambda x: F.gelu(x, approximate="tanh")],
+                         ids=["relu", "silu", "gelu", "tanh"])
+def test_an_activation_becomes_an_epilogue_where_no_gradient_is_wanted(act):
+    x, w, bias = leaves((2, 8, 16), (16, 16), (16,))
+
+    def f(x, w, bias):
+        return act(F.linear(x, w, bias))
+
+    with torch.no_grad():
+        y, found = compiled(f, x, w, bias, allow=("epilogue",))
+        assert found == ["addmm"]
+        torch.testing.assert_close(y, f(x, w, bias), rtol=1e-4, atol=1e-4)
+
+
+def test_an_activation_stays_where_a_gradient_or_the_product_is_wanted():
+    x, w = leaves((8, 16), (16, 16))
+    assert compiled(lambda x, w: F.relu(F.linear(x, w)), x, w, allow=("epilogue",))[1] == []
+
+    def both(x, w):
+        y = F.linear(x, w)
+        return F.relu(y), y
+
+    with torch.no_grad():
+        assert compiled(both, x, w, allow=("epilogue",))[1] == []
+
+
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no grouped product")
+def test_grouped_products():
+    a, b = torch.randn(32, 16).bfloat16(), torch.randn(2, 16, 16).bfloat16()
+    ends = torch.tensor([8, 32], dtype=torch.int32)
+
+    def f(a, b, ends):
+        return torch._grouped_mm(a, b, ends)
+
+    y, found = compiled(f, a, b, ends)
+    assert found == ["grouped_matmul"]
+    torch.testing.assert_close(y[:8].float(), (a[:8] @ b[0]).float(), rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(y[8:].float(), (a[8:] @ b[1]).float(), rtol=2e-2, atol=2e-2)
+
+
+def test_symbolic_extents_are_right_at_others():
+    b = torch.randn(16, 16)
+    found = []
+
+    def lower(module, _):
+        products.Products(Settings(frozenset({"mm"}), True, frozenset({"cpu"})))(module.graph)
+        module.recompile()
+        found.append(str(module.graph))
+        return make_boxed_func(module.forward)
+
+    f = torch.compile(torch.mm, backend=aot_autograd(fw_compiler=lower), dynamic=True)
+    for rows in (8, 24):
+        a = torch.randn(rows, 16)
+        torch.testing.assert_close(f(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    assert len(found) == 1 and "mimw.matmul" in found[0]
+
+
+@pytest.mark.parametrize("ours_is", ["quicker", "slower"])
+def test_without_force_the_quicker_one(ours_is, monkeypatch):
+    timed = []
+
+    def seconds(function, given, of_gradients):
+        assert all(type(one) is torch.Tensor for one in given[:2])       # real ones
+        timed.append(function)
+        return (1.0, 2.0)[(len(timed) == 1) == (ours_is == "slower")]
+
+    monkeypatch.setattr(measured, "seconds", seconds)
+    a, b = torch.randn(8, 16), torch.randn(16, 8)
+    for _ in range(2):          # timed once
+        torch._dynamo.reset()
+        y, found = compiled(torch.mm, a, b, force=False)
+        assert found == (["matmul"] if ours_is == "quicker" else [])
+        assert len(timed) == 2 and timed[0] is torch.ops.mimw.matmul.default
+    torch.testing.assert_close(y, a @ b, rtol=1e-4, atol=1e-4)
+    q = torch.randn(1, 1, 16, 16)
+    found = compiled(lambda q: F.scaled_dot_product_attention(q, q, q), q, force=False, allow=("sdpa",))[1]
+    assert len(timed) == 4 and found == []         # the third time is the longer one, or equal
+    assert compiled(torch.mm, a, b, force=False, dynamic=True)[1] == [] and len(timed) == 4
+
+
+def test_inductor_itself():
+    from torch._inductor.utils import run_and_get_code
+    a, b = torch.randn(8, 16), torch.randn(16, 16)
+    with inductor.enable(force=True, devices=("cpu",)):
+        y, (code, ) = run_and_get_code(torch.compile(lambda a, b: F.relu(F.linear(a @ b, b)), fullgraph=True), a, b)
+    assert "torch.ops.mimw.matmul.default" in code and "torch.ops.mimw.addmm.default" in code
+    torch.testing.assert_close(y, F.relu(F.linear(a @ b, b)), rtol=1e-4, atol=1e-4)
+    assert config.pre_grad_custom_pass is config.post_grad_custom_post_pass is None
+
+
+def test_what_was_there_comes_back(monkeypatch):
+    before = products.Products(Settings(frozenset({"mm"}), True, frozenset({"cuda"})))
+    with config.patch(post_grad_custom_post_pass=before):
+        if torch_versions._TAKES_LISTS:
+            with inductor.enable():
+                assert config.post_grad_custom_post_pass[0] is before and len(config.post_grad_custom_post_pass) == 2
+            assert config.post_grad_custom_post_pass is before
+        monkeypatch.setattr(torch_versions, "_TAKES_LISTS", False)
+        with pytest.raises(RuntimeError, match="takes one pass there; set it to None"):
+            inductor.enable()
+        assert config.pre_grad_custom_pass is None and config.post_grad_custom_post_pass is before
+    inductor.enable()
+    with pytest.raises(RuntimeError, match="call disable"):
+        inductor.enable()
+    inductor.disable()
+    for wrong in ("mm", ("mm", "conv"), ()):
+        with pytest.raises(ValueError, match="it takes a collection of mm, addmm"):
+            inductor.enable(allow=wrong)
+
+
+def test_settings_have_keys_of_their_own():
+    keys = {products.Products(Settings(frozenset(allow), force, frozenset({"cuda"}))).uuid()
+            for allow in (("mm",), ("mm", "bmm"), ("bmm", "mm")) for force in (False, True)}
+    assert len(keys) == 4
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not gpu_available(), reason="timed on a GPU")
+@pytest.mark.parametrize("force", [True, False])
+def test_a_layer_on_the_gpu(force):
+    torch.manual_seed(0)
+    x, w, bias = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) * 0.1 for shape in ((4, 256, 512), (512, 512), (512,)))
+    w.requires_grad_()
+
+    def f(x):
+        y = F.linear(x, w, bias).unflatten(-1, (4, 128)).transpose(1, 2)
+        return F.linear(F.scaled_dot_product_attention(y, y, y, is_causal=True).transpose(1, 2).flatten(2), w)
+
+    expected = f(x)
+    (wanted, ) = torch.autograd.grad(expected.float().square().sum(), w)
+    with inductor.enable(force=force):
+        y = torch.compile(f, fullgraph=True, mode="max-autotune-no-cudagraphs")(x)
+        (ours, ) = torch.autograd.grad(y.float().square().sum(), w)
+    torch.testing.assert_close(y, expected, rtol=2e-2, atol=2e-2)
+    assert (ours - wanted).float().norm() < 2e-2 * wanted.float().norm()
