@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -117,6 +118,14 @@ class Forms:
             reasons.append(f"\n  {form.file}: {reason}")
         raise NoForm(f"{self.name} has no form for this call:{''.join(reasons)}\nExport the kernel again with such a launch among "
                      "its cases.")
+
+    @staticmethod
+    @cache
+    def processors(device: Any) -> int:
+        """The multiprocessors of a GPU: the programs of a persistent launch."""
+        import torch
+
+        return torch.cuda.get_device_properties(device).multi_processor_count
 
     def __call__(self, grid: Any, select: Mapping[str, Any] | None = None, **given: Any) -> None:
         """Launch on the current stream of the device of the first tensor.

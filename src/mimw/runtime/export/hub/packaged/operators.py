@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from .forms import Forms
@@ -51,11 +50,3 @@ def plain(names: list[str]) -> tuple[Callable[..., None], Callable[..., None]]:
         forms(arguments[len(names):], **dict(zip(names, arguments)))
 
     return nothing, launch
-
-
-@cache
-def processors(device: Any) -> int:
-    """The multiprocessors of a GPU: the programs of a persistent launch."""
-    import torch
-
-    return torch.cuda.get_device_properties(device).multi_processor_count
