@@ -14,7 +14,6 @@ import torch
 
 SCHEMA = "(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> (Tensor, Tensor)"
 L2_BYTES = 32 << 20     # of keys and values that programs work on at a time
-SQUARE = 128            # keys by which seq_k - seq_q is divisible where a causal mask begins at the corners of tiles
 
 
 def outputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False,
@@ -42,7 +41,7 @@ def call(forms, results: tuple[torch.Tensor, torch.Tensor], q: torch.Tensor, k: 
     (batch, heads, seq_q, dim), (kv_heads, seq_k) = q.shape, k.shape[1:3]
     group, programs = heads // kv_heads, forms.processors(q.device)
     band = max(1, min(batch * heads, L2_BYTES // (4 * seq_k * dim) * group)) if causal else 1
-    select = {"dim": dim, "group": group, "causal": causal, "square": causal and (seq_k - seq_q) % SQUARE == 0}
+    select = {"dim": dim, "group": group, "causal": causal, "square": causal and seq_k == seq_q}
     forms(lambda facts: (min(programs, -(-seq_q // facts["rows"]) * batch * heads), ), select, q_desc=q, k_desc=k, v_desc=v, o_desc=o,
           lse=lse, counter=torch.zeros(1, dtype=torch.int32, device=q.device),
           scale=(1 / sqrt(dim) if scale is None else scale) * log2(e), batch=batch, heads=heads, seq_q=seq_q, seq_k=seq_k, band=band)

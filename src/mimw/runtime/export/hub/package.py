@@ -173,7 +173,7 @@ def _told(row: Mapping) -> str:
     types = ", ".join(dict.fromkeys(one["element"] for one in row["arguments"] if "element" in one))
     sixteens = [one["name"] for one in row["arguments"] if one["is"] == "number" and one["aligned"]]
     said = [types, *(f"{name} {value}" for name, value in row["select"].items()),
-            *(f"{name} = {value}" for name, value in row["fixed"].items())]
+            *(f"{name} = {value}" for name, value in row["fixed"].items() if value is not None)]
     if sixteens:
         said.append(f"multiples of 16: {', '.join(sixteens)}")
     return f"| {row['file']} | {row['chip']} | {'; '.join(said)} |"

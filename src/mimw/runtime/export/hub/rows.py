@@ -18,7 +18,7 @@ from ..arguments import Argument, Described, Number, Pointer
 from ..made import Exported
 from ..torch_cpp import check_for_torch
 
-_KINDS = {Pointer: "pointer", Number: "number", Described: "tensor"}
+KINDS = {Pointer: "pointer", Number: "number", Described: "tensor"}
 _GRID = ("SymInt grid_x", "SymInt grid_y=1", "SymInt grid_z=1")
 
 
@@ -33,7 +33,7 @@ def row_of(exported: Exported, file: str, select: Mapping[str, Any]) -> dict[str
             raise LaunchError(f"{name} of {exported.facts.name} is {value!r}: a package knows numbers, texts, truth values and None",
                               hint="choose forms by such facts")
     return {"file": file, **asdict(exported.facts), "select": dict(select), "parameters": list(exported.parameters),
-            "fixed": dict(exported.fixed), "arguments": [{"is": _KINDS[type(one)], **asdict(one)} for one in arguments]}
+            "fixed": dict(exported.fixed), "arguments": [{"is": KINDS[type(one)], **asdict(one)} for one in arguments]}
 
 
 def schema_of(exported: Sequence[Exported]) -> tuple[str, list[str]]:

@@ -56,10 +56,10 @@ class Form:
 
     def launch(self, driver: Any, grid: tuple[int, ...], given: Mapping[str, Any], device: int, stream: int, scratch: int) -> None:
         """Start it; `scratch` is the address of as many bytes as `scratch_bytes` says."""
-        row, (x, y, z) = self.row, (*grid, 1, 1)[:3]
+        row, (x, y, z), function = self.row, (*grid, 1, 1)[:3], self.function(driver, device)
         values = [value for one in row["arguments"] for value in _values(driver, one, given[one["name"]])]
         values += [ctypes.c_uint64(scratch), ctypes.c_uint64(0)]
-        driver.launch(self.function(driver, device), (x * row["ctas"], y, z), row["threads"], row["shared"], stream, values,
+        driver.launch(function, (x * row["ctas"], y, z), row["threads"], row["shared"], stream, values,
                       self._asked(), device)
 
     def scratch_bytes(self, grid: tuple[int, ...]) -> int:
