@@ -44,4 +44,4 @@ def call(forms, results: tuple[torch.Tensor, torch.Tensor], q: torch.Tensor, k: 
     select = {"dim": dim, "group": group, "causal": causal, "square": causal and seq_k == seq_q}
     forms(lambda facts: (min(programs, -(-seq_q // facts["rows"]) * batch * heads), ), select, q_desc=q, k_desc=k, v_desc=v, o_desc=o,
           lse=lse, counter=torch.zeros(1, dtype=torch.int32, device=q.device),
-          scale=(1 / sqrt(dim) if scale is None else scale) * log2(e), batch=batch, heads=heads, seq_q=seq_q, seq_k=seq_k, band=band)
+          scale=(1 / sqrt(dim) if scale is None else scale) * log2(e), batches=batch, heads=heads, seq_q=seq_q, seq_k=seq_k, band=band)
