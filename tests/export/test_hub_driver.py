@@ -60,9 +60,9 @@ def row(facts, arguments):
 def library() -> Path:
     """The stand-in of the driver as a library, in a folder of this process."""
     folder = Path(tempfile.mkdtemp())
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-O0", f"-isystem{CUDA}", "-DSIZES", HERE / "driver.c", "-o", folder / "libcuda.so"],
-                   check=True)
-    return folder / "libcuda.so"
+    made = folder / "libcuda.so"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-O0", f"-isystem{CUDA}", "-DSIZES", HERE / "driver.c", "-o", made], check=True)
+    return made
 
 
 def by_python(facts, arguments, values, sizes, folder, capfd) -> list[str]:

@@ -1,33 +1,35 @@
-"""mimw as a backend of fla, through fla's own modules and functions, on the CPU's tensors, simulated, against torch in fp64."""
+"""mimw as a backend of fla, through fla's own modules and functions, on the CPU's tensors, simulated, against torch in fp64.
+
+Input: small tensors. Output: values and gradients. Without fla-core 0.6.0 test_fla_contracts.py is left. For example:
+
+    pytest --forked 0 tests/integrations/test_fla.py -k attention
+"""
 
 import logging
-import warnings
+from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="operators of torch need torch")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")         # fla says that there is no GPU
-    pytest.importorskip("fla.backends", reason="a backend of fla needs fla-core 0.6")
-    from fla.modules.activations.ops import swiglu
-    from fla.modules.fused_cross_entropy.ops import cross_entropy_loss
-    from fla.modules.norm.layernorm import group_norm, layer_norm, rms_norm
-    from fla.modules.rotary.ops import rotary_embedding
-    from fla.ops.attn.naive import naive_parallel_attn
-    from fla.ops.attn.parallel import ParallelAttentionFunction
 
-import mimw.integrations.fla as ours  # noqa: E402
-from mimw.integrations.fla import attention, losses, rowwise  # noqa: E402
-from mimw.integrations.fla.backend import Entry, UnsupportedFla, register  # noqa: E402
-from mimw.integrations.fla.tensors import refused  # noqa: E402
+from mimw.integrations.fla import ENTRIES, Entry, UnsupportedFla, register  # noqa: E402
+from tests.integrations.fla_here import module  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning", "ignore::UserWarning:triton.knobs")
 F = torch.nn.functional
+RCP_LN2 = 1.4426950408889634
 
 
-@pytest.fixture(autouse=True, scope="module")
-def registered():
-    assert register() == [entry.name for entry in ours.ENTRIES]
-    assert register() == [entry.name for entry in ours.ENTRIES]     # again is the same
+@pytest.fixture(scope="module")
+def fla():
+    """fla's functions, for which mimw is registered."""
+    found = {}
+    for name in ("activations.ops", "norm.layernorm", "rotary.ops", "fused_cross_entropy.ops", "fused_linear_cross_entropy.ops"):
+        found |= vars(module(f"fla.modules.{name}"))
+    found |= vars(module("fla.ops.attn.naive")) | vars(module("fla.ops.attn.parallel"))
+    assert register() == [entry.name for entry in ENTRIES]
+    assert register() == [entry.name for entry in ENTRIES]      # again is the same
+    return SimpleNamespace(**found)
 
 
 def leaf(*shape, dtype=torch.float32):
@@ -47,20 +49,22 @@ def same(ours, truth, inputs, tolerance=1e-5):
         assert (a.double() - b).norm() <= tolerance * b.norm(), (a, b)
 
 
-def test_swiglu():
-    same(swiglu, lambda x, y: F.silu(x) * y, [leaf(3, 40), leaf(3, 40)])
+def test_swiglu(fla):
+    same(fla.swiglu, lambda x, y: F.silu(x) * y, [leaf(3, 40), leaf(3, 40)])
 
 
-def test_norms():
+def test_norms(fla):
     torch.manual_seed(0)
-    x, weight, bias, residual = leaf(6, 48), leaf(48), leaf(48), leaf(6, 48)
-    same(layer_norm, lambda x, w, b: F.layer_norm(x, (48, ), w, b), [x, weight, bias])
-    same(lambda x, w, r: rms_norm(x, w, None, r, prenorm=True),
-         lambda x, w, r: (F.rms_norm(x + r, (48, ), w, 1e-5), x + r), [leaf(6, 48), leaf(48), residual])
+    same(fla.layer_norm, lambda x, w, b: F.layer_norm(x, (48, ), w, b), [leaf(6, 48), leaf(48), leaf(48)])
+    same(lambda x, w, r: fla.rms_norm(x, w, None, r, prenorm=True),
+         lambda x, w, r: (F.rms_norm(x + r, (48, ), w, 1e-5), x + r), [leaf(6, 48), leaf(48), leaf(6, 48)])
+    same(lambda x: fla.layer_norm(x, None, None, prenorm=True), lambda x: (F.layer_norm(x, (48, )), x), [leaf(2, 3, 48)])
+    same(lambda x, w: fla.rms_norm(x, w, None), lambda x, w: F.rms_norm(x, (48, ), w, 1e-5),
+         [leaf(6, 48, dtype=torch.bfloat16), leaf(48)], 1e-2)
 
 
 @pytest.mark.parametrize("interleaved, inplace", [(False, False), (True, True)])
-def test_rotary(interleaved, inplace):
+def test_rotary(fla, interleaved, inplace):
     cos, sin = torch.rand(9, 8), torch.rand(9, 8)
 
     def truth(x):
@@ -70,26 +74,26 @@ def test_rotary(interleaved, inplace):
         first = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
         return torch.cat((first, x[..., 16:]), -1)
 
-    same(lambda x: rotary_embedding(x * 1, cos, sin, interleaved=interleaved, inplace=inplace, seqlen_offsets=2), truth,
+    same(lambda x: fla.rotary_embedding(x * 1, cos, sin, interleaved=interleaved, inplace=inplace, seqlen_offsets=2), truth,
          [leaf(2, 5, 3, 24)])
 
 
 @pytest.mark.parametrize("smoothing, z, inplace", [(0.0, 0.0, False), (0.1, 1e-3, True)])
-def test_cross_entropy(smoothing, z, inplace):
+def test_cross_entropy(fla, smoothing, z, inplace):
     logits, target = leaf(5, 70), torch.tensor([3, -100, 69, 0, 12])
 
     def truth(x):
         kept = (target != -100).double()
         return (F.cross_entropy(x, target, reduction="none", label_smoothing=smoothing) + z * torch.logsumexp(x, 1)**2 * kept)
 
-    losses = lambda x: cross_entropy_loss(x * 1, target, smoothing, 1.0, z, inplace_backward=inplace)[0]  # noqa: E731
+    losses = lambda x: fla.cross_entropy_loss(x * 1, target, smoothing, 1.0, z, inplace_backward=inplace)[0]  # noqa: E731
     same(losses, truth, [logits])
-    z_losses = cross_entropy_loss(logits.detach(), target, lse_square_scale=0.5)[1]
+    z_losses = fla.cross_entropy_loss(logits.detach(), target, lse_square_scale=0.5)[1]
     assert torch.allclose(z_losses, 0.5 * torch.logsumexp(logits.detach(), 1)**2 * (target != -100), rtol=1e-5)
 
 
 @pytest.mark.parametrize("window, sinks, packed", [(None, False, False), (5, True, False), (None, False, True)])
-def test_attention(window, sinks, packed):
+def test_attention(fla, window, sinks, packed):
     torch.manual_seed(0)
     q, k, v = (leaf(1, 20, heads, 64, dtype=torch.float16) for heads in (2, 1, 1))
     sink = leaf(2) if sinks else None
@@ -97,62 +101,64 @@ def test_attention(window, sinks, packed):
     spans = [slice(0, 7), slice(7, 20)] if packed else [slice(0, 20)]
 
     def truth(q, k, v, *sink):
-        return torch.cat([naive_parallel_attn(q[:, at], k[:, at], v[:, at], 0.2, window, sink_bias=sink[0] if sink else None)[0]
+        return torch.cat([fla.naive_parallel_attn(q[:, at], k[:, at], v[:, at], 0.2, window, sink_bias=sink[0] if sink else None)[0]
                           for at in spans], 1)
 
-    same(lambda q, k, v, *sink: ParallelAttentionFunction.apply(q, k, v, None, sink[0] if sink else None, 0.2, window, cu, None),
-         truth, [q, k, v, *([sink] if sinks else [])], 3e-3)
+    same(lambda q, k, v, sink=None: fla.ParallelAttentionFunction.apply(q, k, v, None, sink, 0.2, window, cu, None), truth,
+         [q, k, v, *([sink] if sinks else [])], 3e-3)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_logarithms_of_attention_are_of_base_2(fla, packed):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 20, heads, 64, dtype=torch.float16) for heads in (2, 1, 1))
+    sink, cu = torch.randn(2), torch.tensor([0, 20]) if packed else None
+    _, lse = fla.parallel_attn_fwd(q, k, v, None, sink * RCP_LN2, 0.2, None, cu)
+    scores = 0.2 * torch.einsum("bqhd,bkd->bqhk", q.double(), k[:, :, 0].double())
+    scores = scores.masked_fill(torch.ones(20, 20).triu(1).bool()[:, None], -torch.inf)
+    natural = torch.logsumexp(torch.cat((scores, sink.double().expand(1, 20, 2)[..., None]), -1), -1)
+    assert lse.shape == (1, 20, 2) and lse.is_contiguous() and torch.allclose(lse.double(), RCP_LN2 * natural, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype, reduction, smoothing", [
+    ("float32", "mean", 0.1), ("bfloat16", "sum", 0.0), ("float16", "mean", 0.0)])
+def test_linear_cross_entropy(fla, dtype, reduction, smoothing):
+    torch.manual_seed(0)
+    dtype = getattr(torch, dtype)
+    x, weight, bias = leaf(6, 32, dtype=dtype), leaf(40, 32, dtype=dtype), leaf(40, dtype=dtype)
+    target, options = torch.tensor([3, -100, 39, 0, 7, 7]), {"label_smoothing": smoothing, "reduction": reduction}
+    same(lambda x, w, b: fla.fused_linear_cross_entropy_loss(x, target, w, b, **options),
+         lambda x, w, b: F.cross_entropy(F.linear(x, w, b), target, **options), [x, weight, bias],
+         {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}[dtype])
+    x.grad = weight.grad = None
+    loss = fla.fused_linear_cross_entropy_loss(x, torch.full((6, ), -100), weight, reduction=reduction)
+    (3 * loss).backward(retain_graph=True)
+    loss.backward()                                             # not the gradient of 3 loss, times 1
+    assert loss == 0 and (x.grad == 0).all() and (weight.grad == 0).all()       # where torch has NaN
 
 
 X = torch.zeros(4, 32)
-HEADS = torch.zeros(1, 4, 2, 64, dtype=torch.float16)
 
 
-@pytest.mark.parametrize("reason, text", [
-    (refused(X.double()), "mimw has no float64 here"), (refused(X[:0]), "nothing to compute"),
-    (refused(X.to("meta")), "computes nothing on meta"), (rowwise.swiglu_refused(X, X.half()), "differ in their types"),
-    (rowwise.norm_refused(X, None, None, num_groups=2), "2 groups"), (rowwise.norm_refused(X, None, X[0], is_rms_norm=True), "no bias"),
-    (rowwise.norm_refused(X, None, None, residual=X.half()), "the residual's is another"),
-    (rowwise.norm_refused(X, None, None, out_dtype=torch.half), "float16 is asked for"),
-    (rowwise.norm_gradients_refused(X, X, None, None, recompute_output=True), "do not compute the result again"),
-    (rowwise.rotary_refused(HEADS, X, X, cu_seqlens=X), "packed or have their own"),
-    (rowwise.rotary_refused(HEADS, X, X, 1), "the tables have 4 rows, and positions go from 1 to 4"),
-    (losses.cross_entropy_refused(X, X[0], logit_scale=2.0), "scaled or capped"),
-    (losses.cross_entropy_refused(X, X[0], process_group=1), "these are spread"),
-    (losses.gradient_refused(X, X[0], X, X, total_classes=64), "these are spread"),
-    (attention.forward_refused(HEADS, HEADS, HEADS, HEADS, None, 1.0), "no gates"),
-    (attention.forward_refused(HEADS, HEADS, HEADS[..., :32], None, None, 1.0), "these have 64 and 32"),
-    (attention.forward_refused(HEADS, HEADS[:, :3], HEADS[:, :3], None, None, 1.0), "4 queries and 3 keys"),
-    (attention.forward_refused(HEADS, HEADS, HEADS, None, None, 0.0), "this is 0.0"),
-    (attention.forward_refused(HEADS, HEADS, HEADS, None, None, 1.0, 0), "a window of 0"),
-    (attention.forward_refused(HEADS.float(), HEADS, HEADS, None, None, 1.0), "no float32 here"),
-])
-def test_what_mimw_leaves_to_fla(reason, text):
-    assert text in reason
-
-
-def test_fla_asks_says_why_and_computes_itself(caplog, monkeypatch):
+def test_fla_asks_says_why_and_computes_itself(fla, caplog, monkeypatch):
     with caplog.at_level(logging.INFO, "fla.backends"):
         with pytest.raises(Exception):      # fla's own kernel, which needs a GPU, has the call
-            group_norm(X, X[0], None, num_groups=2)
+            fla.group_norm(X, X[0], None, num_groups=2)
         assert "mimw rejected: mimw normalises whole rows, and there are 2 groups" in caplog.text
     monkeypatch.setenv("FLA_MIMW", "0")
     with pytest.raises(Exception):
-        swiglu(X, X)
+        fla.swiglu(X, X)
     monkeypatch.setenv("FLA_DISABLE_BACKEND_DISPATCH", "1")
     assert register() == []
 
 
-def test_an_entry_is_one_line_and_another_fla_is_told():
-    """A kernel of linear attention, as it will come: here a few lines of torch stand for it."""
-    from fla.ops.gla.chunk import chunk_gla_fwd_o_gk
-    given = dict(q=X, v=X, g=X, A=X, h=X, scale=2.0)
-    assert register([Entry("gla", "fla.ops.gla.chunk:chunk_gla_fwd_o_gk", lambda q, scale, **rest: scale * q + 1,
-                           lambda q, **rest: None)]) == ["chunk_gla_fwd_o_gk"]
-    assert (chunk_gla_fwd_o_gk(**given) == 1).all()
+def test_a_function_more_is_one_entry_and_another_fla_is_an_error(fla):
+    """A kernel of linear attention, for which a few lines of torch stand here."""
+    function = "fla.ops.gla.chunk:chunk_gla_fwd_o_gk"
+    entry = Entry(function, lambda q, scale, **rest: scale * q + 1, lambda q, **rest: None, "gla")
+    assert register([entry]) == ["chunk_gla_fwd_o_gk"]
+    assert (module("fla.ops.gla.chunk").chunk_gla_fwd_o_gk(q=X, v=X, g=X, A=X, h=X, scale=2.0) == 1).all()
     with pytest.raises(UnsupportedFla, match="has no fla.ops.gla.chunk:lost"):
-        register([Entry("gla", "fla.ops.gla.chunk:lost", None, None)])
+        register([Entry("fla.ops.gla.chunk:lost", None, None, "gla")])
     with pytest.raises(UnsupportedFla, match="asks no backend for fla.ops.gla.chunk:chunk_gla"):
-        register([Entry("", "fla.ops.gla.chunk:chunk_gla", None, None)])
-    backend = ours.MimwBackend([Entry("", "a:f", None, lambda x: None)])
-    assert backend.verify("f", 1, 2)[0] is False and backend.verify("other") == (False, "mimw has no kernel for other")
+        register([Entry("fla.ops.gla.chunk:chunk_gla", None, None)])

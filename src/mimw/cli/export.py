@@ -6,7 +6,7 @@ Input: a function that returns the launch, or a kernel with the types of its arg
     build/gemm.h, build/gemm.c, build/gemm.cubin, build/gemm.json
 
 docs/PACKAGE.md shows how to build and call them. With --torch there is also gemm_torch.cpp, an operator of torch for programs that
-AOTInductor has compiled. With --hf-kernel the files are a package for Hugging Face's kernels instead (docs/HUB.md).
+AOTInductor has compiled. With --hf-kernel the files are a package for Hugging Face's kernels instead (docs/HUB_KERNELS.md).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _package(named: Any, options: Namespace, writes: list[str] | None) -> int:
     from ..target import wanted
 
     if options.torch or options.signature or options.constexpr:
-        raise CommandError("--hf-kernel writes a package of launches, which say their types themselves: leave out --torch, --signature "
+        raise CommandError("--hf-kernel writes a package of launches, whose arguments have types: leave out --torch, --signature "
                            "and --constexpr.")
     plan = called(named, options.kernel)
     if not isinstance(plan, Plan):
@@ -103,7 +103,8 @@ def _package(named: Any, options: Namespace, writes: list[str] | None) -> int:
     if options.json:
         print(json.dumps({"name": found.name, "id": found.id, "files": [str(path) for path in files]}, indent=2))
         return 0
-    print(f"{found.name}: {len(plan.launches)} form{'s' * (len(plan.launches) != 1)} of {options.kernel}, for kernels.get_local_kernel:")
+    count = len(plan.launches)
+    print(f"{found.name}: {count} form{'s' * (count != 1)} of {options.kernel}, for kernels.get_local_kernel:")
     for path in files:
         print(f"  {path}  {path.stat().st_size} bytes")
     return 0

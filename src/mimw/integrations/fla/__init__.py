@@ -6,10 +6,10 @@ Input: fla-core 0.6, whose functions ask registered backends first. Output: thes
     mimw.integrations.fla.register()                        names of the functions that mimw now takes
     logging.getLogger("fla.backends").setLevel("INFO")      says who computes what, and why mimw does not
 
-FLA_MIMW=0 turns it off again. mimw has no kernel of linear attention yet: docs/FLA.md says how one gets its line.
+FLA_MIMW=0 turns it off again. Linear attention stays with fla (docs/FLA.md).
 """
 
-from .backend import Entry, MimwBackend, UnsupportedFla, register
-from .entries import ENTRIES
+from .backend import UnsupportedFla, register
+from .entries import ENTRIES, Entry
 
-__all__ = ["ENTRIES", "Entry", "MimwBackend", "UnsupportedFla", "register"]
+__all__ = ["ENTRIES", "Entry", "UnsupportedFla", "register"]

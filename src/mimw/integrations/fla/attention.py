@@ -1,6 +1,6 @@
 """fla's causal attention by `mimw.ops`, with fla's parameters: tensors as (batch, length, heads, dim), or packed sequences.
 
-Input: what `fla.ops.attn` passes on. Output: what its own functions return. For example:
+Input: the arguments of `fla.ops.attn.parallel`. Output: the results of its own functions. For example:
 
     forward(q, k, v, None, None, 0.125)                 (o, lse)
     backward(q, k, v, o, None, lse, do, scale=0.125)    (dq, dk, dv, None, the sinks')
@@ -40,7 +40,7 @@ def forward_refused(q: Tensor, k: Tensor, v: Tensor, g_cumsum: Tensor | None, si
         return f"a window of {window_size} keys shows none"
     if cu_seqlens is not None and q.shape[0] != 1:
         return "packed sequences are one batch"
-    return refused(q, k, v, types=_TYPES)
+    return refused(q, k, v, types=_TYPES, alike=True)
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, g_cumsum: Tensor | None, sink_bias: Tensor | None, scale: float,
@@ -61,7 +61,8 @@ def forward(q: Tensor, k: Tensor, v: Tensor, g_cumsum: Tensor | None, sink_bias:
 def backward_refused(q: Tensor, k: Tensor, v: Tensor, o: Tensor, g_cumsum: Tensor | None, lse: Tensor, do: Tensor,
                      sink_bias: Tensor | None = None, scale: float | None = None, window_size: int | None = None,
                      chunk_size: int = 128, cu_seqlens: Tensor | None = None, chunk_indices: Tensor | None = None) -> str | None:
-    return forward_refused(q, k, v, g_cumsum, sink_bias, scale, window_size, cu_seqlens) or refused(o, do, types=_TYPES)
+    reason = forward_refused(q, k, v, g_cumsum, sink_bias, scale, window_size, cu_seqlens)
+    return reason or refused(q, o, do, types=_TYPES, alike=True)
 
 
 def backward(q: Tensor, k: Tensor, v: Tensor, o: Tensor, g_cumsum: Tensor | None, lse: Tensor, do: Tensor,
@@ -92,7 +93,7 @@ def _left(window_size: int | None) -> int | None:
 
 
 def _packed(cu_seqlens: Tensor) -> tuple[Tensor, int]:
-    """Where sequences begin, in 32 bits, and how long the longest is. The host waits for that, as it does in fla."""
+    """(the beginnings of sequences in 32 bits, the longest one's length). The host waits for the length, as it does in fla."""
     return cu_seqlens.to(torch.int32), int((cu_seqlens[1:] - cu_seqlens[:-1]).max())
 
 

@@ -1,11 +1,11 @@
-"""The backend that fla's registry knows: for each function of fla an entry, with what computes it and what it refuses.
+"""The backend in fla's registries: for each function of fla one that computes it, and a verifier that gives reasons against a call.
 
 Input: entries. Output: a backend in each registry that has such functions. For example:
 
     register()                                                          all of ENTRIES
-    register([Entry("gla", "fla.ops.gla.chunk:chunk_gla_fwd_o_gk", run, refused)])     one function of the operation "gla"
+    register([Entry("fla.ops.gla.chunk:chunk_gla_fwd_o_gk", run, refused, "gla")])     one function of the operation "gla"
 
-Of fla this file alone uses something: `fla.backends`, its `register` and `BaseBackend` (fla-core 0.6).
+Of fla only this file uses something: `fla.backends`, its `register` and `BaseBackend` (fla-core 0.6.0).
 """
 
 from __future__ import annotations
@@ -13,96 +13,48 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
+from typing import Any
 
 from mimw.errors import MimwError
 
-try:
-    from fla.backends import BaseBackend
-    from fla.backends import register as fla_register
-except ImportError as error:
-    raise ImportError("mimw.integrations.fla needs fla-core 0.6 or newer, whose fla.backends lets others compute: "
-                      "pip install 'flash-linear-attention>=0.6'") from error
+from .entries import ENTRIES, Entry
 
 _LOG = logging.getLogger("mimw.integrations")
+_READ = "this mimw was written for fla-core 0.6.0: pip install 'fla-core==0.6.0'"
 
 
 class UnsupportedFla(MimwError, RuntimeError):
-    """The installed fla lacks a function that an entry names."""
+    """The installed fla lacks a function that an entry names, or asks no backend for it."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One function of fla.
+def register(entries: Iterable[Entry] = ENTRIES) -> list[str]:
+    """Register mimw for the functions of `entries`; once more replaces the backends of the first time.
 
-    args:      operation  the name of its registry, "attn", if fla has one for several functions together; "" if it has its own
-               function   "fla.ops.attn.parallel:parallel_attn_fwd"
-               run        takes its arguments by their names, and returns what it returns
-               refused    takes them, too, and says why mimw does not compute such a call; None if it does
+    returns:   the functions' names; none where FLA_DISABLE_BACKEND_DISPATCH=1 keeps fla from asking any backend
+    errors:    ImportError without fla; UnsupportedFla if the installed fla has no such function or does not dispatch it, and on a
+               machine without a GPU if mimw was imported ahead of fla
     """
-
-    operation: str
-    function: str
-    run: Callable
-    refused: Callable[..., str | None]
-
-    @property
-    def name(self) -> str:
-        """The function's own name."""
-        return self.function.rpartition(":")[2]
-
-
-class MimwBackend(BaseBackend):
-    """A backend of fla for some functions, before its own others of equal rank."""
-
-    backend_type = "mimw"
-    package_name = "mimw"
-    env_var = "FLA_MIMW"
-    priority = 4
-
-    def __init__(self, entries: Iterable[Entry] = ()):
-        super().__init__()
-        self.entries = {entry.name: entry for entry in entries}
-
-    def get_implementation(self, function_name: str) -> Callable | None:
-        entry = self.entries.get(function_name)
-        return entry and entry.run
-
-    def verify(self, function_name: str, *args, **kwargs) -> tuple[bool, str | None]:
-        """(True, None), or (False, the reason), which fla logs once."""
-        entry = self.entries.get(function_name)
-        if entry is None:
-            return False, f"mimw has no kernel for {function_name}"
-        try:
-            reason = entry.refused(*args, **kwargs)
-        except TypeError as error:      # parameters of another version of fla
-            reason = str(error)
-        return reason is None, reason
-
-
-def register(entries: Iterable[Entry] | None = None) -> list[str]:
-    """Register mimw for the functions of `entries`, by default all that it has; again is the same.
-
-    returns:   the functions' names; none where FLA_DISABLE_BACKEND_DISPATCH=1 keeps fla from asking anybody
-    errors:    UnsupportedFla if the installed fla has no such function
-    """
-    from .entries import ENTRIES
-
+    try:
+        from fla import backends
+    except ImportError as error:
+        raise ImportError("mimw.integrations.fla needs fla-core 0.6, which asks registered backends first: "
+                          "pip install 'fla-core==0.6.0'") from error
+    except (AssertionError, RuntimeError) as error:     # fla asks Triton for a GPU, mimw answers, and then torch has none
+        raise UnsupportedFla("fla cannot be imported behind mimw on a machine without a GPU; import fla first") from error
     if os.environ.get("FLA_DISABLE_BACKEND_DISPATCH") == "1":
         _LOG.warning("FLA_DISABLE_BACKEND_DISPATCH=1: fla asks no backend, so mimw computes nothing for it")
         return []
-    entries = list(ENTRIES if entries is None else entries)
-    together: dict[str, list[Entry]] = {}
-    for entry in entries:
+    places: dict[Any, list[Entry]] = {}
+    for entry in (entries := list(entries)):
         function = _function(entry)
-        if entry.operation:
-            together.setdefault(entry.operation, []).append(entry)
-        else:
-            _put(function, [entry], entry.function)
-    for operation, of in together.items():
-        _put(operation, of, operation)
+        places.setdefault(entry.operation or function, []).append(entry)
+    for place, of in places.items():
+        try:
+            backends.register(place)(_backend(backends.BaseBackend, of))
+        except KeyError as error:
+            raise UnsupportedFla(f"fla-core {version('fla-core')} asks no backend for {of[0].function}; {_READ}") from error
     return [entry.name for entry in entries]
 
 
@@ -111,17 +63,25 @@ def _function(entry: Entry) -> Callable:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise UnsupportedFla(f"fla-core {version('fla-core')} has no {entry.function}",
-                             hint="this mimw was written for fla-core 0.6.0: pip install 'fla-core==0.6.0'") from error
+        raise UnsupportedFla(f"fla-core {version('fla-core')} has no {entry.function}; {_READ}") from error
 
 
-def _put(place: Callable | str, entries: list[Entry], what: str) -> None:
-    """Give a registry of fla our backend for these entries. Its `register` takes a class, and makes one of it."""
-    try:
-        fla_register(place)(type("MimwBackend", (MimwBackend, ), {"__init__": lambda self: MimwBackend.__init__(self, entries)}))
-    except KeyError as error:
-        raise UnsupportedFla(f"fla-core {version('fla-core')} asks no backend for {what}",
-                             hint="this mimw was written for fla-core 0.6.0: pip install 'fla-core==0.6.0'") from error
+def _backend(base: type, entries: list[Entry]) -> type:
+    """A class of fla's for these entries. fla looks for methods of the functions' names, and for verifiers `NAME_verifier`, whose
+    exceptions are reasons, too. A lower `priority` is asked earlier: fla's tilelang and Gluon have 5."""
+    methods = {entry.name: staticmethod(entry.run) for entry in entries}
+    verifiers = {f"{entry.name}_verifier": staticmethod(_verifier(entry.refused)) for entry in entries}
+    facts = {"backend_type": "mimw", "package_name": "mimw", "env_var": "FLA_MIMW", "priority": 4}
+    return type("MimwBackend", (base, ), {"__doc__": "Functions of fla by mimw.ops.", **facts, **methods, **verifiers})
 
 
-__all__ = ["Entry", "MimwBackend", "UnsupportedFla", "register"]
+def _verifier(refused: Callable[..., str | None]) -> Callable[..., tuple[bool, str | None]]:
+
+    def verifier(*args: Any, **named: Any) -> tuple[bool, str | None]:
+        reason = refused(*args, **named)
+        return reason is None, reason
+
+    return verifier
+
+
+__all__ = ["UnsupportedFla", "register"]

@@ -1,9 +1,10 @@
 """fla's cross entropy by `mimw.ops`, with fla's parameters: losses that are not yet reduced, and the gradient of the logits.
 
-Input: what `fla.modules.fused_cross_entropy` passes on. Output: what its own functions return. For example:
+Input: the arguments of `fla.modules.fused_cross_entropy` and `fused_linear_cross_entropy`. Output: the results of their functions:
 
     cross_entropy(logits, target)               (loss, z_loss, lse, classes, 0)
     gradient(logits, target, lse, dloss)        dlogits
+    linear_cross_entropy(x, target, weight)     (loss, dx, dweight, None)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mimw import ops  # noqa: F401 -- registers the operators
+from mimw.nn import functional  # noqa: F401 -- registers the operators
 
 from .tensors import refused
 
@@ -45,7 +46,8 @@ def gradient_refused(logits: Tensor, target: Tensor, lse: Tensor, dloss: Tensor,
                      inplace_backward: bool = False) -> str | None:
     if total_classes not in (None, logits.shape[1]) or class_start_idx:
         return "mimw's cross entropy takes all classes on one GPU, and these are spread"
-    return cross_entropy_refused(logits, target, label_smoothing, logit_scale, lse_square_scale, logit_softcapping) or refused(dloss)
+    reason = cross_entropy_refused(logits, target, label_smoothing, logit_scale, lse_square_scale, logit_softcapping)
+    return reason or refused(dloss)
 
 
 def gradient(logits: Tensor, target: Tensor, lse: Tensor, dloss: Tensor, label_smoothing: float = 0.0, logit_scale: float = 1.0,
@@ -59,4 +61,47 @@ def gradient(logits: Tensor, target: Tensor, lse: Tensor, dloss: Tensor, label_s
     return _OPS.cross_entropy_backward(logits, target, lse, dloss, *options)
 
 
-__all__ = ["cross_entropy", "cross_entropy_refused", "gradient", "gradient_refused"]
+
+def linear_cross_entropy_refused(x: Tensor, target: Tensor, weight: Tensor, bias: Tensor | None = None, ignore_index: int = -100,
+                                 label_smoothing: float = 0.0, logit_scale: float = 1.0, logit_softcapping: float | None = None,
+                                 num_chunks: int = 8, reduction: str = "mean", use_l2warp: bool = False,
+                                 l2_penalty_factor: float = 1e-4, accumulate_grad_in_fp32: bool = True,
+                                 process_group: Any = None) -> str | None:
+    if use_l2warp:
+        return "mimw's fused linear cross entropy has no L2 penalty"
+    if torch.is_autocast_enabled(x.device.type):
+        return "autocast chooses the types of fla's products"
+    return (cross_entropy_refused(x, target, label_smoothing, logit_scale, 0.0, logit_softcapping, ignore_index, process_group)
+            or refused(x, weight, bias, alike=True))
+
+
+def linear_cross_entropy(x: Tensor, target: Tensor, weight: Tensor, bias: Tensor | None = None, ignore_index: int = -100,
+                         label_smoothing: float = 0.0, logit_scale: float = 1.0, logit_softcapping: float | None = None,
+                         num_chunks: int = 8, reduction: str = "mean", use_l2warp: bool = False, l2_penalty_factor: float = 1e-4,
+                         accumulate_grad_in_fp32: bool = True, process_group: Any = None) -> tuple:
+    """(the loss, dx, dweight, dbias or None) of `mimw.nn.functional.linear_cross_entropy`, which chooses its own pieces, and sums
+    dweight in fp32. Gradients of fp16 are of fp32 until autograd rounds them. Where all targets are ignored the mean is 0, as in
+    fla; torch's is NaN, and so is the operator's."""
+    kept, half = (target != ignore_index).sum(), x.dtype is torch.float16
+    mean = reduction == "mean"
+    loss, *gradients = torch.ops.mimw_nn.linear_cross_entropy(
+        x, weight, bias, target, ignore_index, float(label_smoothing), mean and not half, True, True, bias is not None)
+    if mean and half:
+        loss, *gradients = (one.div_(kept.clamp_min(1)) for one in (loss, *gradients))
+    elif mean:
+        loss = torch.where(kept > 0, loss, 0)
+    dx, dweight, dbias = gradients
+    return loss, dx, dweight, None if bias is None else dbias
+
+
+def linear_gradients_refused(do: Tensor, dx: Tensor, dw: Tensor, db: Tensor | None) -> str | None:
+    return refused(do, dx, dw, db)
+
+
+def linear_gradients(do: Tensor, dx: Tensor, dw: Tensor, db: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """(dx, dweight, dbias) times the loss's gradient, in memory of their own, so that backward may run again."""
+    return dx * do, dw * do, None if db is None else db * do
+
+
+__all__ = ["cross_entropy", "cross_entropy_refused", "gradient", "gradient_refused", "linear_cross_entropy",
+           "linear_cross_entropy_refused", "linear_gradients", "linear_gradients_refused"]

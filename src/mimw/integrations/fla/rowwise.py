@@ -1,6 +1,6 @@
 """fla's SwiGLU, norms and rotary embedding by `mimw.ops`, with fla's parameters.
 
-Input: what `fla.modules` passes on. Output: what its own functions return. For example:
+Input: the arguments of functions of `fla.modules`. Output: the results of these functions. For example:
 
     swiglu(x, y)                                            x sigmoid(x) y
     norm(x, weight, None, is_rms_norm=True)                 (y, None, rstd, x)
@@ -22,14 +22,15 @@ _OPS = torch.ops.mimw
 
 
 def swiglu_refused(x: Tensor, y: Tensor, output_contiguous: bool = False) -> str | None:
-    return refused(x, y) or ("x and y differ in their types" if x.dtype != y.dtype else None)
+    return refused(x, y, alike=True)
 
 
 def swiglu(x: Tensor, y: Tensor, output_contiguous: bool = False) -> Tensor:
     return _OPS.swiglu(x, y)
 
 
-def swiglu_gradients_refused(x: Tensor, y: Tensor, g: Tensor, use_weight: bool = False, output_contiguous: bool = False) -> str | None:
+def swiglu_gradients_refused(x: Tensor, y: Tensor, g: Tensor, use_weight: bool = False,
+                             output_contiguous: bool = False) -> str | None:
     return swiglu_refused(x, y) or refused(g)
 
 
@@ -107,5 +108,5 @@ def rotary(x: Tensor, cos: Tensor, sin: Tensor, seqlen_offsets: int | Tensor = 0
     return _OPS.rope(x.transpose(1, 2), cos, sin, None, interleaved, conjugate).transpose(1, 2)
 
 
-__all__ = ["norm", "norm_gradients", "norm_gradients_refused", "norm_refused", "rotary", "rotary_refused", "swiglu", "swiglu_gradients",
-           "swiglu_gradients_refused", "swiglu_refused"]
+__all__ = ["norm", "norm_gradients", "norm_gradients_refused", "norm_refused", "rotary", "rotary_refused", "swiglu",
+           "swiglu_gradients", "swiglu_gradients_refused", "swiglu_refused"]

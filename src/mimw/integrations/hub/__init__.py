@@ -5,7 +5,7 @@ Input: nothing; no GPU. Output: plans, which `mimw export` and `mimw.export.hub_
     mimw export mimw.integrations.hub:swiglu --hf-kernel -o build
     kernels.get_local_kernel(Path("build/swiglu")).swiglu(gate, up)
 
-docs/HUB.md has the operators, the types and extents that they take, and how to add to them.
+docs/HUB_KERNELS.md has the operators, the types and extents that they take, and how to add to them.
 """
 
 from .plans import attention, gemm, rms_norm, swiglu

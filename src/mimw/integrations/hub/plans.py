@@ -1,4 +1,4 @@
-"""Which launches of the library's kernels a package is compiled from: one for each type and form, with extents that specialise little.
+"""The launches that the library's packages are compiled from: one for each type and form, with extents that specialise little.
 
 Input: nothing. Output: plans. For example:
 

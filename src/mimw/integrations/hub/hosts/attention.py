@@ -22,6 +22,8 @@ def outputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = Fa
     if q.dim() != 4 or k.dim() != 4 or k.shape != v.shape or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
         raise RuntimeError(f"attention: q is {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)}; they are to be (batch, "
                            "heads, seq_q, dim) and twice (batch, kv_heads, seq_k, dim)")
+    if len({q.dtype, k.dtype, v.dtype}) > 1:
+        raise RuntimeError(f"attention: q is of {q.dtype}, k of {k.dtype} and v of {v.dtype}; they are to be of one type")
     if 0 in q.shape or 0 in k.shape:
         raise RuntimeError(f"attention: q is {tuple(q.shape)} and k {tuple(k.shape)}; no extent may be 0")
     if q.shape[1] % k.shape[1]:
@@ -42,6 +44,7 @@ def call(forms, results: tuple[torch.Tensor, torch.Tensor], q: torch.Tensor, k: 
     group, programs = heads // kv_heads, forms.processors(q.device)
     band = max(1, min(batch * heads, L2_BYTES // (4 * seq_k * dim) * group)) if causal else 1
     select = {"dim": dim, "group": group, "causal": causal, "square": causal and seq_k == seq_q}
-    forms(lambda facts: (min(programs, -(-seq_q // facts["rows"]) * batch * heads), ), select, q_desc=q, k_desc=k, v_desc=v, o_desc=o,
-          lse=lse, counter=torch.zeros(1, dtype=torch.int32, device=q.device),
-          scale=(1 / sqrt(dim) if scale is None else scale) * log2(e), batches=batch, heads=heads, seq_q=seq_q, seq_k=seq_k, band=band)
+    scale = (1 / sqrt(dim) if scale is None else scale) * log2(e)
+    counter = torch.zeros(1, dtype=torch.int32, device=q.device)
+    forms(lambda facts: (min(programs, -(-seq_q // facts["rows"]) * batch * heads), ), select, q_desc=q, k_desc=k, v_desc=v,
+          o_desc=o, lse=lse, counter=counter, scale=scale, batches=batch, heads=heads, seq_q=seq_q, seq_k=seq_k, band=band)

@@ -1,4 +1,4 @@
-"""A package for `kernels`: compile each launch, and put the binaries, the code that launches them and the host's code into a folder.
+"""A package for `kernels`: compile each launch, and write binaries, the code that launches them and the host's code into a folder.
 
 Input: a `Plan`. Output: a `Package`, whose files lie as `get_local_kernel` looks for them:
 
@@ -160,9 +160,9 @@ def schema_in(text: str, where: str) -> str:
     if missing := [name for name in _HOST if name not in found]:
         raise LaunchError(f"{where} has no {', '.join(missing)}, which a package's host code needs",
                           hint='write SCHEMA = "(Tensor x) -> Tensor", outputs(x) and call(forms, results, x)')
-    names = {alias.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    names |= {(node.module or "").partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
-    if theirs := names & {"mimw", "triton"}:
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+    if theirs := {name.partition(".")[0] for name in names} & {"mimw", "triton"}:
         raise LaunchError(f"{where} imports {', '.join(sorted(theirs))}, and a package runs without",
                           hint="host code imports torch and Python's own modules")
     return found["SCHEMA"]

@@ -29,8 +29,8 @@ class Plan:
     args:      name      lower case, digits and dashes: "rms-norm"
                launches  (kernel, grid, args, meta) each, or `(launch, select)` with facts that the host code asks for. A call takes
                          the first that it fits, so what fits fewest calls stands first
-               host      a Python file with SCHEMA, `outputs(...)` and `call(forms, results, ...)` (docs/HUB.md); by default the
-                         operator is the launch itself
+               host      a Python file with SCHEMA, `outputs(...)` and `call(forms, results, ...)` (docs/HUB_KERNELS.md); by
+                         default the operator is the launch itself
                writes    parameters that the kernel writes, where no host code is given; by default found in the kernel
                about     a sentence for the package's page
     """

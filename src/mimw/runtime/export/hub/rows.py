@@ -30,7 +30,7 @@ def row_of(exported: Exported, file: str, select: Mapping[str, Any]) -> dict[str
     arguments = check_for_torch(exported.facts.name, exported.arguments)
     for name, value in (*exported.fixed.items(), *select.items()):
         if not isinstance(value, (int, float, str, type(None))):
-            raise LaunchError(f"{name} of {exported.facts.name} is {value!r}: a package knows numbers, texts, truth values and None",
+            raise LaunchError(f"{name} of {exported.facts.name} is {value!r}; a package has numbers, texts, truth values and None",
                               hint="choose forms by such facts")
     return {"file": file, **asdict(exported.facts), "select": dict(select), "parameters": list(exported.parameters),
             "fixed": dict(exported.fixed), "arguments": [{"is": KINDS[type(one)], **asdict(one)} for one in arguments]}

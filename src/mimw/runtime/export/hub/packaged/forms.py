@@ -45,7 +45,7 @@ class Form:
         self._lock = Lock()
 
     def unfit(self, given: Mapping[str, Any], select: Mapping[str, Any]) -> str | None:
-        """Why a call does not fit this form; None if it does. Looks at types, extents, strides, addresses and numbers."""
+        """The reason why a call does not fit this form, or None, by types, extents, strides, addresses and numbers."""
         for name, value in select.items():
             if self.facts.get(name) != value:
                 return f"it is for {name} {self.facts.get(name)}, not {value}"
@@ -109,15 +109,15 @@ class Forms:
         if unknown := set(given).difference(*(form.row["parameters"] for form in self.forms)):
             raise TypeError(f"{self.name} has no parameters {', '.join(sorted(unknown))}; it has "
                             f"{', '.join(self.forms[0].row['parameters'])}")
-        reasons = []
+        reasons: dict[str, list[str]] = {}
         for form in self.forms:
             reason = f"it is for {form.chip}, and the GPU is {chip}" if chip and form.chip.rstrip("af") != chip else None
             reason = reason or form.unfit(given, select or {})
             if reason is None:
                 return form
-            reasons.append(f"\n  {form.file}: {reason}")
-        raise NoForm(f"{self.name} has no form for this call:{''.join(reasons)}\nExport the kernel again with such a launch among "
-                     "its cases.")
+            reasons.setdefault(reason, []).append(form.file)
+        told = "".join(f"\n  {', '.join(files)}: {reason}" for reason, files in reasons.items())
+        raise NoForm(f"{self.name} has no form for this call:{told}\nExport the kernel again with such a launch among its cases.")
 
     @staticmethod
     @cache
@@ -158,7 +158,7 @@ class Forms:
 
 
 def _problem(one: Mapping[str, Any], value: Any) -> str | None:
-    """Why an argument is not one that the form was compiled for; None if it is."""
+    """The reason why an argument is not one that the form was compiled for; None if it is."""
     name = one["name"]
     if one["is"] == "number":
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -189,7 +189,7 @@ def _misplaced(name: str, value: Any) -> str | None:
 
 
 def _values(driver: Any, one: Mapping[str, Any], value: Any) -> list[Any]:
-    """What an argument is as parameters of the kernel: of a tensor its map, its extents and its strides."""
+    """An argument as parameters of the kernel: a tensor that the kernel copies by TMA as its map, its extents and its strides."""
     if one["is"] == "number":
         return [_C_TYPES[one["kind"]](value)]
     if one["is"] == "pointer":

@@ -1,4 +1,4 @@
-"""Operators of torch over the forms of a kernel: on a GPU they launch, without data they give shapes, on the CPU they say why not.
+"""Operators of torch over the forms of a kernel: on a GPU they launch, without data they give shapes, on the CPU is an error.
 
 Input: a schema, what makes the results, what launches. Output: the operator, for torch.compile and torch.export, too:
 
@@ -25,6 +25,10 @@ def operator(name: str, schema: str, outputs: Callable[..., Any], call: Callable
     import torch
 
     def on_gpu(*arguments: Any) -> Any:
+        devices = {str(one.device) for one in arguments if isinstance(one, torch.Tensor)}
+        if len(devices) > 1:
+            raise RuntimeError(f"{forms.name} runs on one GPU, and its tensors are on {' and '.join(sorted(devices))}; move all "
+                               "to one")
         results = outputs(*arguments)
         call(forms, results, *arguments)
         return results
