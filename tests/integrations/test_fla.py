@@ -6,6 +6,7 @@ Input: small tensors. Output: values and gradients. Without fla-core 0.6.0 test_
 """
 
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -162,3 +163,62 @@ def test_a_function_more_is_one_entry_and_another_fla_is_an_error(fla):
         register([Entry("fla.ops.gla.chunk:lost", None, None, "gla")])
     with pytest.raises(UnsupportedFla, match="asks no backend for fla.ops.gla.chunk:chunk_gla"):
         register([Entry("fla.ops.gla.chunk:chunk_gla", None, None)])
+
+
+def on_a_gpu(fla, case, device="cuda"):
+    """(a function of fla, the shapes of its inputs, our functions that it calls)."""
+    target, cu = torch.arange(200, device=device), torch.tensor([0, 90, 91, 300], device=device)
+    target[3] = -100
+    cos, sin = torch.rand(2, 90, 32, device=device, dtype=torch.bfloat16)
+    linear = fla.fused_linear_cross_entropy_loss
+    attention = fla.ParallelAttentionFunction.apply
+    return {
+        "swiglu": (fla.swiglu, [(300, 1000)] * 2, "swiglu_fwd swiglu_fwdbwd"),
+        "layer_norm": (fla.layer_norm, [(300, 1024), (1024, ), (1024, )], "layer_norm_fwd layer_norm_bwd"),
+        "rms_norm": (lambda x, w, r: fla.rms_norm(x, w, None, r, prenorm=True), [(300, 768), (768, ), (300, 768)],
+                     "layer_norm_fwd layer_norm_bwd"),
+        "rotary": (lambda x: fla.rotary_embedding(x, cos, sin, seqlen_offsets=5), [(2, 80, 4, 128)],
+                   "rotary_embedding_fwdbwd rotary_embedding_fwdbwd"),
+        "cross_entropy": (lambda x: fla.cross_entropy_loss(x, target, 0.1, 1.0, 1e-3)[0], [(200, 5000)],
+                          "cross_entropy_fwd cross_entropy_bwd"),
+        "linear_cross_entropy": (lambda x, w, b: linear(0.1 * x, target, w, b), [(200, 256), (5000, 256), (5000, )],
+                                 "fused_linear_cross_entropy_fwd fused_linear_cross_entropy_bwd"),
+        "attention": (lambda q, k, v, sink: attention(q, k, v, None, sink, 0.1, 70, None),
+                      [(2, 300, 8, 128), (2, 300, 2, 128), (2, 300, 2, 128), (8, )], "parallel_attn_fwd parallel_attn_bwd"),
+        "packed": (lambda q, k, v, sink: attention(q, k, v, None, sink, 0.1, None, cu), [*[(1, 300, 4, 64)] * 3, (4, )],
+                   "parallel_attn_fwd parallel_attn_bwd"),
+    }[case]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["swiglu", "layer_norm", "rms_norm", "rotary", "cross_entropy", "linear_cross_entropy",
+                                  "attention", "packed"])
+def test_on_a_gpu_mimw_and_the_kernels_of_fla_agree(fla, case, monkeypatch):
+    called = []
+
+    def noting(entry):
+        return replace(entry, run=lambda *args, **named: called.append(entry.name) or entry.run(*args, **named))
+
+    torch.manual_seed(0)
+    function, shapes, names = on_a_gpu(fla, case)
+    inputs = [torch.randn(shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for shape in shapes]
+
+    def results():
+        torch.manual_seed(1)
+        found = function(*inputs)
+        found = found if isinstance(found, tuple) else (found, )
+        total = sum((one.float() * torch.randn_like(one, dtype=torch.float32)).sum() for one in found)
+        return [*found, *torch.autograd.grad(total, inputs)]
+
+    register(map(noting, ENTRIES))
+    try:
+        ours = results()
+        assert called == names.split()
+        monkeypatch.setenv("FLA_MIMW", "0")
+        theirs = results()
+        assert called == names.split()
+    finally:
+        register()
+    for one, other in zip(ours, theirs):
+        assert one.shape == other.shape and one.dtype == other.dtype
+        assert (one.double() - other.double()).norm() <= 1.5e-2 * other.double().norm(), case

@@ -150,22 +150,26 @@ CASES = {
     "rms-norm": [((33, 4096), (4096, )), ((2, 9, 528), (528, ))],
     "swiglu": [((33, 4096), (33, 4096)), ((5, 333), (5, 333))],
     "attention": [((2, 8, 300, 128), (2, 2, 300, 128), (2, 2, 300, 128), True),
-                  ((1, 4, 70, 64), (1, 4, 130, 64), (1, 4, 130, 64), False)],
+                  ((1, 4, 70, 128), (1, 1, 130, 128), (1, 1, 130, 128), True),
+                  ((1, 4, 70, 128), (1, 1, 130, 128), (1, 1, 130, 128), False)],
+    "attention-of-64": [((1, 8, 70, 64), (1, heads, 130, 64), (1, heads, 130, 64), causal)
+                        for heads in (8, 1) for causal in (True, False)],
 }
 # What runs in a process of its own, on a folder and its cases: prints an error for each, and the refusals of a call.
 PROGRAM = """
 import importlib.util, json, sys
 sys.modules["mimw"] = sys.modules["triton"] = None          # importing either is an error
 import torch
-from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import rms_norm, silu
 
 def by_torch(name, *args):
     if name == "attention":
         q, k, v, causal = args
         k, v = (one.repeat_interleave(q.shape[1] // one.shape[1], 1) for one in (k, v))
-        scores = (q @ k.mT / q.shape[-1] ** 0.5)
+        scores = q @ k.mT / q.shape[-1] ** 0.5
         if causal:
-            scores = scores.masked_fill(torch.ones_like(scores[0, 0]).triu(1).bool(), -torch.inf)
+            later = torch.ones_like(scores[0, 0]).triu(1 + k.shape[2] - q.shape[2]).bool()
+            scores = scores.masked_fill(later, -torch.inf)
         return scores.softmax(-1) @ v, scores.logsumexp(-1)
     return ({"gemm": torch.matmul, "swiglu": lambda gate, up: silu(gate) * up,
              "rms-norm": lambda x, weight: rms_norm(x, weight.shape, weight, 1e-6)}[name](*args), )
@@ -202,18 +206,23 @@ except RuntimeError as error:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("plan, dtypes", [
-    (hub.gemm, ["bfloat16", "float16"]), (hub.rms_norm, ["bfloat16", "float32"]), (hub.swiglu, ["float16", "float32"]),
-    (lambda: hub.attention(groups=(1, 4)), ["bfloat16"])], ids=CASES)
-def test_in_a_process_without_mimw_a_package_computes_what_torch_does(plan, dtypes, tmp_path):
+@pytest.mark.long(but=["gemm", "rms-norm", "swiglu", "attention"])
+@pytest.mark.parametrize("plan, dtypes, case", [
+    pytest.param(hub.gemm, ["bfloat16", "float16"], "gemm", id="gemm"),
+    pytest.param(hub.rms_norm, ["bfloat16", "float32"], "rms-norm", id="rms-norm"),
+    pytest.param(hub.swiglu, ["float16", "float32"], "swiglu", id="swiglu"),
+    pytest.param(lambda: hub.attention(dims=(128, ), groups=(4, )), ["bfloat16"], "attention", id="attention"),
+    pytest.param(lambda: hub.attention(dims=(64, ), groups=(1, 8)), ["bfloat16"], "attention-of-64", id="attention-of-64"),
+])
+def test_in_a_process_without_mimw_a_package_computes_what_torch_does(plan, dtypes, case, tmp_path):
     name = plan().name
     hub_package(plan(), "sm_90a").write(tmp_path)
     plain = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path / name, name, json.dumps(CASES[name]), json.dumps(dtypes)],
+    done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path / name, name, json.dumps(CASES[case]), json.dumps(dtypes)],
                           capture_output=True, text=True, env=plain, cwd=tmp_path)
     assert not done.returncode, done.stderr
     *errors, no_form, on_cpu, mixed = done.stdout.splitlines()
-    assert len(errors) == 3 * len(dtypes) * len(CASES[name]) * (2 if name == "attention" else 1)
+    assert len(errors) == 3 * len(dtypes) * len(CASES[case]) * (2 if name == "attention" else 1)
     assert all(float(one) < 5e-3 for one in errors), errors
     assert no_form == f"NoForm {name} has no form for this call:"
     assert on_cpu == f"RuntimeError {name} runs on NVIDIA GPUs (sm_90a), and its tensors are on the CPU; move them by .cuda()"

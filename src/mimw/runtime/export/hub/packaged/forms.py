@@ -109,10 +109,10 @@ class Forms:
         if unknown := set(given).difference(*(form.row["parameters"] for form in self.forms)):
             raise TypeError(f"{self.name} has no parameters {', '.join(sorted(unknown))}; it has "
                             f"{', '.join(self.forms[0].row['parameters'])}")
-        reasons: dict[str, list[str]] = {}
-        for form in self.forms:
+        facts, reasons = dict(select or {}), {}
+        for form in [one for one in self.forms if facts.items() <= one.facts.items()] or self.forms:
             reason = f"it is for {form.chip}, and the GPU is {chip}" if chip and form.chip.rstrip("af") != chip else None
-            reason = reason or form.unfit(given, select or {})
+            reason = reason or form.unfit(given, facts)
             if reason is None:
                 return form
             reasons.setdefault(reason, []).append(form.file)
