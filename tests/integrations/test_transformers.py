@@ -57,6 +57,13 @@ def logits_and_gradients(model, ids, real=None, **options):
     return [logits, *(parameter.grad.clone() for parameter in model.parameters())]
 
 
+def spy(monkeypatch, name):
+    """The calls of an operator from here on."""
+    calls, run = [], getattr(ops, name)
+    monkeypatch.setattr(ops, name, lambda *given, **options: calls.append(given) or run(*given, **options))
+    return calls
+
+
 def alike(found, wanted, dtype):
     bound = 2e-6 if dtype is torch.float32 else 2e-2
     for one, other in zip(found, wanted, strict=True):
@@ -68,13 +75,19 @@ def alike(found, wanted, dtype):
     ("Mixtral", torch.float32, False, {}), ("Mixtral", torch.bfloat16, False, {}),
     ("GptOss", torch.float32, True, {}), ("GptOss", torch.bfloat16, False, {}),
     ("Gemma2", torch.float32, True, {})])
-def test_logits_and_gradients_are_those_of_eager_attention(name, dtype, padded, options):
+def test_logits_and_gradients_are_those_of_eager_attention(name, dtype, padded, options, monkeypatch):
+    calls = {of: spy(monkeypatch, of) for of in ("rope", "moe", "grouped_matmul")}
     model, (ids, real) = model_of(name, dtype, num_hidden_layers=2 if dtype is torch.float32 and name != "Mixtral" else 1), tokens()
     wanted = logits_and_gradients(model, ids, real if padded else None, **options)
     model.set_attn_implementation("mimw")
-    if name == "Mixtral":
+    if name in ("Mixtral", "GptOss"):
         model.set_experts_implementation("mimw")
+    layers = len(model.model.layers)
+    if name != "Gemma2":
+        assert len(nn.patch(model, only=["*.self_attn"]).replaced) == layers
     alike(logits_and_gradients(model, ids, real if padded else None, **options), wanted, dtype)
+    assert [len(made) for made in calls.values()] == [
+        layers * (name != "Gemma2"), layers * (name == "Mixtral"), 2 * layers * (name == "GptOss")]
 
 
 @pytest.mark.parametrize("name, options", [("Llama", dict(cache_implementation="static", disable_compile=True)), ("GptOss", {})])
@@ -93,7 +106,8 @@ def test_patched_modules_and_loss():
     model, (ids, _) = model_of("Llama", num_hidden_layers=1), tokens()
     wanted = logits_and_gradients(model, ids)
     report = nn.patch(model, skip=["Linear"])
-    assert {one.after.__name__ for one in report.replaced} == {"MimwLlamaRMSNorm", "MimwLlamaMLP"} and len(report.replaced) == 4
+    assert sorted(one.after.__name__ for one in report.replaced) == [
+        "MimwLlamaAttention", "MimwLlamaMLP", *["MimwLlamaRMSNorm"] * 3]
     model.loss_function = ours.causal_lm_loss
     alike(logits_and_gradients(model, ids), wanted, torch.float32)
     hidden = model.model(ids).last_hidden_state     # as docs/TRANSFORMERS.md has it
@@ -111,6 +125,11 @@ def test_rules_name_classes_that_compute_what_llama_does():
         found = inspect.getsource(getattr(import_module(f"transformers.models.{folder}.modeling_{folder}"), f"{name}{of}").forward)
         return found.replace(" -> torch.Tensor", "").replace(": torch.Tensor", "")
 
+    rotary = {folder: inspect.getsource(import_module(f"transformers.models.{folder}.modeling_{folder}").apply_rotary_pos_emb)
+              for folder in NORMS}
+    in_gpt_oss = inspect.getsource(import_module("transformers.models.gpt_oss.modeling_gpt_oss")._apply_rotary_emb)
+    assert "first_half * cos - second_half * sin" in in_gpt_oss and "second_half * cos + first_half * sin" in in_gpt_oss
+    assert rotary.pop("gpt_oss").count("= _apply_rotary_emb(") == 2 and len(set(rotary.values())) == 1
     of_gpt_oss = "(self.weight * hidden_states).to(input_dtype)  # main diff with Llama"
     assert of_gpt_oss in text("gpt_oss", "GptOss", "RMSNorm")
     assert len({text(folder, name, "RMSNorm").replace(of_gpt_oss, "self.weight * hidden_states.to(input_dtype)")
@@ -196,16 +215,45 @@ def test_sequences_that_the_caller_knows():
         masked(None, query[:1], key[:1], softcap=2.0, dropout=0.5, **given)
 
 
-def test_experts_of_other_kinds_stay_with_transformers(caplog):
+def test_experts_of_one_rank_stay_with_transformers(caplog):
     import mimw.integrations.transformers.once as once
     once._said.clear()
     model, (ids, _) = model_of("GptOss", num_hidden_layers=1), tokens()
     with torch.no_grad():
         wanted = model(ids).logits
         model.set_experts_implementation("mimw")
+        model.model.layers[0].mlp.experts._is_expert_parallel = True
         with caplog.at_level(logging.INFO, "mimw"):
             torch.testing.assert_close(model(ids).logits, wanted)
-    assert "the experts have biases" in caplog.text
+    assert "the experts are those of one rank" in caplog.text
+
+
+@pytest.mark.parametrize("layout", [dict(has_gate=False), dict(is_transposed=True), dict(has_bias=True, has_post_expert_norm=True)],
+                         ids=", ".join)
+def test_experts_of_other_layouts(layout):
+    """Against transformers' own, batched_mm: no gate, transposed matrices, biases and a norm behind."""
+    from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS, use_experts_implementation
+
+    class Experts(torch.nn.Module):
+        def __init__(self, config):
+            super().__init__()
+            torch.manual_seed(3)
+            first, columns = ("up_proj", 8) if layout.get("has_gate") is False else ("gate_up_proj", 16)
+            for name, shape in ((first, (4, columns, 16)), ("down_proj", (4, 16, 8))):
+                shape = (shape[0], shape[2], shape[1]) if layout.get("is_transposed") else shape
+                self.register_parameter(name, torch.nn.Parameter(torch.randn(shape) / 4))
+            self.gate_up_proj_bias, self.down_proj_bias = (torch.nn.Parameter(torch.randn(4, n)) for n in (16, 16))
+            self.num_experts, self.act_fn, self.post_expert_norm = 4, torch.nn.SiLU(), torch.nn.RMSNorm(16)
+
+    layer = use_experts_implementation(Experts, **layout)(transformers.LlamaConfig())
+    x, ids, weights = torch.randn(5, 16, requires_grad=True), torch.randint(4, (5, 2)), torch.rand(5, 2, requires_grad=True)
+    more = () if layout.get("has_bias") else ("bias", "norm")
+    used = [x, weights, *(one for name, one in layer.named_parameters() if not any(part in name for part in more))]
+    results = []
+    for run in (ours.experts, ALL_EXPERTS_FUNCTIONS["batched_mm"]):
+        y = run(layer, x, ids, weights)
+        results.append([y.detach(), *torch.autograd.grad(y, used, torch.linspace(-1, 1, y.numel()).view(y.shape))])
+    alike(*results, torch.float32)
 
 
 @pytest.mark.parametrize("name, padded, operator", [

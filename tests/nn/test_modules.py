@@ -285,7 +285,7 @@ def test_fp8_weights_are_held_for_inference_until_they_change(monkeypatch):
 
     assert anew() == 1 and anew() == 0
     for change in (in_place, lambda: step(False), lambda: step(True), in_inference, to_another_place, through_data,
-                   lambda: layer.load_state_dict(nn.Linear(32, 16).state_dict()), lambda: layer.to(torch.bfloat16).to(torch.float32),
+                   lambda: layer.load_state_dict(nn.Linear(32, 16).state_dict()), lambda: layer.bfloat16().float(),
                    lambda: setattr(layer, "weight", torch.nn.Parameter(torch.randn(16, 32)))):
         assert anew(change) == 1 and anew() == 0
     assert list(layer.state_dict()) == ["weight", "bias"] and not dict(layer.named_buffers())

@@ -1,6 +1,7 @@
-"""Rules of `mimw.nn.patch` for modules of transformers: norms and MLPs of Llama and of models that have taken them over.
+"""Rules of `mimw.nn.patch` for modules of transformers: norms, MLPs and attention layers of Llama and of models alike.
 
-Input: a model of transformers. Output: its RMSNorms by `ops.rms_norm`, its gated MLPs by `ops.swiglu`. For example:
+Input: a model of transformers. Output: its RMSNorms by `ops.rms_norm`, its gated MLPs by `ops.swiglu`, the rotary embedding in its
+attention layers by `ops.rope`. For example:
 
     import mimw.integrations.transformers           registers the rules
     report = mimw.nn.patch(model)                   and torch.nn.Linear, as ever
@@ -17,7 +18,10 @@ from mimw.nn import Rule, register_rule
 from mimw.nn.fallback import reason
 from mimw.nn.rules import of_types
 
-# Models whose RMSNorm has Llama's attributes, and Llama's or gpt-oss's forward; and those with Llama's MLP. A test compares.
+from .rotary import attention_of
+
+# Models whose RMSNorm has Llama's attributes, and Llama's or gpt-oss's forward, and whose attention layers call Llama's function of
+# rotary embedding, or gpt-oss's; and those with Llama's MLP. A test compares.
 NORMS = {"llama": "Llama", "mistral": "Mistral", "mixtral": "Mixtral", "qwen2": "Qwen2", "qwen3": "Qwen3", "gpt_oss": "GptOss"}
 MLPS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 
@@ -59,6 +63,8 @@ def register_rules() -> None:
     """Let `mimw.nn.patch` know them; done on import. Experts follow `experts_implementation="mimw"`, not a rule."""
     for folder, name in NORMS.items():
         register_rule(Rule(f"transformers.models.{folder}.modeling_{folder}.{name}RMSNorm", norm_of, of_types))
+        register_rule(Rule(f"transformers.models.{folder}.modeling_{folder}.{name}Attention",
+                           lambda before: _named(attention_of(before), before)))
     for folder, name in MLPS.items():
         register_rule(Rule(f"transformers.models.{folder}.modeling_{folder}.{name}MLP", mlp_of, _of_activation))
 
