@@ -120,6 +120,65 @@ def test_patched_modules_and_loss():
     torch.testing.assert_close(ours.causal_lm_loss(logits, labels, 7, num_items_in_batch=torch.tensor(5)), whole)
 
 
+@pytest.mark.parametrize("name, dtype", [("Llama", torch.float32), ("Llama", torch.bfloat16), ("Mixtral", torch.float32)])
+def test_fused_loss_is_that_of_logits_which_are_not_made(name, dtype, monkeypatch):
+    """In training; with an auxiliary loss, a number of items, and as a tuple."""
+    more = dict(output_router_logits=True) if name == "Mixtral" else {}
+    model, (ids, real) = model_of(name, dtype, num_hidden_layers=1, **more).train(), tokens()
+    labels = ids.masked_fill(real == 0, -100)
+
+    def run(**options):
+        model.zero_grad()
+        out = model(ids, attention_mask=real, labels=labels, **options)
+        loss = out[0] if isinstance(out, tuple) else out.loss
+        loss.backward()
+        return out, [loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
+
+    few = dict(num_items_in_batch=torch.tensor(5), shift_labels=labels.roll(-1, 1)) if name == "Llama" else {}
+    wanted, counted, before = run()[1], run(**few)[1], type(model)
+    report, heads = ours.fuse_loss(model), []
+    handle = model.lm_head.register_forward_hook(lambda *_: heads.append(1))
+    assert run()[0].logits is not None and heads, "a head with hooks is called"
+    handle.remove()
+    linear = torch.nn.functional.linear
+    monkeypatch.setattr(torch.nn.functional, "linear", lambda x, weight, bias=None: heads.append(weight) or linear(x, weight, bias))
+    heads.clear()
+    out, found = run()
+    assert heads and not any(one is model.lm_head.weight for one in heads)
+    assert out.logits is None and "logits" not in out and found[0].dtype is torch.float32
+    as_tuple, again = run(return_dict=False, **few)
+    assert isinstance(as_tuple, tuple) and len(as_tuple) == len(out)
+    alike(found + again, wanted + counted, dtype)
+    monkeypatch.undo()
+    with torch.no_grad():
+        exact = model.eval()(ids, attention_mask=real, labels=labels)
+        assert exact.logits.shape == (2, SEQ, 24) and torch.equal(model(ids, attention_mask=real).logits, exact.logits)
+        left_out = model(ids, attention_mask=real, labels=labels, fused_loss=True)
+    assert left_out.logits is None and isinstance(model, before) and "labels" in inspect.signature(model.forward).parameters
+    alike([left_out.loss], [exact.loss], dtype)
+    report.undo()
+    assert type(model) is before
+
+
+def test_fused_loss_in_one_graph_and_what_it_leaves_alone():
+    model, (ids, _) = model_of("Llama", num_hidden_layers=1).train(), tokens()
+    wanted = model(ids, labels=ids).loss
+    ours.fuse_loss(model)
+    called = []
+
+    def backend(graph, _):
+        called.extend(str(node.target) for node in graph.graph.nodes if "linear_cross_entropy" in str(node.target))
+        return graph
+
+    out = torch.compile(model, fullgraph=True, backend=backend)(ids, labels=ids)
+    assert out.logits is None and called == ["mimw_nn.linear_cross_entropy.default"]
+    torch.testing.assert_close(out.loss, wanted)
+    model.loss_function = lambda logits, labels, vocab_size: logits.mean()
+    assert model(ids, labels=ids).logits is not None
+    with pytest.raises(NotImplementedError, match="Gemma2ForCausalLM computes its logits by more than lm_head"):
+        ours.fuse_loss(model_of("Gemma2", num_hidden_layers=1))
+
+
 def test_rules_name_classes_that_compute_what_llama_does():
     def text(folder, name, of):
         found = inspect.getsource(getattr(import_module(f"transformers.models.{folder}.modeling_{folder}"), f"{name}{of}").forward)
@@ -319,4 +378,14 @@ def test_on_the_gpu(name):
     ids, real = ids.cuda(), real.cuda()
     wanted = logits_and_gradients(model, ids, real)
     model.set_attn_implementation("mimw")
+    if name != "Llama":
+        model.set_experts_implementation("mimw")
+    nn.patch(model)
     alike(logits_and_gradients(model, ids, real), wanted, torch.bfloat16)
+    ours.fuse_loss(model)
+    model.zero_grad()
+    out = model(ids, attention_mask=real, labels=ids.masked_fill(real * torch.nn.functional.pad(real, (1, 0))[:, :-1] == 0, -100),
+                fused_loss=True)
+    out.loss.backward()
+    assert out.logits is None
+    alike([parameter.grad for parameter in model.parameters()], wanted[1:], torch.bfloat16)

@@ -26,7 +26,7 @@ NUMBERS, LEAST_ROWS, STEP = 1 << 28, 1024, 128      # logits of a piece at most;
 
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
                          weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
-                         label_smoothing: float = 0.0) -> Tensor:
+                         label_smoothing: float = 0.0, dtype: torch.dtype | None = None) -> Tensor:
     """cross_entropy(input linear_weight^T + linear_bias, target): torch.nn.functional.linear_cross_entropy of torch 2.13.
 
     args:      input          (rows, hidden), (hidden), or (..., hidden) with a target (...): bf16, fp16, fp32
@@ -36,7 +36,8 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
                reduction      "mean" of the rows that are not ignored, "sum" or "none"
                ignore_index   a target whose row counts nothing; None is -100
                label_smoothing   the weight that is spread over all classes, 0 to 1
-    returns:   the loss, of input's type, under autocast fp32; sums are of fp32
+               dtype          of the loss, which torch has not: by default input's type, under autocast fp32
+    returns:   the loss, summed in fp32
     computed:  in pieces of rows whose logits are 2^28 numbers at most, or 1024 rows: the product by `mimw.ops.matmul`, loss and
                gradient of the logits in their place by `mimw.kernels.cross_entropy`, gradients of input and weight by two more
                products, that of the weight summed in fp32; with weight= by one launch more (`mimw.nn.class_weights`). With
@@ -58,17 +59,18 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
         many, classes = linear_weight.flatten(0, -2), linear_weight.shape[:-1]
         logits = linear(input, many, None if linear_bias is None else linear_bias.flatten())
         logits = logits.unflatten(-1, classes) if len(classes) > 1 else logits
-        return cross_entropy(logits, target, weight, **options)
+        found = cross_entropy(logits, target, weight, **options)
+        return found if dtype is None else found.to(dtype)
     if target.shape != input.shape[:-1]:
         raise RuntimeError(f"linear_cross_entropy: input is {tuple(input.shape)} and target {tuple(target.shape)}; it must be "
                            f"{tuple(input.shape[:-1])}")
     if weight is not None:
         refuse_weight(weight, linear_weight.t(), 0.0, False)
-    kind, result = input.device.type, input.dtype
+    kind, result = input.device.type, dtype or input.dtype
     if torch.is_autocast_enabled(kind):
-        dtype, result = torch.get_autocast_dtype(kind), torch.float32
-        input, linear_weight = input.to(dtype), linear_weight.to(dtype)
-        linear_bias = None if linear_bias is None else linear_bias.to(dtype)
+        lower, result = torch.get_autocast_dtype(kind), dtype or torch.float32
+        input, linear_weight = input.to(lower), linear_weight.to(lower)
+        linear_bias = None if linear_bias is None else linear_bias.to(lower)
     rows, places = input.reshape(-1, input.shape[-1]), target.reshape(-1)
     graded = torch.is_grad_enabled()
     if reduction == "none" or graded and weight is not None and weight.requires_grad:
