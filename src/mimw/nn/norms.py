@@ -22,7 +22,7 @@ class RMSNorm(torch.nn.RMSNorm):
 
     shapes:    x (..., *normalized_shape): bf16, fp16, fp32 -> the same
     computed:  by `mimw.ops.rms_norm`, with fp32 statistics; by torch for other types, and for tensors
-               that hold others, as DTensor. Under autocast the result is fp32, as torch's on a GPU since torch 2.13
+               that hold others, as DTensor. Under autocast of a GPU the result is fp32, as torch's since torch 2.13
     gradients  those of the operator
     """
 
@@ -42,7 +42,7 @@ class LayerNorm(torch.nn.LayerNorm):
 
     shapes:    x (..., *normalized_shape): bf16, fp16, fp32 -> the same
     computed:  by `mimw.ops.layer_norm`, with fp32 statistics; by torch for other types, and for tensors
-               that hold others, as DTensor. Under autocast the result is fp32, as torch's on a GPU
+               that hold others, as DTensor. Under autocast of a GPU the result is fp32, as torch's
     gradients  those of the operator
     """
 

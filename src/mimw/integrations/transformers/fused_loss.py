@@ -34,11 +34,11 @@ _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 def fuse_loss(model: PreTrainedModel) -> Report:
     """Let a language model compute its loss from hidden states by `mimw.nn.functional.linear_cross_entropy`.
 
-    args:      model   of a class whose `forward` makes logits by `lm_head` for its loss and its output alone, as Llama's, Mistral's,
-                       Mixtral's, Qwen's and gpt-oss's do; before DDP, FSDP or torch.compile wrap it
-    returns:   a report, whose `undo()` gives the model its class back. From here on `model(..., labels=labels, fused_loss=None)`:
-               fused_loss   True: the loss from hidden states; False: from logits; None: the former in training, the latter in
-                            evaluation. Without labels nothing changes
+    args:      model   of a class whose `forward` makes logits by `lm_head` for its loss and its output alone, as those of Llama,
+                       Mistral, Mixtral, Qwen and gpt-oss; before DDP or FSDP
+    returns:   a report, whose `undo()` gives the model its class back. From then on `model(..., labels=x, fused_loss=None)`:
+               fused_loss   True: the loss from hidden states; False: from logits; None: the former in training. Without
+                            labels nothing changes
                the output   of a fused call has the loss, fp32, and no logits: `logits` is None, and a tuple lacks them
     computed:  whole logits all the same, with a reason in the log, for another loss function than that of causal language models,
                and for an `lm_head` that is no plain linear layer, has hooks, or has another number of rows than the vocabulary
