@@ -1,4 +1,4 @@
-"""What weights of classes add to `mimw.nn.functional.linear_cross_entropy`: a piece's losses, and its part of the gradients.
+"""Weights of classes for `mimw.nn.functional.linear_cross_entropy`: a piece's losses, and its part of the gradients.
 
 Input: the logits of a piece of rows, their targets, a weight for each class. Output: the sum of losses, and in the logits' place a
 gradient to which a `Spread` is added. For example:

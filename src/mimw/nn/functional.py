@@ -150,7 +150,7 @@ def _linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor | None, target
 
 
 def _count(target: Tensor, of_classes: Tensor | None, ignored: int) -> Tensor:
-    """What "mean" divides by, fp32 (1)."""
+    """The divisor of "mean", fp32 (1)."""
     if of_classes is not None:
         return class_weights.total_of(target, of_classes, ignored)
     return (target != ignored).sum(0, keepdim=True, dtype=torch.float32)

@@ -56,7 +56,7 @@ def fuse_loss(model: PreTrainedModel) -> Report:
 
 @cache
 def uses_of_logits(cls: type) -> str | None:
-    """What else than a loss and an output a class's `forward` makes of the logits of its `lm_head`, or None."""
+    """The reason why the logits of a class's `lm_head` are not for its loss and its output alone, or None."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(cls.forward))))
     except (OSError, TypeError):
