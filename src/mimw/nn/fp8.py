@@ -13,6 +13,8 @@ from torch import Tensor
 
 from mimw import ops
 
+from .traced import leaf_function
+
 E4M3 = torch.float8_e4m3fn
 LARGEST = torch.finfo(E4M3).max
 
@@ -24,6 +26,7 @@ def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
     return (x.float() / scale).clamp(-LARGEST, LARGEST).to(E4M3), scale
 
 
+@leaf_function
 def fp8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, held: tuple[Tensor, Tensor] | None = None) -> Tensor:
     """x weight^T + bias, by a product of e4m3 with fp32 sums.
 

@@ -20,10 +20,12 @@ from mimw.ops.cross_entropy import CROSS_ENTROPY, IN_PLACE
 
 from . import class_weights, fallback
 from .fp8 import fp8_linear
+from .traced import leaf_function
 
 NUMBERS, LEAST_ROWS, STEP = 1 << 28, 1024, 128      # logits of a piece at most; its rows at least, which are a multiple of STEP
 
 
+@leaf_function
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
                          weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
                          label_smoothing: float = 0.0, dtype: torch.dtype | None = None) -> Tensor:

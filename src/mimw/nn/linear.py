@@ -17,6 +17,7 @@ from mimw.ops.addmm import ACTIVATIONS
 
 from . import fallback, held_weights
 from .fp8 import fp8_linear
+from .traced import leaf
 
 
 class Linear(torch.nn.Linear):
@@ -48,6 +49,7 @@ class Linear(torch.nn.Linear):
             return f"x is {x.dtype} and the weight {self.weight.dtype}"     # torch's error
         return fallback.reason(x, self.weight)
 
+    @leaf
     def forward(self, x: Tensor) -> Tensor:
         """act(x weight^T + bias)."""
         if self.reason(x) is not None:

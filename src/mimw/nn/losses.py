@@ -16,6 +16,7 @@ from mimw import ops
 
 from . import fallback
 from .functional import by_torch, linear_cross_entropy
+from .traced import leaf
 
 
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
@@ -33,6 +34,7 @@ class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
             return "targets are probabilities"
         return fallback.reason(input, self.weight)
 
+    @leaf
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of logits."""
         if self.reason(input, target) is not None:
@@ -65,6 +67,7 @@ class LinearCrossEntropyLoss(torch.nn.Module):
         """The reason why torch computes a call, from whole logits, or None."""
         return by_torch(input, self.linear.weight, target)
 
+    @leaf
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of the last hidden states."""
         return linear_cross_entropy(input, self.linear.weight, target, linear_bias=self.linear.bias, weight=self.weight,

@@ -15,6 +15,7 @@ from torch import Tensor
 from mimw import ops
 
 from . import fallback
+from .traced import leaf
 
 
 class RMSNorm(torch.nn.RMSNorm):
@@ -30,6 +31,7 @@ class RMSNorm(torch.nn.RMSNorm):
         """The reason why torch computes a call, or None."""
         return fallback.reason(x, self.weight)
 
+    @leaf
     def forward(self, x: Tensor) -> Tensor:
         """x normalised over its last dimensions."""
         if self.reason(x) is not None:
@@ -50,6 +52,7 @@ class LayerNorm(torch.nn.LayerNorm):
         """The reason why torch computes a call, or None."""
         return fallback.reason(x, self.weight)
 
+    @leaf
     def forward(self, x: Tensor) -> Tensor:
         """x normalised over its last dimensions."""
         if self.reason(x) is not None:

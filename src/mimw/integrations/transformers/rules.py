@@ -17,6 +17,7 @@ from mimw import ops
 from mimw.nn import Rule, register_rule
 from mimw.nn.fallback import reason
 from mimw.nn.rules import of_types
+from mimw.nn.traced import leaf
 
 from .rotary import attention_of
 
@@ -30,6 +31,7 @@ def norm_of(before: type) -> type:
     """A class of RMSNorms of transformers that computes by `ops.rms_norm`; scaled in fp32 and rounded once."""
 
     class RMSNorm(before):
+        @leaf
         def forward(self, hidden_states: Tensor) -> Tensor:
             # Where the types differ, classes differ in the type that they return.
             if hidden_states.dtype != self.weight.dtype or reason(hidden_states) is not None:
@@ -43,6 +45,7 @@ def mlp_of(before: type) -> type:
     """A class of Llama's MLPs that computes gate and up in one pass by `ops.swiglu`."""
 
     class MLP(before):
+        @leaf
         def forward(self, x: Tensor) -> Tensor:
             gate, up = self.gate_proj(x), self.up_proj(x)
             return self.down_proj(ops.swiglu(gate, up) if reason(gate) is None else self.act_fn(gate) * up)
