@@ -35,8 +35,8 @@ def leaf(forward: Callable[P, R]) -> Callable[P, R]:
         if proxy is None:
             return forward(self, *args, **named)
         if proxy.tracer.root is self:
-            raise TraceError(f"{type(self).__name__} of mimw is one node in a graph of torch.fx, and cannot be the graph itself: trace "
-                             "a module that has it, as torch.nn.Sequential(layer)")
+            raise TraceError(f"{type(self).__name__} of mimw is one node in a graph of torch.fx, and cannot be the graph itself: "
+                             "trace a module that has it, as torch.nn.Sequential(layer)")
         return proxy.tracer.create_proxy("call_module", proxy.tracer.path_of_module(self), args, named)
 
     return in_graphs
