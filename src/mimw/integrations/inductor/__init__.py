@@ -37,7 +37,8 @@ class Enabled:
 def enable(*, allow: Collection[str] = KINDS, force: bool = False, devices: Collection[str] = ("cuda",)) -> Enabled:
     """Let torch.compile, with the backend inductor, replace products and attention by `mimw::` operators.
 
-    args:      allow     any of "mm", "addmm", "bmm", "grouped_mm", "sdpa" and "epilogue", an activation behind a linear layer
+    args:      allow     any of "mm", "addmm", "bmm", "grouped_mm", "sdpa", "flex" for flex attention, and "epilogue", an
+                         activation behind a linear layer
                force     ours wherever it takes the call. Else ours where it was quicker than torch's own function, both timed once
                          for each shape while the model is compiled; calls of symbolic extents and grouped products stay torch's
                devices   types of devices whose tensors count. Those of the CPU are simulated, which is for tests

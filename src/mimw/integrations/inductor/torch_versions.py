@@ -8,18 +8,25 @@ Input: torch 2.11 to 2.13. Output: the passes of inductor's configuration, exten
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch._higher_order_ops.flex_attention import flex_attention as FLEX
 from torch._inductor import config
 from torch._inductor import custom_graph_pass as passes
+from torch.fx import Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 LOWEST = (2, 11)
 GraphPass = passes.CustomGraphPass
 PLACES = ("pre_grad_custom_pass", "post_grad_custom_post_pass")
+VMAP_LEVELS = frozenset(("lazy_load_decompositions", "_vmap_increment_nesting", "_vmap_decrement_nesting"))
+_PREDISPATCH = getattr(torch._functorch, "predispatch", None)
+_BLOCK_PARTS = 17      # in 2.13; before it there were no orders
+_ORDERS = "dq_write_order", "dq_write_order_full", "dq_kv_order", "dq_kv_order_spt"
 _TAKES_LISTS = hasattr(passes, "get_custom_graph_passes")       # from 2.13 on; before it a place holds one pass
 
 
@@ -58,9 +65,40 @@ def put_back(place: str, before: Any) -> None:
     setattr(config, place, before)
 
 
+def blocks_of(block_mask: tuple) -> dict[str, Any] | None:
+    """The parts of flex attention's block mask, as its operator takes it, by name; None of a torch that has others."""
+    names = ("queries", "keys", *(f"{full}{side}_{what}" for side, full in (("kv", ""), ("kv", "full_"), ("q", ""), ("q", "full_"))
+                                  for what in ("num_blocks", "indices")),
+             *(() if len(block_mask) == _BLOCK_PARTS - len(_ORDERS) else _ORDERS),
+             "block_queries", "block_keys", "mask_mod")
+    return dict(zip(names, block_mask)) if len(names) == len(block_mask) else None
+
+
+def recorded_functions(names: Iterable[str]) -> list[Callable]:
+    """Functions of these names that Dynamo records: torch's, Python's operators, and what torch.vmap leaves."""
+    rooms = torch, operator, torch.nn.functional, torch._C._nn, _PREDISPATCH
+    return [getattr(room, name) for room in rooms for name in names if hasattr(room, name)]
+
+
+def example_of(node: Node) -> torch.Tensor | None:
+    """The real tensor with which a graph's input was called when it was recorded, while it is there."""
+    recorded = node.meta.get("grapharg")
+    try:
+        found = None if recorded is None else recorded.example
+    except (AssertionError, AttributeError, RuntimeError):      # it is kept by a weak reference
+        return None
+    return found if type(found) is torch.Tensor else None
+
+
+def without_passes() -> AbstractContextManager:
+    """Inside, torch.compile has none of our passes."""
+    return config.patch(dict.fromkeys(PLACES))
+
+
 def with_real_tensors() -> AbstractContextManager:
     """Inside, tensors are made and computed although inductor traces."""
     return _disable_current_modes()
 
 
-__all__ = ["GraphPass", "PLACES", "add", "check_version", "put_back", "with_real_tensors"]
+__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "blocks_of", "check_version", "example_of", "put_back",
+           "recorded_functions", "with_real_tensors", "without_passes"]
