@@ -11,6 +11,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import cache
+from inspect import signature
 from typing import Any
 
 import torch
@@ -95,10 +97,48 @@ def without_passes() -> AbstractContextManager:
     return config.patch(dict.fromkeys(PLACES))
 
 
+def is_autotuned() -> bool:
+    """True while inductor compiles with mode="max-autotune" or its likes, so that it times several ways to compute a product."""
+    return config.max_autotune or config.max_autotune_gemm
+
+
+def serve_choices(more: Callable[[Any, Any, str], list]) -> bool:
+    """Let inductor, in this thread, time what `more` has for a product beside its own choices. False where a program has set choices
+    of its own, which stay, or where this torch asks for them otherwise."""
+    from torch._inductor.virtualized import V
+    ours, theirs = _choices(more)
+    if ours is None or type(V.choices) not in (ours, theirs):
+        return False
+    if type(V.choices) is theirs:
+        V.set_choices_handler(ours())
+    return True
+
+
+@cache
+def _choices(more: Callable[[Any, Any, str], list]) -> tuple[type | None, type]:
+    """Inductor's class of choices with `more`, and without; None for a torch before 2.13."""
+    from torch._inductor.choices import InductorChoices  # a second of imports
+
+    class Candidates(InductorChoices):
+        def get_template_configs(self, kernel_inputs: Any, templates: Any, op_name: str, *given: Any, **options: Any) -> list:
+            found = super().get_template_configs(kernel_inputs, templates, op_name, *given, **options)
+            return [*found, *more(kernel_inputs, templates, op_name)]
+
+    own = getattr(InductorChoices, "get_template_configs", lambda: None)
+    return Candidates if "op_name" in signature(own).parameters else None, InductorChoices
+
+
+@cache
+def extern_choice(function: Callable) -> Any:
+    """The function as a choice of inductor's, which gives a new tensor. Code that inductor writes calls it by its name."""
+    from torch._inductor.select_algorithm import ExternKernelChoice
+    return ExternKernelChoice(function, has_out_variant=False)
+
+
 def with_real_tensors() -> AbstractContextManager:
     """Inside, tensors are made and computed although inductor traces."""
     return _disable_current_modes()
 
 
-__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "blocks_of", "check_version", "example_of", "put_back",
-           "recorded_functions", "with_real_tensors", "without_passes"]
+__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "blocks_of", "check_version", "example_of", "extern_choice",
+           "is_autotuned", "put_back", "recorded_functions", "serve_choices", "with_real_tensors", "without_passes"]
