@@ -7,6 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the passes are torch's")
 
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+from torch._functorch.aot_autograd import make_boxed_func  # noqa: E402
 from torch._higher_order_ops.flex_attention import math_attention  # noqa: E402
 from torch.nn.attention import flex_attention as flex  # noqa: E402
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, and_masks, create_block_mask, flex_attention, or_masks  # noqa: E402
@@ -75,6 +77,10 @@ def capped(s, b, h, q, k):
 
 def sloped(s, b, h, q, k):
     return s + SLOPES[h] * (k - q)
+
+
+def sloped_by_ones(s, b, h, q, k):
+    return s - 1.0 * (q - k).abs()
 
 
 def all_at_once(s, b, h, q, k):
@@ -183,8 +189,8 @@ def test_calls_that_stay_say_why(caplog):
     assert compiled(call(), q, k, v, allow=("sdpa",))[1] == []
 
 
-def test_blocks_that_are_computed_stay_and_other_blocks_at_a_later_call_are_an_error(caplog):
-    q, k, v = (one.detach() for one in leaves())
+def test_blocks_that_are_computed_stay_and_other_blocks_at_a_later_call_are_an_error(caplog, monkeypatch):
+    q, k, v = leaves()
     mask, other = block_mask(causal), block_mask(causal)
     other.kv_num_blocks = other.kv_num_blocks * 0        # no block that the diagonal cuts
     kinds = []
@@ -198,7 +204,7 @@ def test_blocks_that_are_computed_stay_and_other_blocks_at_a_later_call_are_an_e
         inductor.calls.Calls(settings)(module.graph)
         module.recompile()
         kinds.append([getattr(one.target, "__name__", "") for one in module.graph.nodes if one.op == "call_function"])
-        return module.forward
+        return aot_autograd(fw_compiler=lambda module, _: make_boxed_func(module.forward))(module, given)
 
     ours = torch.compile(f, backend=backend, fullgraph=True)
     torch.testing.assert_close(ours(q, k, v, mask), by_torch(q, k, v, None, causal)[0], rtol=1e-4, atol=1e-5)
@@ -211,8 +217,13 @@ def test_blocks_that_are_computed_stay_and_other_blocks_at_a_later_call_are_an_e
             number, mask.kv_indices, mask.full_kv_num_blocks, mask.full_kv_indices, BLOCK, causal, (24, 24), False))
 
     torch._dynamo.reset()
-    assert "is computed from inputs" in stays(caplog, lambda q, k, v, number: computed(q, k, v, number + 0), q, k, v,
-                                              mask.kv_num_blocks)
+    given = *(one.detach() for one in leaves()), mask.kv_num_blocks
+    assert "is computed from inputs" in stays(caplog, lambda q, k, v, number: computed(q, k, v, number + 0), *given)
+    for allowed in (False, True):
+        monkeypatch.setattr(inductor.flex.call, "asserts_run", lambda device, allowed=allowed: allowed)
+        torch._dynamo.reset()
+        _, found = compiled(f, *leaves(), mask, allow=("flex",))
+        assert found == ["attention"] * allowed
 
 
 @pytest.mark.parametrize("quicker", [True, False])
@@ -220,15 +231,18 @@ def test_without_force_flex_attention_is_timed_compiled(quicker, monkeypatch):
     timed = []
 
     def seconds(function, given, of_gradients):
-        timed.append(function(*given))
+        result = function(*given)
+        result.backward(torch.ones_like(result), inputs=given)
+        timed.append((result, *(one.grad for one in given)))
+        for one in given:
+            one.grad = None
         return (1.0, 2.0)[(len(timed) == 1) != quicker]
 
     monkeypatch.setattr(measured, "seconds", seconds)
     monkeypatch.setattr(timed_against, "BACKEND", "eager")     # inductor's C++ would take seconds
     inductor.forget()
-    q, k, v = (one.detach() for one in leaves())
     mask = block_mask(causal)
-    _, found = compiled(lambda q, k, v: flex_attention(q, k, v, sloped, mask), q, k, v, allow=("flex",), force=False)
+    _, found = compiled(lambda q, k, v: flex_attention(q, k, v, sloped_by_ones, mask), *leaves(), allow=("flex",), force=False)
     assert found == ["attention_with"] * quicker
     torch.testing.assert_close(*timed, rtol=1e-4, atol=1e-4)        # both compute the same thing
 

@@ -97,14 +97,19 @@ def without_passes() -> AbstractContextManager:
     return config.patch(dict.fromkeys(PLACES))
 
 
+def asserts_run(device: torch.device) -> bool:
+    """True if an assertion that inductor compiles for the device runs: of Triton's nothing is left without this setting."""
+    return device.type == "cpu" or config.assert_indirect_indexing
+
+
 def is_autotuned() -> bool:
     """True while inductor compiles with mode="max-autotune" or its likes, so that it times several ways to compute a product."""
     return config.max_autotune or config.max_autotune_gemm
 
 
 def serve_choices(more: Callable[[Any, Any, str], list]) -> bool:
-    """Let inductor, in this thread, time what `more` has for a product beside its own choices. False where a program has set choices
-    of its own, which stay, or where this torch asks for them otherwise."""
+    """Let inductor, in this thread, time what `more` has for a product beside its own choices. False where choices were set
+    by a program, which stay, or where this torch asks for them otherwise."""
     from torch._inductor.virtualized import V
     ours, theirs = _choices(more)
     if ours is None or type(V.choices) not in (ours, theirs):
@@ -140,5 +145,5 @@ def with_real_tensors() -> AbstractContextManager:
     return _disable_current_modes()
 
 
-__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "blocks_of", "check_version", "example_of", "extern_choice",
-           "is_autotuned", "put_back", "recorded_functions", "serve_choices", "with_real_tensors", "without_passes"]
+__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "asserts_run", "blocks_of", "check_version",
+           "example_of", "extern_choice", "is_autotuned", "put_back", "recorded_functions", "serve_choices", "with_real_tensors", "without_passes"]

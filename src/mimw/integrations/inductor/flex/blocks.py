@@ -20,8 +20,9 @@ from torch import Tensor
 from .meaning import Near
 from .values import Box
 
+# Without quotes: inductor writes it into C++ as it is.
 MESSAGE = ("mimw.integrations.inductor: a BlockMask lists other blocks than its mask_mod gives, and the one of the call that was "
-           "compiled did not; take \"flex\" out of enable(allow=...) for block masks made by hand")
+           "compiled did not; take flex out of what enable() allows for block masks made by hand")
 
 
 class Blocks(NamedTuple):
@@ -40,8 +41,10 @@ class Blocks(NamedTuple):
     keys: int
 
 
+@torch.fx.has_side_effect
 def check(blocks: tuple, near: tuple, box: tuple) -> None:
-    """Let the device stop with `MESSAGE` where blocks do not agree; all as plain tuples. On the CPU that is a RuntimeError."""
+    """Let the device stop with `MESSAGE` where blocks do not agree; all as plain tuples. On the CPU that is a RuntimeError. On a
+    GPU inductor fuses it, as Triton's device_assert, which `torch_versions.asserts_run` asks for."""
     torch._assert_async(agree(Blocks(*blocks), Near(*near), Box(*box)), MESSAGE)
 
 

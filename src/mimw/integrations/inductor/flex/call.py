@@ -24,7 +24,7 @@ from mimw.ops.log import left_to_torch
 
 from ..measured import is_quicker
 from ..settings import Settings
-from ..torch_versions import blocks_of, example_of, with_real_tensors
+from ..torch_versions import asserts_run, blocks_of, example_of, with_real_tensors
 from .blocks import Blocks, agree, check, fits
 from .constants import constants
 from .meaning import Meaning, meaning
@@ -78,10 +78,12 @@ def _replace(graph: Graph, node: Node, call: dict[str, Any], tensors: tuple[Tens
     result = node.meta["example_value"][0]
     options = dict(factor=factor, scale=call["scale"] * means.scale, softcap=means.softcap, keys=(means.first, means.end),
                    window=means.window, strides=tuple(result.stride()))
-    real = buffer.meta["example_value"] if buffer is not None else None
-    if not settings.force and not is_quicker(
-            f"flex {means} {box} {call['scale']}", lambda *given: attend(*given, **options)[0], theirs(means, box, call["scale"]),
-            (q, k, v, real), result.requires_grad):
+
+    def ours(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(q, k, v, None if buffer is None else torch.ones(box.heads, device=q.device), **options)[0]
+
+    name = f"flex {means} {box} {call['scale']}"
+    if not settings.force and not is_quicker(name, ours, theirs(means, box, call["scale"]), (q, k, v), result.requires_grad):
         raise Unknown("torch's was quicker when both were timed")
     with graph.inserting_before(node):
         if not checked:
@@ -105,7 +107,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, *, factor: fl
                scale, softcap, window   as `ops.attention` has them
     """
     if factor is not None:
-        factor = torch.tensor(factor, device=q.device).expand(q.shape[1])
+        factor = torch.tensor(factor, dtype=torch.float32, device=q.device).expand(q.shape[1])
         slopes = factor if slopes is None else slopes.detach() * factor
     first, end = keys
     if first or end != k.shape[2]:
@@ -157,6 +159,9 @@ def _check_blocks(node: Node, blocks: Blocks, means: Meaning, box: Box) -> bool:
     fixed = real is not None
     if real is None:
         real = [example_of(one) if one.op == "placeholder" else None for one in parts]
+    if not fixed and not asserts_run(node.meta["example_value"][0].device):
+        raise Unknown("its block mask may change, and torch._inductor.config.assert_indirect_indexing is off, so that no assertion "
+                      "would say so")
     if any(one is None for one in real):
         raise Unknown("its block mask is computed from inputs of the graph, so that its blocks are not known while it is compiled")
     found = dict(zip(parts, real))

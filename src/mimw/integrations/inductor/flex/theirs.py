@@ -1,8 +1,8 @@
 """Torch's flex attention, compiled, with the meaning that was found: what ours is timed against.
 
-Input: options (meaning.py), and extents. Output: a function of q, k, v and slopes. For example:
+Input: options (meaning.py), and extents. Output: a function of q, k and v, with slopes of 1. For example:
 
-    theirs(meaning, box, scale)(q, k, v, None)          torch.compile(flex_attention) of the same scores and mask
+    theirs(meaning, box, scale)(q, k, v)                torch.compile(flex_attention) of the same scores and mask
 """
 
 from __future__ import annotations
@@ -44,13 +44,12 @@ def theirs(means: Meaning, box: Box, scale: float) -> Callable[..., Tensor]:
     masks: dict[torch.device, object] = {}
     compiled = torch.compile(compute, dynamic=False, backend=BACKEND)
 
-    def call(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None) -> Tensor:
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         with without_passes():
             if q.device not in masks:
                 bare = left is None and right is None and first == 0 and end == box.keys
                 masks[q.device] = None if bare else create_block_mask(mask_mod, None, None, box.queries, box.keys, device=q.device)
-            if means.slopes is not None and slopes is None:
-                slopes = torch.ones(box.heads, device=q.device)
+            slopes = None if means.slopes is None else torch.ones(box.heads, device=q.device)
             return compiled(q, k, v, masks[q.device], slopes)
 
     return call
