@@ -145,5 +145,6 @@ def with_real_tensors() -> AbstractContextManager:
     return _disable_current_modes()
 
 
-__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "asserts_run", "blocks_of", "check_version",
-           "example_of", "extern_choice", "is_autotuned", "put_back", "recorded_functions", "serve_choices", "with_real_tensors", "without_passes"]
+__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "asserts_run", "blocks_of", "check_version", "example_of",
+           "extern_choice", "is_autotuned", "put_back", "recorded_functions", "serve_choices", "with_real_tensors",
+           "without_passes"]
