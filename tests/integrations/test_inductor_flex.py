@@ -155,11 +155,14 @@ def _asked(asked, attention):
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_grouped_heads_a_layout_and_a_mask_made_inside(inside):
+    def two(b, h, q, k):
+        return (q >= k) & (k >= 0)
+
     q, k, v = leaves(kv_heads=1, transposed=True)
     outside = block_mask(causal)
 
     def f(q, k, v):
-        mask = block_mask(causal) if inside else outside
+        mask = block_mask(two) if inside else outside
         o = flex_attention(q, k, v, block_mask=mask, scale=0.5, enable_gqa=True)
         return o + flex_attention(q, k, o, block_mask=mask)[:, :1] if not inside else o
 

@@ -106,7 +106,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, *, factor: fl
                strides   of o, in memory
                scale, softcap, window   as `ops.attention` has them
     """
-    if factor is not None:
+    if slopes is not None and factor == 1:
+        slopes = slopes.detach()
+    elif factor is not None:
         factor = torch.tensor(factor, dtype=torch.float32, device=q.device).expand(q.shape[1])
         slopes = factor if slopes is None else slopes.detach() * factor
     first, end = keys

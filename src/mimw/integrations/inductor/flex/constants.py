@@ -25,6 +25,7 @@ _NAMES = _VIEWS | frozenset(
     "ones zeros full new_ones new_zeros new_full arange tensor pad sum all any argsort sort where ge gt le lt eq ne add sub mul "
     "neg abs and_ or_ invert logical_and logical_or logical_not bitwise_and bitwise_or bitwise_not size dim numel clone full_like "
     "ones_like zeros_like scalar_tensor max min truediv floordiv mod".split())
+_NAMES |= {f"__{name}__" for name in "and or invert ge gt le lt eq ne add sub mul neg abs truediv floordiv mod".split()}
 _FUNCTIONS = frozenset(recorded_functions(_NAMES))
 
 

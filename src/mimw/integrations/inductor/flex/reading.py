@@ -150,7 +150,7 @@ def _both(function: Callable, *names: str) -> None:
     for one in (getattr(operator, name, None) for name in names):
         if one is not None:
             _FUNCTIONS[one] = function
-    _METHODS.update({name: function for name in names})
+    _METHODS.update({form: function for name in names for form in (name, f"__{name.strip('_')}__")})
 
 
 _FUNCTIONS: dict[Any, Callable] = {operator.getitem: _item, abs: absolute, pow: _of_heads(operator.pow)}
