@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 
-KINDS = ("mm", "addmm", "bmm", "grouped_mm", "sdpa", "epilogue")
+KINDS = ("mm", "addmm", "bmm", "grouped_mm", "sdpa", "flex", "epilogue")
 
 
 @dataclass(frozen=True)
