@@ -95,7 +95,7 @@ def _agree(number: Tensor, lists: Tensor, full_number: Tensor | None, full_lists
 
 
 def _counted(number: Tensor, lists: Tensor, blocks: int) -> tuple[Tensor, Tensor]:
-    """How often each block is listed, and whether all that is listed are blocks."""
+    """The number of times that each block is listed, and True if all listed numbers are those of blocks."""
     listed = torch.arange(lists.shape[-1], device=lists.device) < number[..., None]
     there = (lists >= 0) & (lists < blocks)
     into = torch.where(listed & there, lists, blocks).long()
