@@ -122,7 +122,7 @@ def _backward(ctx, gradient: Tensor) -> tuple:
 
 MOE = Operator('moe(Tensor x, Tensor w_gate_up, Tensor w_down, Tensor expert_ids, Tensor expert_weights, str activation="swiglu") '
                "-> Tensor", Planned(_plan, is_exact), CONTRACT,
-               lambda ctx, inputs, output: ctx.save_for_backward(*inputs[:5]), _backward, LOWER)
+               lambda ctx, inputs, output: ctx.save_for_backward(*inputs[:5]), _backward, LOWER, kept=("expert_weights", ))
 
 
 __all__ = ["FLOPS", "MOE", "ROUTES", "arrays_for", "composed"]

@@ -14,6 +14,7 @@ from math import prod
 
 import torch
 from torch import Tensor
+from torch.fx import Proxy
 
 from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm.configs import plain_configuration
@@ -78,7 +79,7 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | 
 
 def _dims(name: str, x: Tensor, normalized_shape: Sequence[int] | int) -> int:
     shape = (normalized_shape, ) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not shape or tuple(x.shape[x.dim() - len(shape):]) != shape or x.dim() < len(shape):
+    if not shape or not isinstance(x, Proxy) and (tuple(x.shape[x.dim() - len(shape):]) != shape or x.dim() < len(shape)):
         raise RuntimeError(f"{name}: normalized_shape is {shape}, and x is {by(x)}; it must be the last dimensions of x")
     return len(shape)
 

@@ -20,7 +20,7 @@ from mimw.kernels import sparse_mla as library
 from .contract import Contract, Extents
 from .launching import Launch, is_exact, is_hopper, programs
 from .notes import another_chip, in_fp32, takes
-from .operator import Operator
+from .operator import LOWER, Operator
 from .planned import Planned
 
 CONTRACT = Contract(
@@ -88,5 +88,6 @@ def _ready(given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(ready)
 
 
-SPARSE_MLA = Operator("sparse_mla(Tensor q, Tensor kv, Tensor indices, Tensor lengths, int value_dim=512, float? scale=None, "
-                      "bool causal=False, bool base_2=False) -> (Tensor, Tensor)", Planned(_plan, is_exact), CONTRACT)
+SPARSE_MLA = Operator(
+    "sparse_mla(Tensor q, Tensor kv, Tensor indices, Tensor lengths, int value_dim=512, float? scale=None, bool causal=False, "
+    "bool base_2=False) -> (Tensor, Tensor)", Planned(_plan, is_exact), CONTRACT, autocast=LOWER)

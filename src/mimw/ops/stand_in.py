@@ -91,12 +91,9 @@ def _numbers(x: StandIn) -> list:
 
 def _operator(func: Any, args: tuple, kwargs: dict) -> Any:
     """An operator of ours, as its plans have it; under autocast with the types of the region."""
-    from .operator import LOWER, OPERATORS
-    operator = OPERATORS[func._schema.name.partition("::")[2]]
-    if operator.autocast is not None and (device := autocast_device()) is not None:
-        to = torch.get_autocast_dtype(device) if operator.autocast == LOWER else operator.autocast
-        args = tuple(one.to(to) if isinstance(one, Tensor) and one.dtype in (torch.float32, torch.float16, torch.bfloat16) else one
-                     for one in args)
+    from .operator import OPERATORS
+    operator, device = OPERATORS[func._schema.name.partition("::")[2]], autocast_device()
+    args = args if device is None else operator.cast(args, device)
     return operator.run(*args, **kwargs)
 
 
