@@ -68,10 +68,17 @@ def test_choices_of_another_program_stay():
     class Theirs(InductorChoices):
         pass
 
+    settings = inductor.settings.Settings(frozenset({"mm"}), False, frozenset({"cuda"}))
+    with config.patch(max_autotune=True):
+        assert inductor.candidates.are_left(settings)
+        for name in ("autotune_in_subproc", "cpp_wrapper"):         # functions of this process are not there
+            with config.patch(name, True):
+                assert not inductor.candidates.are_left(settings)
+    inductor.disable()
     with V.set_choices_handler(Theirs()), config.patch(max_autotune=True):
-        assert not inductor.candidates.are_left(inductor.settings.Settings(frozenset({"mm"}), False, frozenset({"cuda"})))
+        assert not inductor.candidates.are_left(settings)
         assert type(V.choices) is Theirs
-    assert not inductor.candidates.are_left(inductor.settings.Settings(frozenset({"mm"}), False, frozenset({"cuda"})))
+    assert not inductor.candidates.are_left(settings)
 
 
 @pytest.mark.gpu

@@ -108,7 +108,8 @@ class Draw:
                 lambda s, h, q, k, x: s + (k - q) * x[h] * a, lambda s, h, q, k, x: s - 2 ** (-4.0 * (h + 1)) * (q - k),
                 lambda s, h, q, k, x: s + torch.exp2(-(h + 1) / 2) * (k - q),
                 lambda s, h, q, k, x: (k.float() - q.float()) * 0.5 + s,
-                lambda s, h, q, k, x: s + (q - k) / -4, lambda s, h, q, k, x: s - (h + 1) * abs(q - k)]))
+                lambda s, h, q, k, x: s + (q - k) / -4, lambda s, h, q, k, x: s - (h + 1) * abs(q - k),
+                lambda s, h, q, k, x: s - -x[h] * (k - q).to(torch.float32)]))
         if self.random.random() < self.wild:
             steps.append(self.random.choice([
                 lambda s, h, q, k, x: s + 1, lambda s, h, q, k, x: s * x[h], lambda s, h, q, k, x: torch.sin(s),

@@ -103,8 +103,9 @@ def asserts_run(device: torch.device) -> bool:
 
 
 def is_autotuned() -> bool:
-    """True while inductor compiles with mode="max-autotune" or its likes, so that it times several ways to compute a product."""
-    return config.max_autotune or config.max_autotune_gemm
+    """True while inductor compiles with mode="max-autotune" or its likes, so that it times several ways to compute a product, and
+    does so in this process and calls them from Python, where functions that are given to it are there."""
+    return (config.max_autotune or config.max_autotune_gemm) and not (config.autotune_in_subproc or config.cpp_wrapper)
 
 
 def serve_choices(more: Callable[[Any, Any, str], list]) -> bool:

@@ -77,6 +77,8 @@ def multiply(box: Box, x: Any, y: Any) -> Any:
             return one.times(other)
         if isinstance(one, Slopes) and isinstance(other, (Whole, Distance)) and not _is_of_heads(other):
             return _term(box, one, other)
+        if isinstance(one, Slopes) and isinstance(other, Term) and not isinstance(other.coefficient, Slopes):
+            return Term(_finite(scaled(one, other.coefficient)), other.of, other.absolute)
         if isinstance(one, (Slopes, Term)) and (_is_number(other) or _is_of_heads(other)):
             factor = float(other) if _is_number(other) else PerHead(per_head(box, other))
             return scaled(one, factor) if isinstance(one, Slopes) else \

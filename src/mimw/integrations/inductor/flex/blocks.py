@@ -41,6 +41,9 @@ class Blocks(NamedTuple):
     keys: int
 
 
+OF_KEYS = "q_num_blocks", "q_indices", "full_q_num_blocks", "full_q_indices"
+
+
 @torch.fx.has_side_effect
 def check(blocks: tuple, near: tuple, box: tuple) -> None:
     """Let the device stop with `MESSAGE` where blocks do not agree; all as plain tuples. On the CPU that is a RuntimeError. On a
@@ -95,7 +98,7 @@ def _agree(number: Tensor, lists: Tensor, full_number: Tensor | None, full_lists
 
 
 def _counted(number: Tensor, lists: Tensor, blocks: int) -> tuple[Tensor, Tensor]:
-    """How often each block is listed, and whether all that is listed are blocks."""
+    """The number of times that each block is listed, and True if all listed numbers are those of blocks."""
     listed = torch.arange(lists.shape[-1], device=lists.device) < number[..., None]
     there = (lists >= 0) & (lists < blocks)
     into = torch.where(listed & there, lists, blocks).long()
@@ -104,4 +107,4 @@ def _counted(number: Tensor, lists: Tensor, blocks: int) -> tuple[Tensor, Tensor
     return counts, (there | ~listed).all() & (number <= lists.shape[-1]).all()
 
 
-__all__ = ["Blocks", "MESSAGE", "agree", "check", "expected", "fits"]
+__all__ = ["Blocks", "MESSAGE", "OF_KEYS", "agree", "check", "expected", "fits"]

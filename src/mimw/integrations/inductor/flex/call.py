@@ -25,7 +25,7 @@ from mimw.ops.log import left_to_torch
 from ..measured import is_quicker
 from ..settings import Settings
 from ..torch_versions import asserts_run, blocks_of, example_of, with_real_tensors
-from .blocks import Blocks, agree, check, fits
+from .blocks import OF_KEYS, Blocks, agree, check, fits
 from .constants import constants
 from .meaning import Meaning, meaning
 from .reading import INDICES, read
@@ -70,12 +70,14 @@ def _replace(graph: Graph, node: Node, call: dict[str, Any], tensors: tuple[Tens
     mask = _read("mask_mod", graph, parts["mask_mod"], INDICES, call["mask_mod_other_buffers"], box)
     means = meaning(score, mask, box)
     blocks = Blocks(*(parts[name] for name in Blocks._fields[:-2]), parts["block_queries"], parts["block_keys"])
+    result = node.meta["example_value"][0]
+    if not result.requires_grad:
+        blocks = blocks._replace(**dict.fromkeys(OF_KEYS))      # read by gradients alone
     checked = _check_blocks(node, blocks, means, box)
     slopes = means.slopes
     buffer = call["score_mod_other_buffers"][slopes.buffer] if isinstance(slopes, Slopes) else None
     factor = slopes.factor if isinstance(slopes, Slopes) else slopes
     factor = tuple(factor.values.tolist()) if isinstance(factor, PerHead) else factor
-    result = node.meta["example_value"][0]
     options = dict(factor=factor, scale=call["scale"] * means.scale, softcap=means.softcap, keys=(means.first, means.end),
                    window=means.window, strides=tuple(result.stride()))
 

@@ -91,7 +91,7 @@ def _window(seen: Near, box: Box) -> tuple[int, int, tuple[int | None, int | Non
 
 
 def _slopes(term: Term, seen: Near, ahead: int, box: Box) -> Slopes | PerHead | float:
-    """What ops.attention is to subtract times |d + ahead|, of a bias."""
+    """The factor of |d + ahead| that ops.attention is to subtract, where d = q_idx - kv_idx."""
     of, step = term.of, term.of.key
     if step == 0 or of != Whole(query=-step, key=step, constant=-step * ahead):
         raise Unknown("it adds a bias that is no slope times the distance of a query's place and a key, with the last query at the "

@@ -22,7 +22,7 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Box:
-    """How far indices go: batches, heads, queries, keys."""
+    """The extents of a call: batches, heads, queries, keys."""
 
     batches: int
     heads: int
