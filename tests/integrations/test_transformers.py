@@ -57,6 +57,13 @@ def logits_and_gradients(model, ids, real=None, **options):
     return [logits, *(parameter.grad.clone() for parameter in model.parameters())]
 
 
+def spy(monkeypatch, name):
+    """The calls of an operator from here on."""
+    calls, run = [], getattr(ops, name)
+    monkeypatch.setattr(ops, name, lambda *given, **options: calls.append(given) or run(*given, **options))
+    return calls
+
+
 def alike(found, wanted, dtype):
     bound = 2e-6 if dtype is torch.float32 else 2e-2
     for one, other in zip(found, wanted, strict=True):
@@ -68,13 +75,19 @@ def alike(found, wanted, dtype):
     ("Mixtral", torch.float32, False, {}), ("Mixtral", torch.bfloat16, False, {}),
     ("GptOss", torch.float32, True, {}), ("GptOss", torch.bfloat16, False, {}),
     ("Gemma2", torch.float32, True, {})])
-def test_logits_and_gradients_are_those_of_eager_attention(name, dtype, padded, options):
+def test_logits_and_gradients_are_those_of_eager_attention(name, dtype, padded, options, monkeypatch):
+    calls = {of: spy(monkeypatch, of) for of in ("rope", "moe", "grouped_matmul")}
     model, (ids, real) = model_of(name, dtype, num_hidden_layers=2 if dtype is torch.float32 and name != "Mixtral" else 1), tokens()
     wanted = logits_and_gradients(model, ids, real if padded else None, **options)
     model.set_attn_implementation("mimw")
-    if name == "Mixtral":
+    if name in ("Mixtral", "GptOss"):
         model.set_experts_implementation("mimw")
+    layers = len(model.model.layers)
+    if name != "Gemma2":
+        assert len(nn.patch(model, only=["*.self_attn"]).replaced) == layers
     alike(logits_and_gradients(model, ids, real if padded else None, **options), wanted, dtype)
+    assert [len(made) for made in calls.values()] == [
+        layers * (name != "Gemma2"), layers * (name == "Mixtral"), 2 * layers * (name == "GptOss")]
 
 
 @pytest.mark.parametrize("name, options", [("Llama", dict(cache_implementation="static", disable_compile=True)), ("GptOss", {})])
@@ -93,7 +106,8 @@ def test_patched_modules_and_loss():
     model, (ids, _) = model_of("Llama", num_hidden_layers=1), tokens()
     wanted = logits_and_gradients(model, ids)
     report = nn.patch(model, skip=["Linear"])
-    assert {one.after.__name__ for one in report.replaced} == {"MimwLlamaRMSNorm", "MimwLlamaMLP"} and len(report.replaced) == 4
+    assert sorted(one.after.__name__ for one in report.replaced) == [
+        "MimwLlamaAttention", "MimwLlamaMLP", *["MimwLlamaRMSNorm"] * 3]
     model.loss_function = ours.causal_lm_loss
     alike(logits_and_gradients(model, ids), wanted, torch.float32)
     hidden = model.model(ids).last_hidden_state     # as docs/TRANSFORMERS.md has it
@@ -106,11 +120,75 @@ def test_patched_modules_and_loss():
     torch.testing.assert_close(ours.causal_lm_loss(logits, labels, 7, num_items_in_batch=torch.tensor(5)), whole)
 
 
+@pytest.mark.parametrize("name, dtype", [("Llama", torch.float32), ("Llama", torch.bfloat16), ("Mixtral", torch.float32)])
+def test_fused_loss_is_that_of_logits_which_are_not_made(name, dtype, monkeypatch):
+    """In training; with an auxiliary loss, a number of items, and as a tuple."""
+    more = dict(output_router_logits=True) if name == "Mixtral" else {}
+    model, (ids, real) = model_of(name, dtype, num_hidden_layers=1, **more).train(), tokens()
+    labels = ids.masked_fill(real == 0, -100)
+
+    def run(**options):
+        model.zero_grad()
+        out = model(ids, attention_mask=real, labels=labels, **options)
+        loss = out[0] if isinstance(out, tuple) else out.loss
+        loss.backward()
+        return out, [loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
+
+    few = dict(num_items_in_batch=torch.tensor(5), shift_labels=labels.roll(-1, 1)) if name == "Llama" else {}
+    wanted, counted, before = run()[1], run(**few)[1], type(model)
+    report, heads = ours.fuse_loss(model), []
+    handle = model.lm_head.register_forward_hook(lambda *_: heads.append(1))
+    assert run()[0].logits is not None and heads, "a head with hooks is called"
+    handle.remove()
+    linear = torch.nn.functional.linear
+    monkeypatch.setattr(torch.nn.functional, "linear", lambda x, weight, bias=None: heads.append(weight) or linear(x, weight, bias))
+    heads.clear()
+    out, found = run()
+    assert heads and not any(one is model.lm_head.weight for one in heads)
+    assert out.logits is None and "logits" not in out and found[0].dtype is torch.float32
+    as_tuple, again = run(return_dict=False, **few)
+    assert isinstance(as_tuple, tuple) and len(as_tuple) == len(out)
+    alike(found + again, wanted + counted, dtype)
+    monkeypatch.undo()
+    with torch.no_grad():
+        exact = model.eval()(ids, attention_mask=real, labels=labels)
+        assert exact.logits.shape == (2, SEQ, 24) and torch.equal(model(ids, attention_mask=real).logits, exact.logits)
+        left_out = model(ids, attention_mask=real, labels=labels, fused_loss=True)
+    assert left_out.logits is None and isinstance(model, before) and "labels" in inspect.signature(model.forward).parameters
+    alike([left_out.loss], [exact.loss], dtype)
+    report.undo()
+    assert type(model) is before
+
+
+def test_fused_loss_in_one_graph_and_what_it_leaves_alone():
+    model, (ids, _) = model_of("Llama", num_hidden_layers=1).train(), tokens()
+    wanted = model(ids, labels=ids).loss
+    ours.fuse_loss(model)
+    called = []
+
+    def backend(graph, _):
+        called.extend(str(node.target) for node in graph.graph.nodes if "linear_cross_entropy" in str(node.target))
+        return graph
+
+    out = torch.compile(model, fullgraph=True, backend=backend)(ids, labels=ids)
+    assert out.logits is None and called == ["mimw_nn.linear_cross_entropy.default"]
+    torch.testing.assert_close(out.loss, wanted)
+    model.loss_function = lambda logits, labels, vocab_size: logits.mean()
+    assert model(ids, labels=ids).logits is not None
+    with pytest.raises(NotImplementedError, match="Gemma2ForCausalLM computes its logits by more than lm_head"):
+        ours.fuse_loss(model_of("Gemma2", num_hidden_layers=1))
+
+
 def test_rules_name_classes_that_compute_what_llama_does():
     def text(folder, name, of):
         found = inspect.getsource(getattr(import_module(f"transformers.models.{folder}.modeling_{folder}"), f"{name}{of}").forward)
         return found.replace(" -> torch.Tensor", "").replace(": torch.Tensor", "")
 
+    rotary = {folder: inspect.getsource(import_module(f"transformers.models.{folder}.modeling_{folder}").apply_rotary_pos_emb)
+              for folder in NORMS}
+    in_gpt_oss = inspect.getsource(import_module("transformers.models.gpt_oss.modeling_gpt_oss")._apply_rotary_emb)
+    assert "first_half * cos - second_half * sin" in in_gpt_oss and "second_half * cos + first_half * sin" in in_gpt_oss
+    assert rotary.pop("gpt_oss").count("= _apply_rotary_emb(") == 2 and len(set(rotary.values())) == 1
     of_gpt_oss = "(self.weight * hidden_states).to(input_dtype)  # main diff with Llama"
     assert of_gpt_oss in text("gpt_oss", "GptOss", "RMSNorm")
     assert len({text(folder, name, "RMSNorm").replace(of_gpt_oss, "self.weight * hidden_states.to(input_dtype)")
@@ -196,16 +274,45 @@ def test_sequences_that_the_caller_knows():
         masked(None, query[:1], key[:1], softcap=2.0, dropout=0.5, **given)
 
 
-def test_experts_of_other_kinds_stay_with_transformers(caplog):
+def test_experts_of_one_rank_stay_with_transformers(caplog):
     import mimw.integrations.transformers.once as once
     once._said.clear()
     model, (ids, _) = model_of("GptOss", num_hidden_layers=1), tokens()
     with torch.no_grad():
         wanted = model(ids).logits
         model.set_experts_implementation("mimw")
+        model.model.layers[0].mlp.experts._is_expert_parallel = True
         with caplog.at_level(logging.INFO, "mimw"):
             torch.testing.assert_close(model(ids).logits, wanted)
-    assert "the experts have biases" in caplog.text
+    assert "the experts are those of one rank" in caplog.text
+
+
+@pytest.mark.parametrize("layout", [dict(has_gate=False), dict(is_transposed=True), dict(has_bias=True, has_post_expert_norm=True)],
+                         ids=", ".join)
+def test_experts_of_other_layouts(layout):
+    """Against transformers' own, batched_mm: no gate, transposed matrices, biases and a norm behind."""
+    from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS, use_experts_implementation
+
+    class Experts(torch.nn.Module):
+        def __init__(self, config):
+            super().__init__()
+            torch.manual_seed(3)
+            first, columns = ("up_proj", 8) if layout.get("has_gate") is False else ("gate_up_proj", 16)
+            for name, shape in ((first, (4, columns, 16)), ("down_proj", (4, 16, 8))):
+                shape = (shape[0], shape[2], shape[1]) if layout.get("is_transposed") else shape
+                self.register_parameter(name, torch.nn.Parameter(torch.randn(shape) / 4))
+            self.gate_up_proj_bias, self.down_proj_bias = (torch.nn.Parameter(torch.randn(4, n)) for n in (16, 16))
+            self.num_experts, self.act_fn, self.post_expert_norm = 4, torch.nn.SiLU(), torch.nn.RMSNorm(16)
+
+    layer = use_experts_implementation(Experts, **layout)(transformers.LlamaConfig())
+    x, ids, weights = torch.randn(5, 16, requires_grad=True), torch.randint(4, (5, 2)), torch.rand(5, 2, requires_grad=True)
+    more = () if layout.get("has_bias") else ("bias", "norm")
+    used = [x, weights, *(one for name, one in layer.named_parameters() if not any(part in name for part in more))]
+    results = []
+    for run in (ours.experts, ALL_EXPERTS_FUNCTIONS["batched_mm"]):
+        y = run(layer, x, ids, weights)
+        results.append([y.detach(), *torch.autograd.grad(y, used, torch.linspace(-1, 1, y.numel()).view(y.shape))])
+    alike(*results, torch.float32)
 
 
 @pytest.mark.parametrize("name, padded, operator", [
@@ -271,4 +378,14 @@ def test_on_the_gpu(name):
     ids, real = ids.cuda(), real.cuda()
     wanted = logits_and_gradients(model, ids, real)
     model.set_attn_implementation("mimw")
+    if name != "Llama":
+        model.set_experts_implementation("mimw")
+    nn.patch(model)
     alike(logits_and_gradients(model, ids, real), wanted, torch.bfloat16)
+    ours.fuse_loss(model)
+    model.zero_grad()
+    out = model(ids, attention_mask=real, labels=ids.masked_fill(real * torch.nn.functional.pad(real, (1, 0))[:, :-1] == 0, -100),
+                fused_loss=True)
+    out.loss.backward()
+    assert out.logits is None
+    alike([parameter.grad for parameter in model.parameters()], wanted[1:], torch.bfloat16)

@@ -106,7 +106,8 @@ def test_what_goes_to_torch():
         layer(x.bfloat16())
     with torch.autocast("cpu", torch.bfloat16):             # which leaves fp64 as it is
         assert layer.double()(x).dtype is norm(x).dtype is torch.float64
-    assert nn.CrossEntropyLoss(weight=torch.ones(8)).reason(x.float(), torch.zeros(3, dtype=torch.int64)) == "classes have weights"
+    loss = nn.CrossEntropyLoss(weight=torch.ones(8))
+    assert loss.reason(x.float(), target) is None and loss.reason(x.float(), x) == "targets are probabilities"
 
 
 @pytest.mark.parametrize("options", [{}, {"bias": False}, {"fp8": True}], ids=str)
@@ -245,3 +246,73 @@ def _spread(rank):
 
 def test_sharded_by_fsdp2_and_spread_by_tensor_parallelism():
     at_ranks(2, lambda rank: (_sharded(rank), _spread(rank)) and None)
+
+
+def test_fp8_weights_are_held_for_inference_until_they_change(monkeypatch):
+    layer = nn.Linear(32, 16, fp8=True).eval()
+    weight, x, made = layer.weight, torch.randn(3, 32), []
+    monkeypatch.setattr(nn.held_weights, "quantised", lambda one: made.append(one) or nn.fp8.quantised(one))
+
+    def anew(change=lambda: None):
+        """How often the weight is quantised for two calls after a change; the results are those of a layer that holds nothing."""
+        change()
+        made.clear()
+        with torch.no_grad():
+            found = layer(x), layer(x)
+            wanted = nn.functional.fp8_linear(x, layer.weight, layer.bias)
+        assert torch.equal(found[0], wanted) and torch.equal(found[1], wanted)
+        return len(made)
+
+    @torch.no_grad()
+    def in_place():
+        weight[3, 4] = 100.0
+
+    def step(fused):
+        weight.grad = torch.randn_like(weight)
+        torch.optim.AdamW([weight], lr=0.1, fused=fused).step()
+
+    @torch.inference_mode()
+    def in_inference():
+        weight.mul_(1.5)
+
+    def to_another_place():         # the same version, and as like as not the same address
+        weight.data = weight.data.clone() * 2
+        weight.data = weight.data.clone() * 2
+
+    def through_data():             # what torch does not count
+        weight.data.mul_(2)
+        layer.eval()
+
+    assert anew() == 1 and anew() == 0
+    for change in (in_place, lambda: step(False), lambda: step(True), in_inference, to_another_place, through_data,
+                   lambda: layer.load_state_dict(nn.Linear(32, 16).state_dict()), lambda: layer.bfloat16().float(),
+                   lambda: setattr(layer, "weight", torch.nn.Parameter(torch.randn(16, 32)))):
+        assert anew(change) == 1 and anew() == 0
+    assert list(layer.state_dict()) == ["weight", "bias"] and not dict(layer.named_buffers())
+    assert torch.equal(copy.deepcopy(layer)(x), pickle.loads(pickle.dumps(layer))(x))
+
+
+def test_fp8_weights_are_not_held_where_gradients_or_graphs_want_them(monkeypatch):
+    layer, x, made = nn.Linear(32, 16, fp8=True).eval(), torch.randn(3, 32), []
+    monkeypatch.setattr(nn.held_weights, "quantised", lambda one: made.append(one.dtype) or nn.fp8.quantised(one))
+    layer(x).sum().backward()
+    assert not made and layer.weight.grad is not None
+    with torch.no_grad():
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(x), layer(x))
+        layer.weight.mul_(2)
+        torch.testing.assert_close(compiled(x), layer(x))
+        with torch.autocast("cpu", torch.bfloat16):
+            found, wanted = layer(x), nn.functional.fp8_linear(x, layer.weight, layer.bias)
+        assert torch.equal(found, wanted) and found.dtype is torch.bfloat16
+        assert made == [torch.float32, torch.float32, torch.bfloat16]
+        traced = torch.fx.experimental.proxy_tensor.make_fx(layer)(x)
+        assert "held" not in traced.code and len(made) == 3
+    layer.requires_grad_(False)
+    x.requires_grad_()
+    layer(x).sum().backward()
+    torch.testing.assert_close(x.grad, layer.weight.sum(0).expand(3, 32))
+    assert len(made) == 4
+    layer._is_fsdp_managed_module = True
+    layer.train().eval()(x)
+    assert len(made) == 4

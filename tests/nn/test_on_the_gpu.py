@@ -48,6 +48,23 @@ def test_products_of_e4m3():
     assert wrong([layer(x)], [exact]) < 4e-2 and wrong([torch.compile(layer, fullgraph=True)(x)], [exact]) < 4e-2
 
 
+def test_weights_of_e4m3_are_held_and_captured_graphs_read_them_anew():
+    layer = nn.Linear(512, 768, device="cuda", dtype=torch.bfloat16, fp8=True).eval()
+    x = torch.randn(16, 512, device="cuda", dtype=torch.bfloat16)
+    with torch.no_grad():
+        assert torch.equal(layer(x), nn.functional.fp8_linear(x, layer.weight, layer.bias)) and layer._held(x) is layer._held(x)
+        graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            layer(x)                                            # on another stream: quantised there once more
+        torch.cuda.current_stream().wait_stream(side)
+        with torch.cuda.graph(graph):
+            y = layer(x)
+        layer.weight.mul_(2)
+        graph.replay()
+        assert torch.equal(y, nn.functional.fp8_linear(x, layer.weight, layer.bias)) and torch.equal(y, layer(x))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_loss_of_a_large_vocabulary_never_has_its_logits(dtype):
     rows, hidden, classes = 16384, 256, 128256

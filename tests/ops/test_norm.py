@@ -94,13 +94,6 @@ def test_eps_is_torchs():
     torch.testing.assert_close(ops.rms_norm(x, 32), functional.rms_norm(x, (32, )), rtol=1e-2, atol=1e-3)
 
 
-def test_autocast():
-    """To fp32, as torch's."""
-    x, w = normal(3, 16), normal(16)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert ops.layer_norm(x, (16, ), w).dtype == torch.float32
-
-
 @pytest.mark.parametrize("x, shape, weight, error, text", [
     (normal(4, 8), (9, ), None, RuntimeError, "last dimensions"),
     (normal(4, 8), (), None, RuntimeError, "last dimensions"),

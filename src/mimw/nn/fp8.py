@@ -13,6 +13,8 @@ from torch import Tensor
 
 from mimw import ops
 
+from .traced import leaf_function
+
 E4M3 = torch.float8_e4m3fn
 LARGEST = torch.finfo(E4M3).max
 
@@ -24,11 +26,13 @@ def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
     return (x.float() / scale).clamp(-LARGEST, LARGEST).to(E4M3), scale
 
 
-def fp8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+@leaf_function
+def fp8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, held: tuple[Tensor, Tensor] | None = None) -> Tensor:
     """x weight^T + bias, by a product of e4m3 with fp32 sums.
 
     args:      x        (..., K): bf16, fp16 or fp32
                weight   (N, K), any of these types; bias (N)
+               held     `quantised(weight)`, under autocast of the weight in the region's type, where the caller has it
     returns:   (..., N) of x's type, under autocast of the region's
     computed:  rows of x and of the weight are quantised at each call (`quantised`), then `mimw.ops.scaled_mm`
     gradients  of x, weight and bias by `mimw.ops.matmul` in x's type, of x and the weight as they are: quantisation counts as the
@@ -39,17 +43,18 @@ def fp8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if torch.is_autocast_enabled(kind):
         dtype = torch.get_autocast_dtype(kind)
         x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
-    return _Fp8Linear.apply(x.flatten(0, -2) if x.dim() > 1 else x[None], weight, bias).view(*x.shape[:-1], weight.shape[0])
+    return _Fp8Linear.apply(x.flatten(0, -2) if x.dim() > 1 else x[None], weight, bias,
+                            *(held or (None, None))).view(*x.shape[:-1], weight.shape[0])
 
 
 class _Fp8Linear(torch.autograd.Function):
     """Of rows x (M, K)."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None, b: Tensor | None, of_b: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.bias = None if bias is None else bias.dtype
-        (a, of_a), (b, of_b) = quantised(x), quantised(weight)
+        (a, of_a), (b, of_b) = quantised(x), quantised(weight) if b is None else (b, of_b)
         return ops.scaled_mm(a, b.t(), of_a, of_b.t(), bias, x.dtype)
 
     @staticmethod
@@ -58,7 +63,7 @@ class _Fp8Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         dx = ops.matmul(dy, weight.to(dy.dtype)) if ctx.needs_input_grad[0] else None
         dw = ops.matmul(dy.t(), x).to(weight.dtype) if ctx.needs_input_grad[1] else None
-        return dx, dw, dy.float().sum(0).to(ctx.bias) if ctx.needs_input_grad[2] else None
+        return dx, dw, dy.float().sum(0).to(ctx.bias) if ctx.needs_input_grad[2] else None, None, None
 
 
 __all__ = ["fp8_linear", "quantised"]

@@ -15,15 +15,17 @@ from torch import Tensor
 from mimw import ops
 from mimw.ops.addmm import ACTIVATIONS
 
-from . import fallback
+from . import fallback, held_weights
 from .fp8 import fp8_linear
+from .traced import leaf
 
 
 class Linear(torch.nn.Linear):
     """act(x weight^T + bias): arguments, parameters and state dict are those of torch.nn.Linear.
 
     args:      activation  None, "relu", "gelu" (by erf), "gelu_tanh" or "silu", computed in the launch of the product
-               fp8         quantise x row by row and the weight row by row, and multiply in e4m3 (`mimw.nn.functional.fp8_linear`)
+               fp8         quantise x row by row and the weight row by row, and multiply in e4m3 (`mimw.nn.functional.fp8_linear`);
+                           after `eval()`, where no gradient of the weight is wanted, the quantised weight is held until it changes
     shapes:    x (..., in_features): bf16, fp16, fp32 -> (..., out_features)
     computed:  by `mimw.ops.matmul`, with a bias or an activation by `mimw.ops.addmm`, with fp8 by `mimw.ops.scaled_mm`; by torch
                for other types, and for x or a weight that holds other tensors, as DTensor
@@ -47,12 +49,13 @@ class Linear(torch.nn.Linear):
             return f"x is {x.dtype} and the weight {self.weight.dtype}"     # torch's error
         return fallback.reason(x, self.weight)
 
+    @leaf
     def forward(self, x: Tensor) -> Tensor:
         """act(x weight^T + bias)."""
         if self.reason(x) is not None:
             return ACTIVATIONS[self.activation](super().forward(x))
         if self.fp8:
-            return ACTIVATIONS[self.activation](fp8_linear(x, self.weight, self.bias))
+            return ACTIVATIONS[self.activation](fp8_linear(x, self.weight, self.bias, self._held(x)))
         if self.bias is None and self.activation is None:
             return ops.matmul(x, self.weight.t())
         # beta = 0: what is added is not read
@@ -60,6 +63,20 @@ class Linear(torch.nn.Linear):
         rows = x.flatten(0, -2) if x.dim() > 1 else x[None]
         y = ops.addmm(added, rows, self.weight.t(), beta, 1.0, self.activation)
         return y.view(*x.shape[:-1], self.weight.shape[0])
+
+    def _held(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The quantised weight, where it may be held. FSDP writes weights in a way that torch's counter does not see."""
+        if self.training or torch.is_grad_enabled() and self.weight.requires_grad or hasattr(self, "_is_fsdp_managed_module"):
+            return None
+        lowered = torch.is_autocast_enabled(x.device.type)
+        return held_weights.of(self.weight, torch.get_autocast_dtype(x.device.type) if lowered else self.weight.dtype)
+
+    def train(self, mode: bool = True) -> Linear:
+        """torch's; a weight that is held in e4m3 is forgotten, so that `model.eval()` is what to call behind writes to
+        `weight.data`."""
+        if self.fp8:
+            held_weights.forget(self.weight)
+        return super().train(mode)
 
     def extra_repr(self) -> str:
         more = "" if self.activation is None else f", activation={self.activation!r}"

@@ -16,6 +16,7 @@ from mimw import ops
 
 from . import fallback
 from .functional import by_torch, linear_cross_entropy
+from .traced import leaf
 
 
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
@@ -23,24 +24,23 @@ class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
 
     shapes:    logits (rows, classes), (classes) or (rows, classes, ...), target (rows), () or (rows, ...) -> () or target's
     returns:   the type of the logits, as torch; under autocast fp32
-    computed:  by `mimw.ops.cross_entropy`, in fp32; by torch with weight=, probabilities for targets, and other types
+    computed:  by `mimw.ops.cross_entropy`, in fp32, also with weight=; by torch with probabilities for targets, and other types
     gradients  of the logits, the first
     """
 
     def reason(self, input: Tensor, target: Tensor) -> str | None:
         """The reason why torch computes a call, or None."""
-        if self.weight is not None:
-            return "classes have weights"
         if target.dtype.is_floating_point:
             return "targets are probabilities"
-        return fallback.reason(input)
+        return fallback.reason(input, self.weight)
 
+    @leaf
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of logits."""
         if self.reason(input, target) is not None:
             return super().forward(input, target)
         loss = ops.cross_entropy(input, target, ignore_index=self.ignore_index, reduction=self.reduction,
-                                 label_smoothing=self.label_smoothing)
+                                 label_smoothing=self.label_smoothing, weight=self.weight)
         return loss if torch.is_autocast_enabled(input.device.type) else loss.to(input.dtype)
 
 
@@ -65,8 +65,9 @@ class LinearCrossEntropyLoss(torch.nn.Module):
 
     def reason(self, input: Tensor, target: Tensor) -> str | None:
         """The reason why torch computes a call, from whole logits, or None."""
-        return by_torch(input, self.linear.weight, target, self.weight)
+        return by_torch(input, self.linear.weight, target)
 
+    @leaf
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of the last hidden states."""
         return linear_cross_entropy(input, self.linear.weight, target, linear_bias=self.linear.bias, weight=self.weight,

@@ -19,6 +19,7 @@ from mimw import ops
 
 from . import fallback
 from .linear import Linear
+from .traced import leaf
 
 
 class MoE(torch.nn.Module):
@@ -60,6 +61,7 @@ class MoE(torch.nn.Module):
         """The reason why torch computes a call, or None."""
         return self.gate.reason(x) or fallback.reason(x, self.gate_up_proj) or fallback.reason(x, self.down_proj)
 
+    @leaf
     def forward(self, x: Tensor) -> Tensor:
         """The experts' sum for each token of x (..., hidden)."""
         rows = x.reshape(-1, x.shape[-1])

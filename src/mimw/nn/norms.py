@@ -15,6 +15,7 @@ from torch import Tensor
 from mimw import ops
 
 from . import fallback
+from .traced import leaf
 
 
 class RMSNorm(torch.nn.RMSNorm):
@@ -22,7 +23,7 @@ class RMSNorm(torch.nn.RMSNorm):
 
     shapes:    x (..., *normalized_shape): bf16, fp16, fp32 -> the same
     computed:  by `mimw.ops.rms_norm`, with fp32 statistics; by torch for other types, and for tensors
-               that hold others, as DTensor. Under autocast the result is fp32, as torch's on a GPU since torch 2.13
+               that hold others, as DTensor. Under autocast of a GPU the result is fp32, as torch's since torch 2.13
     gradients  those of the operator
     """
 
@@ -30,6 +31,7 @@ class RMSNorm(torch.nn.RMSNorm):
         """The reason why torch computes a call, or None."""
         return fallback.reason(x, self.weight)
 
+    @leaf
     def forward(self, x: Tensor) -> Tensor:
         """x normalised over its last dimensions."""
         if self.reason(x) is not None:
@@ -42,7 +44,7 @@ class LayerNorm(torch.nn.LayerNorm):
 
     shapes:    x (..., *normalized_shape): bf16, fp16, fp32 -> the same
     computed:  by `mimw.ops.layer_norm`, with fp32 statistics; by torch for other types, and for tensors
-               that hold others, as DTensor. Under autocast the result is fp32, as torch's on a GPU
+               that hold others, as DTensor. Under autocast of a GPU the result is fp32, as torch's
     gradients  those of the operator
     """
 
@@ -50,6 +52,7 @@ class LayerNorm(torch.nn.LayerNorm):
         """The reason why torch computes a call, or None."""
         return fallback.reason(x, self.weight)
 
+    @leaf
     def forward(self, x: Tensor) -> Tensor:
         """x normalised over its last dimensions."""
         if self.reason(x) is not None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from mimw import ops
 
 from . import fallback
+from .traced import leaf
 
 
 class RotaryEmbedding(torch.nn.Module):
@@ -58,6 +59,7 @@ class RotaryEmbedding(torch.nn.Module):
         """The reason why torch computes a call, or None."""
         return fallback.reason(q) or (None if k is None else fallback.reason(k))
 
+    @leaf
     def forward(self, q: Tensor, k: Tensor | None = None, positions: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """q, and k if there is one, (..., heads, length, dim or more), turned; row i is position i, or positions[i]."""
         if self.reason(q, k) is not None:

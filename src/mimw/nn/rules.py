@@ -69,11 +69,7 @@ def of_types(module: nn.Module) -> str | None:
     return next((why.replace("the tensor", "a parameter") for why in found if why is not None), None)
 
 
-def _of_loss(module: nn.Module) -> str | None:
-    return None if module.weight is None else "it has weights of classes"
-
-
-for _class, _reason in ((Linear, of_types), (RMSNorm, of_types), (LayerNorm, of_types), (CrossEntropyLoss, _of_loss)):
+for _class, _reason in ((Linear, of_types), (RMSNorm, of_types), (LayerNorm, of_types), (CrossEntropyLoss, _no_reason)):
     register_rule(Rule(full_name(_class.__base__), lambda cls, ours=_class: ours, _reason))
 
 _ATTENTION = ("torch computes it by one function from its matrices; with need_weights=False that calls "

@@ -16,6 +16,7 @@ from mimw import ops
 
 from . import fallback
 from .linear import Linear
+from .traced import leaf
 
 
 class SwiGLU(torch.nn.Module):
@@ -39,6 +40,7 @@ class SwiGLU(torch.nn.Module):
         """The reason why torch computes a call, or None."""
         return self.gate_proj.reason(x)
 
+    @leaf
     def forward(self, x: Tensor) -> Tensor:
         """down_proj(silu(gate_proj(x)) up_proj(x))."""
         gate, up = self.gate_proj(x), self.up_proj(x)

@@ -52,9 +52,7 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "distributed", "__doc__", "__file__", "__name__", "__path__"])
 
 
-__all__ = [
-    "Available", "Explanation", "SimulationWarning", "TopK", "addmm", "attention", "attention_decode", "attention_varlen",
-    "available", "cross_entropy", "explain", "gather_matmul_scatter", "grouped_matmul", "layer_norm", "log_softmax",
-    "matmul", "moe", "moe_align", "rms_norm", "rope", "scaled_dot_product_attention", "scaled_mm", "simplicial_attention",
-    "softmax", "sparse_mla", "swiglu", "topk", "topk_selector",
-]
+__all__ = ["Available", "Explanation", "SimulationWarning", "TopK", "addmm", "attention", "attention_decode", "attention_varlen",
+           "available", "cross_entropy", "explain", "gather_matmul_scatter", "grouped_matmul", "layer_norm", "log_softmax",
+           "matmul", "moe", "moe_align", "rms_norm", "rope", "scaled_dot_product_attention", "scaled_mm", "simplicial_attention",
+           "softmax", "sparse_mla", "swiglu", "topk", "topk_selector"]

@@ -164,4 +164,4 @@ ATTENTION = Operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False,
 ATTENTION_WITH = Operator(
     "attention_with(Tensor q, Tensor k, Tensor v, Tensor? sinks, Tensor? alibi_slopes, bool causal=False, float? scale=None, "
     "int? left=None, int? right=None, float? softcap=None) -> (Tensor, Tensor)", Planned(_plan_with, is_exact), CHANGED, saved(5),
-    _gradients_with, autocast=LOWER)
+    _gradients_with, autocast=LOWER, kept=("sinks", "alibi_slopes"))

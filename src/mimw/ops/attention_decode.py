@@ -180,4 +180,4 @@ def _tma_reads(cache: Tensor) -> bool:
 ATTENTION_DECODE = Operator(
     "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor cache_seqlens, Tensor? page_table, Tensor? sinks, "
     "Tensor? k_scale=None, Tensor? v_scale=None, float? scale=None, int? left=None, float? softcap=None, int? splits=None) "
-    "-> (Tensor, Tensor)", Planned(_plan, is_exact), CONTRACT, autocast=LOWER, kept=("k_scale", "v_scale"))
+    "-> (Tensor, Tensor)", Planned(_plan, is_exact), CONTRACT, autocast=LOWER, kept=("sinks", "k_scale", "v_scale"))

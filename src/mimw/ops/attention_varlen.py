@@ -132,5 +132,5 @@ def _gradients(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
 ATTENTION_VARLEN = Operator(
     "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? sinks, Tensor? alibi_slopes, "
     "SymInt max_seqlen_q, SymInt max_seqlen_k, bool causal=False, float? scale=None, int? left=None, int? right=None, "
-    "float? softcap=None) -> (Tensor, Tensor)",
-    Planned(_plan, is_exact, rounds=dict(max_seqlen_q=rounded, max_seqlen_k=rounded)), CONTRACT, _save, _gradients, LOWER)
+    "float? softcap=None) -> (Tensor, Tensor)", Planned(_plan, is_exact, rounds=dict(max_seqlen_q=rounded, max_seqlen_k=rounded)),
+    CONTRACT, _save, _gradients, LOWER, kept=("sinks", "alibi_slopes"))

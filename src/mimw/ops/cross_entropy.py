@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.fx import Proxy
 
 from mimw.kernels import cross_entropy as library
 from mimw.kernels.norm.configs import plain_configuration
@@ -63,6 +64,8 @@ def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, r
                NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss or
                inplace_backward; ValueError for other reductions and smoothings
     """
+    if isinstance(logits, Proxy):
+        return logits.tracer.create_proxy("call_function", cross_entropy, (), locals())
     if reduction not in REDUCTIONS:
         raise ValueError(f"cross_entropy: reduction is {reduction!r}; it may be {', '.join(REDUCTIONS)}")
     if not 0 <= label_smoothing <= 1:

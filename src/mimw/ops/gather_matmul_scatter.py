@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.fx import Proxy
 
 from mimw.kernels import gather_matmul_scatter as hopper
 from mimw.kernels import plain_matmul
@@ -50,9 +51,9 @@ def gather_matmul_scatter(a: Tensor, b: Tensor, source: Tensor, target: Tensor, 
     """
     if out is None:
         return PICKED(a, b, source, target, rows)
-    if rows is not None and rows != out.shape[0]:
+    if rows is not None and not isinstance(out, Proxy) and rows != out.shape[0]:
         raise RuntimeError(f"gather_matmul_scatter: rows is {rows}, and out has {out.shape[0]}; leave out one of them")
-    if torch.is_grad_enabled() and any(x.requires_grad for x in (a, b, out)):
+    if torch.is_grad_enabled() and any(x.requires_grad is True for x in (a, b, out)):
         raise NotImplementedError("gather_matmul_scatter: writing into `out` has no derivative; leave out `out`, or use "
                                   "torch.no_grad()")
     INTO(out, a, b, source, target)

@@ -14,6 +14,7 @@ from math import prod
 
 import torch
 from torch import Tensor
+from torch.fx import Proxy
 
 from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm.configs import plain_configuration
@@ -38,8 +39,7 @@ def _contract(name: str, added: bool) -> Contract:
 
 CONTRACTS = {(name, added): _contract(name, added) for name in ("layer_norm", "rms_norm") for added in (False, True)}
 BACKWARD = Contract("norm_backward", "x: float (*rows, *n[dims])", "dy: any (*rows, *n)", "weight?: float (*n)",
-                    "rstd: fp32 (*rows)",
-                    "-> dx: =x (*rows, *n)", "-> dw: =weight|=x (*n) if dw", "-> db: =weight|=x (*n) if db")
+                    "rstd: fp32 (*rows)", "-> dx: =x (*rows, *n)", "-> dw: =weight|=x (*n) if dw", "-> db: =weight|=x (*n) if db")
 
 
 def layer_norm(x: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | None = None, bias: Tensor | None = None,
@@ -78,7 +78,7 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | 
 
 def _dims(name: str, x: Tensor, normalized_shape: Sequence[int] | int) -> int:
     shape = (normalized_shape, ) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not shape or tuple(x.shape[x.dim() - len(shape):]) != shape or x.dim() < len(shape):
+    if not shape or not isinstance(x, Proxy) and (tuple(x.shape[x.dim() - len(shape):]) != shape or x.dim() < len(shape)):
         raise RuntimeError(f"{name}: normalized_shape is {shape}, and x is {by(x)}; it must be the last dimensions of x")
     return len(shape)
 

@@ -37,6 +37,7 @@ _has_function_mode, _profiling = _C._is_torch_function_mode_enabled, _C._autogra
 _is_compiling, _grad_enabled, _forward = torch.compiler.is_compiling, torch.is_grad_enabled, torch.autograd.forward_ad
 _current_device = getattr(_C, "_cuda_getDevice", torch.cuda.current_device)     # builds for the CPU lack it
 _DEVICES = {"cuda": "CUDA", "cpu": "CPU"}
+_CAST = torch.float32, torch.float16, torch.bfloat16     # by autocast
 _TYPES = frozenset((Tensor, torch.nn.Parameter))    # other classes may say themselves what a call of them is
 OPERATORS: dict[str, Operator] = {}
 LOWER = "lower"     # autocast: to the type of the region, as torch.matmul
@@ -56,8 +57,8 @@ class Operator:
                save      `save(ctx, inputs, output)`, as `setup_context` of torch.library.register_autograd
                backward  `backward(ctx, *gradients)`: a gradient for each argument of the schema, None for what has none; those
                          behind the last one that has may be left out, and one alone need be no tuple
-               autocast  under torch.autocast: LOWER for the type of the region, a dtype for that one; None leaves the arguments as
-                         they are. fp64 stays, as with torch's own
+               autocast  under torch.autocast: LOWER for the type of the region; a dtype for that one on a GPU, while on the CPU,
+                         whose list in torch lacks these functions, arguments stay; None leaves them everywhere. fp64 stays, too
                kept      names of tensors that autocast leaves as they are
     errors:    ValueError for a schema in which a tensor comes after something else;
                NotImplementedError on `backward()` through an operator without a derivative, with the operator's name
@@ -77,7 +78,7 @@ class Operator:
         self.run, self.schema = run, schema
         arguments = [one.split() for one in schema[schema.index("(") + 1:].partition(") ->")[0].split(",")]
         kinds = [kind.startswith("Tensor") for kind, *_ in arguments]
-        kept = frozenset(number for number, (_, name) in enumerate(arguments) if name.partition("=")[0] in kept)
+        self._kept = frozenset(number for number, (_, name) in enumerate(arguments) if name.partition("=")[0] in kept)
         self._tensors = sum(kinds)
         if not all(kinds[:self._tensors]) or self._tensors == 0:
             raise ValueError(f"the schema {schema!r} must begin with its tensors")
@@ -90,7 +91,7 @@ class Operator:
         for type_, key in _DEVICES.items():
             _LIBRARY.impl(self.name, held(self._on_cuda if type_ == "cuda" else run), key)
             if autocast is not None:
-                _LIBRARY.impl(self.name, held(_autocast(self.op, type_, autocast, kept)), f"Autocast{key}", with_keyset=True)
+                _LIBRARY.impl(self.name, held(_autocast(self, self.op, type_)), f"Autocast{key}", with_keyset=True)
         torch.library.register_fake(f"mimw::{self.name}", held(fake), lib=_LIBRARY)
         if not self._mutates:
             backward = _padded(backward) if backward else self._without_derivative
@@ -132,6 +133,14 @@ class Operator:
     def named(self, *args) -> dict[str, Any]:
         """The arguments by the schema's names, those that are left out with their defaults."""
         return {name: args[at] if at < len(args) else default for at, (name, default) in enumerate(self._arguments)}
+
+    def cast(self, args: tuple, device_type: str) -> tuple:
+        """The arguments of a call as they are under autocast of a device."""
+        if self.autocast is None or self.autocast != LOWER and device_type == "cpu":
+            return args
+        dtype, on = torch.get_autocast_dtype(device_type) if self.autocast == LOWER else self.autocast, (device_type, "meta")
+        return tuple(one.to(dtype) if isinstance(one, Tensor) and one.dtype in _CAST and one.device.type in on and
+                     number not in self._kept else one for number, one in enumerate(args))
 
     def _fake(self, *args):
         return self.contract.fake(**self.named(*args))
@@ -193,21 +202,14 @@ def _has_tangent(tensor: Tensor | None) -> bool:
     return tensor is not None and _forward.unpack_dual(tensor).tangent is not None
 
 
-def _autocast(op, device_type: str, to: str | torch.dtype, kept: frozenset[int]) -> Callable:
+def _autocast(operator: Operator, op: Callable, device_type: str) -> Callable:
     key = _SET(getattr(_KEY, f"Autocast{_DEVICES[device_type]}"))
 
     def cast(keys, *args):
-        dtype = torch.get_autocast_dtype(device_type) if to == LOWER else to
         with _C._ExcludeDispatchKeyGuard(key):
-            return op(*(one if number in kept else _lowered(one, device_type, dtype) for number, one in enumerate(args)))
+            return op(*operator.cast(args, device_type))
 
     return cast
-
-
-def _lowered(value: Any, device_type: str, dtype: torch.dtype) -> Any:
-    if not isinstance(value, Tensor) or value.device.type != device_type:
-        return value
-    return value.to(dtype) if value.dtype in (torch.float32, torch.float16, torch.bfloat16) else value
 
 
 def _keys_of(device: str) -> tuple[int, int]:

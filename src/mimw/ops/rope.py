@@ -14,6 +14,8 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.fx import Proxy
+from torch.fx.node import has_side_effect
 
 from mimw.kernels import rope as library
 from mimw.runtime.in_place import refuse_leaves, refuse_overlaps, refuse_views_of_several
@@ -41,6 +43,7 @@ def _contract(count: int, results: bool = False) -> Contract:
         *(f"-> {name}_out: ={name} () order {name}" for name in NAMES[count] if results))
 
 
+@has_side_effect        # of torch.fx's graphs, in which it stands by itself in place only
 def rope(x: Tensor | tuple[Tensor, Tensor], cos: Tensor, sin: Tensor, positions: Tensor | None = None, *, interleaved: bool = False,
          inplace: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """The first columns of each row turned, pair by pair: (a cos - b sin, a sin + b cos); the columns behind them as they are.
@@ -65,10 +68,12 @@ def rope(x: Tensor | tuple[Tensor, Tensor], cos: Tensor, sin: Tensor, positions:
     xs = tuple(x) if both else (x, )
     if len(xs) not in (1, 2):
         raise RuntimeError(f"rope: x is {len(xs)} tensors; it may be one, or two of them, as queries and keys")
-    graded = torch.is_grad_enabled()
-    if graded and (cos.requires_grad or sin.requires_grad):
-        raise NotImplementedError("rope: cos or sin requires grad, and tables have no gradient: detach them")
     rest = cos, sin, positions, interleaved, False
+    if inplace and isinstance(xs[0], Proxy):
+        return xs[0].tracer.create_proxy("call_function", rope, (x, *rest[:3]), dict(interleaved=interleaved, inplace=True))
+    graded = torch.is_grad_enabled()
+    if graded and (cos.requires_grad is True or sin.requires_grad is True):     # not so of a graph's variables
+        raise NotImplementedError("rope: cos or sin requires grad, and tables have no gradient: detach them")
     if not inplace:
         found = BOTH(*xs, *rest) if len(xs) == 2 else (ROPE(xs[0], *rest), )
     else:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import Proxy
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as by_torch
 
@@ -47,6 +48,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     gradients  of query, key and value, as those of the operator that computes; torch's where torch does
     errors:    torch's own
     """
+    if isinstance(query, Proxy):
+        return query.tracer.create_proxy("call_function", scaled_dot_product_attention, (), locals())
     why = reason(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     if why is not None:
         if not torch.compiler.is_compiling():

@@ -59,7 +59,8 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     errors:    RuntimeError if k is out of range; IndexError for a dimension that x lacks; NotImplementedError for other types
                (torch.topk takes integers and fp64)
     """
-    return TopK(*TOPK(x, k, dim, largest, sorted, stable))
+    values, indices = TOPK(x, k, dim, largest, sorted, stable)
+    return TopK(values, indices)
 
 
 def _chosen(of: Extents, given: dict) -> None:

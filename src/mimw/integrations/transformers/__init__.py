@@ -18,6 +18,7 @@ except ImportError as error:
 
 from .attention import attention
 from .experts import experts
+from .fused_loss import fuse_loss
 from .loss import causal_lm_loss
 from .masks import Mask, mask_of
 from .rules import register_rules
@@ -38,4 +39,4 @@ def register(name: str = NAME) -> None:
 
 register()
 
-__all__ = ["NAME", "Mask", "attention", "causal_lm_loss", "experts", "mask_of", "register"]
+__all__ = ["NAME", "Mask", "attention", "causal_lm_loss", "experts", "fuse_loss", "mask_of", "register"]

@@ -29,7 +29,7 @@ def causal_lm_loss(logits: Tensor, labels: Tensor | None, vocab_size: int, num_i
     gradients  of the logits, of their type
     """
     if shift_labels is None:
-        shift_labels = pad(labels, (0, 1), value=ignore_index)[..., 1:]
+        shift_labels = shifted(labels, ignore_index)
     rows, classes = logits.reshape(-1, vocab_size), shift_labels.reshape(-1).to(logits.device)
     if num_items_in_batch is None:
         return ops.cross_entropy(rows, classes, ignore_index=ignore_index)
@@ -38,4 +38,9 @@ def causal_lm_loss(logits: Tensor, labels: Tensor | None, vocab_size: int, num_i
     return ops.cross_entropy(rows, classes, ignore_index=ignore_index, reduction="sum") / num_items_in_batch
 
 
-__all__ = ["causal_lm_loss"]
+def shifted(labels: Tensor, ignore_index: int = -100) -> Tensor:
+    """The next token of each, (batch, length), and ignore_index behind the last."""
+    return pad(labels, (0, 1), value=ignore_index)[..., 1:]
+
+
+__all__ = ["causal_lm_loss", "shifted"]

@@ -1,6 +1,7 @@
-"""Rules of `mimw.nn.patch` for modules of transformers: norms and MLPs of Llama and of models that have taken them over.
+"""Rules of `mimw.nn.patch` for modules of transformers: norms, MLPs and attention layers of Llama and of models alike.
 
-Input: a model of transformers. Output: its RMSNorms by `ops.rms_norm`, its gated MLPs by `ops.swiglu`. For example:
+Input: a model of transformers. Output: its RMSNorms by `ops.rms_norm`, its gated MLPs by `ops.swiglu`, the rotary embedding in its
+attention layers by `ops.rope`. For example:
 
     import mimw.integrations.transformers           registers the rules
     report = mimw.nn.patch(model)                   and torch.nn.Linear, as ever
@@ -16,8 +17,12 @@ from mimw import ops
 from mimw.nn import Rule, register_rule
 from mimw.nn.fallback import reason
 from mimw.nn.rules import of_types
+from mimw.nn.traced import leaf
 
-# Models whose RMSNorm has Llama's attributes, and Llama's or gpt-oss's forward; and those with Llama's MLP. A test compares.
+from .rotary import attention_of
+
+# Models whose RMSNorm has Llama's attributes, and Llama's or gpt-oss's forward, and whose attention layers call Llama's function of
+# rotary embedding, or gpt-oss's; and those with Llama's MLP. A test compares.
 NORMS = {"llama": "Llama", "mistral": "Mistral", "mixtral": "Mixtral", "qwen2": "Qwen2", "qwen3": "Qwen3", "gpt_oss": "GptOss"}
 MLPS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 
@@ -26,6 +31,7 @@ def norm_of(before: type) -> type:
     """A class of RMSNorms of transformers that computes by `ops.rms_norm`; scaled in fp32 and rounded once."""
 
     class RMSNorm(before):
+        @leaf
         def forward(self, hidden_states: Tensor) -> Tensor:
             # Where the types differ, classes differ in the type that they return.
             if hidden_states.dtype != self.weight.dtype or reason(hidden_states) is not None:
@@ -39,6 +45,7 @@ def mlp_of(before: type) -> type:
     """A class of Llama's MLPs that computes gate and up in one pass by `ops.swiglu`."""
 
     class MLP(before):
+        @leaf
         def forward(self, x: Tensor) -> Tensor:
             gate, up = self.gate_proj(x), self.up_proj(x)
             return self.down_proj(ops.swiglu(gate, up) if reason(gate) is None else self.act_fn(gate) * up)
@@ -59,6 +66,8 @@ def register_rules() -> None:
     """Let `mimw.nn.patch` know them; done on import. Experts follow `experts_implementation="mimw"`, not a rule."""
     for folder, name in NORMS.items():
         register_rule(Rule(f"transformers.models.{folder}.modeling_{folder}.{name}RMSNorm", norm_of, of_types))
+        register_rule(Rule(f"transformers.models.{folder}.modeling_{folder}.{name}Attention",
+                           lambda before: _named(attention_of(before), before)))
     for folder, name in MLPS.items():
         register_rule(Rule(f"transformers.models.{folder}.modeling_{folder}.{name}MLP", mlp_of, _of_activation))
 

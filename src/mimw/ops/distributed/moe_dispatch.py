@@ -140,7 +140,7 @@ def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: i
     """`count` programs, 0 for as many as there are multiprocessors; on GPUs results may be given, as `empty` makes them."""
     world = world_of(group_name)
     if not x.is_cuda:
-        checked_of(CONTRACT, WEIGHTED, weights, x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most,
+        checked(CONTRACT, WEIGHTED, weights, x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most,
                    room=room, block=block, ranks=world.size)
         columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
         return simulated("moe_dispatch", world, (x, ids, scale, weights),
@@ -156,7 +156,7 @@ def _run_weighted(x: Tensor, ids: Tensor, weights: Tensor, scale: Tensor | None,
     return _run(x, ids, scale, *rest, weights=weights)
 
 
-def checked_of(without: RankContract, weighted: RankContract, weights: Tensor | None, **given: Any) -> None:
+def checked(without: RankContract, weighted: RankContract, weights: Tensor | None, **given: Any) -> None:
     """Check by the contract that a call without or with weights has."""
     without.check(**given) if weights is None else weighted.check(weights=weights, **given)
 
@@ -175,7 +175,7 @@ def with_weights(weights: Tensor | None, found: tuple[Tensor, ...]) -> dict:
 def _plan(world: World, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, room: int,
           block: int, given: int, weights: Tensor | None = None) -> Callable:
     k = ids.shape[1]
-    checked_of(CONTRACT, WEIGHTED, weights, x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most, room=room,
+    checked(CONTRACT, WEIGHTED, weights, x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most, room=room,
                block=block, ranks=world.size)
     agreed(world, "moe_dispatch", looks_of(x, ids, scale, weights),
            f"{num_experts} experts, {most} tokens, room {room}, block {block}" + (f", {given} programs" if given else ""))
@@ -272,5 +272,5 @@ MOE_DISPATCH_WEIGHTED = Operator("moe_dispatch_weighted(Tensor x, Tensor expert_
 
 
 __all__ = ["MOE_DISPATCH", "MOE_DISPATCH_WEIGHTED", "Dispatched", "Handle", "OF_ALL", "TENSORS", "WEIGHTS", "beside_products",
-           "checked_of", "empty", "empty_weights", "held", "kept_rooms", "looks_of", "moe_dispatch", "tensors_of", "with_weights",
+           "checked", "empty", "empty_weights", "held", "kept_rooms", "looks_of", "moe_dispatch", "tensors_of", "with_weights",
            "words"]

@@ -26,19 +26,7 @@ from ..operator import Operator
 from ..plans import look
 from .contract import RankContract
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
-from .moe_dispatch import (
-    OF_ALL,
-    TENSORS,
-    WEIGHTS,
-    Handle,
-    checked_of,
-    empty_weights,
-    held,
-    kept_rooms,
-    looks_of,
-    with_weights,
-    words,
-)
+from .moe_dispatch import OF_ALL, TENSORS, WEIGHTS, Handle, checked, empty_weights, held, kept_rooms, looks_of, with_weights, words
 
 LISTED = "cdiv(ranks * max_tokens * k + (block - 1) * (num_experts // ranks), block) * block"
 RESULTS = ("-> rows: =x (ranks * max_tokens, columns)", f"-> sources: i32 ({LISTED})", "-> ends: i32 (num_experts // ranks)",
@@ -94,7 +82,7 @@ def _run(x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: i
          weights: Tensor | None = None) -> tuple[Tensor, ...]:
     world = world_of(group_name)
     if not x.is_cuda:
-        checked_of(CONTRACT, WEIGHTED, weights, x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most,
+        checked(CONTRACT, WEIGHTED, weights, x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most,
                    block=block, ranks=world.size)
         columns = [None if one is None else one.shape[1] for one in (x, ids, scale)]
         return simulated("moe_dispatch_rows", world, (x, ids, scale, weights),
@@ -112,7 +100,7 @@ def _run_weighted(x: Tensor, ids: Tensor, weights: Tensor, scale: Tensor | None,
 def _plan(world: World, x: Tensor, ids: Tensor, scale: Tensor | None, num_experts: int, most: int, block: int,
           weights: Tensor | None = None) -> Callable:
     k, size = ids.shape[1], x.shape[1]
-    checked_of(CONTRACT, WEIGHTED, weights, x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most, block=block,
+    checked(CONTRACT, WEIGHTED, weights, x=x, expert_ids=ids, scale=scale, num_experts=num_experts, max_tokens=most, block=block,
                ranks=world.size)
     agreed(world, "moe_dispatch_rows", looks_of(x, ids, scale, weights), f"{num_experts} experts, {most} tokens, block {block}")
     if not is_hopper(x):
