@@ -9,7 +9,7 @@ PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13 python3
 VENV ?= .venv
 ARGS ?=
 TORCH ?= torch==2.13.0+cpu
-MORE ?= transformers==5.24.0
+MORE ?= transformers==5.24.0 fla-core==0.6.0 kernels==0.17.2
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check

@@ -30,10 +30,11 @@ def of_few(taken) -> list:
 def of_dispatch(taken: moe_dispatch.Configuration) -> list[moe_dispatch.Configuration]:
     """One warp that copies row by row, and two warps that take whole rows; peers told of half as many rows, of as many, of twice as
     many; and, in the ring as it is and in one with more room for what goes home, as much on its way as fits. Two generations of
-    many rows; of few what `of_few` says, and one warp."""
+    many rows, and other tiles of choices; of few what `of_few` says, and one warp."""
     if taken.few:
         return list(dict.fromkeys([taken, *of_few(taken), replace(taken, whole=0)]))
     slots, found = taken.out + taken.home, [taken, replace(taken, generations=2), replace(taken, told=not taken.told)]
+    found += [replace(taken, tile=tile) for tile in (32, 64, 128)]
     for whole in (0, 2):
         for out in (taken.out, max(2, taken.out // 2)):
             home = slots - out

@@ -161,7 +161,7 @@ FIGURES = (
     Figure("clauses", "docstrings that open with a clause", 150, 46, lambda: clauses(files())),
     Figure("entries", "entries of src/mimw", 20, 23, entries),
     Figure("rooms", "rooms of src/mimw", 21, 22, lambda: sorted(_rooms())),
-    Figure("arrows", "imports of a room by a room", 101, 77, arrows),
+    Figure("arrows", "imports of a room by a room", 101, 79, arrows),
     Figure("floors", "floors of rooms", 13, 11, floors),
     Figure("up", "imports that run up", 0, 0, arrows_up),
     Figure("circles", "circles of files inside a room", 0, 0, circles),

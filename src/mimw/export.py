@@ -5,6 +5,6 @@ Input: a kernel and a launch of it. Output: an `Exported`, which writes a cubin,
     export(gemm, grid, a, b, c).write("build")
 """
 
-from .runtime.export import Exported, export, export_compiled, torch_op
+from .runtime.export import Exported, Package, Plan, export, export_compiled, hub_package, torch_op
 
-__all__ = ["Exported", "export", "export_compiled", "torch_op"]
+__all__ = ["Exported", "Package", "Plan", "export", "export_compiled", "hub_package", "torch_op"]

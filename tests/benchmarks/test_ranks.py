@@ -10,12 +10,9 @@ def test_tau_counts_pairs():
     assert tau([(1, 10), (1, 20), (3, 30)]) == pytest.approx(2 / 3)      # a tie is neither
 
 
-def test_candidates_of_a_plain_gemm_are_ranked():
-    """By stages, tiles and warps, as they were measured; those of the GEMM with words take longer and stand in docs/TIMING.md."""
-    found = [(predicted(one).microseconds, one.microseconds) for one in groups()["plain-gemm-4096x4096x4096"]]
-    assert len(found) >= 10 and tau(found) >= 0.7
-
-
-def test_rings_and_tiles_of_a_gemm_are_ranked():
-    found = [(predicted(one).microseconds, one.microseconds) for one in groups()["gemm-4096x2112x7168"]]
-    assert len(found) >= 10 and tau(found) >= 0.7
+@pytest.mark.parametrize("group", ["plain-gemm-4096x4096x4096", "gemm-4096x2112x7168"])
+def test_candidates_of_a_gemm_are_ranked(group):
+    """By stages, tiles, rings and warps, as they were measured: every other one, at 2 CPU seconds each. All of them and those of
+    other kernels stand in docs/TIMING.md."""
+    found = [(predicted(one).microseconds, one.microseconds) for one in groups()[group][::2]]
+    assert len(found) >= 6 and tau(found) >= 0.7

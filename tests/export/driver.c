@@ -1,9 +1,14 @@
-/* A driver for tests: it prints what it is asked for. `sizes` of the test says how many bytes each of a kernel's parameters has. */
+/* A driver for tests: it prints what it is asked for. `sizes` of the test says how many bytes each of a kernel's parameters has; with
+ * SIZES it stands here, for a library that is loaded. */
 #include <cuda.h>
 #include <stdio.h>
 #include <string.h>
 
+#ifdef SIZES
+int sizes[16];
+#else
 extern const int sizes[];
+#endif
 int driver_version = 13020, fails = 0;
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
@@ -18,6 +23,13 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 }
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute name, int value) {
   printf("attribute %d %d\n", name, value);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext *context) { *context = (CUcontext)8; return CUDA_SUCCESS; }
+CUresult cuGetErrorString(CUresult status, const char **text) {
+  static char told[32];
+  snprintf(told, sizeof told, "error %d", (int)status);
+  *text = told;
   return CUDA_SUCCESS;
 }
 CUresult cuModuleUnload(CUmodule module) { return printf("unload\n") > 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; }

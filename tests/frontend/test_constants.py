@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import triton
 import triton.language as tl
 
 import mimw
@@ -245,3 +246,23 @@ def test_ways_of_use(machine):
                3 * cid + (cid == 0), cid, cid + 2, 77 * (cid == 0), cid * 64 // 2 % 7, *(4 * cid + i for i in range(4))]
               for cid in range(2)]
     assert y.tolist() == wanted
+
+
+@mimw.jit
+def rounded_up(y, N: tl.constexpr):
+    at = tl.arange(0, triton.next_power_of_2(N))
+    tl.store(y + at, at, mask=at < triton.cdiv(N, 1))
+
+
+def test_functions_that_a_server_puts_into_triton_are_constants(monkeypatch):
+    """SGLang replaces `triton.next_power_of_2` by a plain function, for its host; kernels compile all the same."""
+    def next_power_of_2(n):
+        return 1 << (n - 1).bit_length()
+
+    monkeypatch.setattr(triton, "next_power_of_2", next_power_of_2)
+    y = np.zeros(5, dtype=np.int32)
+    mimw.simulate(rounded_up, (1, ), y, 5)
+    assert y.tolist() == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(triton, "next_power_of_2", lambda n: 8)
+    with pytest.raises(mimw.errors.LanguageError, match="is a Python function, which a kernel cannot call"):
+        mimw.simulate(rounded_up, (1, ), y, 6)

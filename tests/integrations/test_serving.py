@@ -4,13 +4,13 @@ import logging
 import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the operators are torch's")
 
-from mimw.integrations import serving, sglang, vllm  # noqa: E402
+from mimw.integrations import contracts, serving, sglang, vllm  # noqa: E402
+from mimw.integrations.vllm import installed  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,11 +68,11 @@ def test_the_switch_names_operators(monkeypatch):
         serving.chosen("MIMW_VLLM", vllm.OFFERED)
 
 
-@pytest.mark.parametrize("adaptor", [vllm, sglang])
-def test_another_version_is_refused_before_anything_is_registered(adaptor, monkeypatch):
-    monkeypatch.setattr(adaptor, "version", lambda name: "0.1")
+@pytest.mark.parametrize("adaptor, place", [(vllm, installed), (sglang, sglang)])
+def test_another_version_is_refused_before_anything_is_registered(adaptor, place, monkeypatch):
+    monkeypatch.setattr(place, "version", lambda name: "0.1")
     monkeypatch.delenv("MIMW_VLLM", raising=False), monkeypatch.delenv("MIMW_SGLANG", raising=False)
-    with pytest.raises(adaptor.UnreadVersion, match="this is .* 0.1"):
+    with pytest.raises(contracts.UnreadVersion, match="this is .* 0.1"):
         adaptor.register()
     assert not adaptor._DONE
 
@@ -90,19 +90,6 @@ def test_a_reason_is_logged_once(caplog, monkeypatch):
     assert "one address" in serving.rotary_reason(x, x[:], x)
 
 
-def test_hooks_of_sglang_compute_or_call_the_original(monkeypatch):
-    monkeypatch.setattr(sglang, "_batch_invariant", lambda: False)
-    layer = SimpleNamespace(weight=torch.nn.Parameter(torch.ones(32)), has_weight=True, variance_epsilon=1e-6, _quant_linear=None,
-                            cast_x_before_out_mul=False, fp32_residual=False, override_orig_dtype=None, variance_size_override=None)
-    x, residual, more = torch.randn(3, 2, 32).unbind(1) + (torch.randn(3, 32), )
-    y, total = sglang.rms_norm(None, layer, x, residual, more)
-    near(total, x + residual + more)
-    near(y, torch.nn.functional.rms_norm(total, (32, ), eps=1e-6))
-    layer.cast_x_before_out_mul = True
-    assert sglang.rms_norm(lambda *given: len(given), layer, x) == 5
-    near(sglang.silu_and_mul(None, None, x), torch.nn.functional.silu(x[:, :16]) * x[:, 16:])
-
-
 @pytest.mark.parametrize("server, group", [("vllm", "vllm.general_plugins"), ("sglang", "sglang.srt.plugins")])
 def test_the_entry_point_of_the_package_is_there(server, group):
     project = tomllib.loads((ROOT / "packages" / f"mimw-{server}" / "pyproject.toml").read_text())["project"]
@@ -111,5 +98,5 @@ def test_the_entry_point_of_the_package_is_there(server, group):
 
 
 def test_importing_an_adaptor_imports_no_server():
-    """This module has imported both, and no other test imports a server."""
+    """This module has imported both; what other tests put in the place of servers is gone when they end."""
     assert not {"vllm", "sglang"} & set(sys.modules)

@@ -196,7 +196,7 @@ def test_what_is_few():
     """The tokens of a step of decoding have slots of their own; where rows take much memory there is one generation."""
     decode, fp8, many = (moe_dispatch.chosen_for(most, 8, row, 132, 2) for most, row in ((128, 14336), (128, 7392), (4096, 14336)))
     assert (decode.few, decode.generations, decode.tile, decode.count) == (2, 2, 32, 1024) == (fp8.few, fp8.generations, 32, 1024)
-    assert (many.few, many.generations, many.tile, many.count) == (0, 1, 128, 4096)
+    assert (many.few, many.generations, many.tile, many.count) == (0, 1, 32, 4096)
     assert not decode.told and not many.told and moe_dispatch.rows_chosen_for(4, 14336, 132, 2, 65536).told     # in too many bits
     few_rows, many_rows = (moe_dispatch.rows_chosen_for(most, 14336, 132) for most in (128, 4096))
     assert (few_rows.few, few_rows.generations, many_rows.few, many_rows.generations) == (1, 2, 0, 1)

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from typing import Any
 
 from .calls import Calls
+from .candidates import forget_settings
 from .measured import forget
 from .products import Products
 from .settings import KINDS, Settings
@@ -37,9 +38,11 @@ class Enabled:
 def enable(*, allow: Collection[str] = KINDS, force: bool = False, devices: Collection[str] = ("cuda",)) -> Enabled:
     """Let torch.compile, with the backend inductor, replace products and attention by `mimw::` operators.
 
-    args:      allow     any of "mm", "addmm", "bmm", "grouped_mm", "sdpa" and "epilogue", an activation behind a linear layer
+    args:      allow     any of "mm", "addmm", "bmm", "grouped_mm", "sdpa", "flex" for flex attention, and "epilogue", an
+                         activation behind a linear layer
                force     ours wherever it takes the call. Else ours where it was quicker than torch's own function, both timed once
-                         for each shape while the model is compiled; calls of symbolic extents and grouped products stay torch's
+                         for each shape while the model is compiled; calls of symbolic extents and grouped products stay torch's.
+                         Under mode="max-autotune" inductor itself times ours for "mm", "addmm" and "bmm" against its other choices
                devices   types of devices whose tensors count. Those of the CPU are simulated, which is for tests
     returns:   a context manager, which undoes it at its end; as a statement it holds until `disable()`
     errors:    ValueError for another word in `allow`, or none; RuntimeError for a torch without the places for passes, where one
@@ -68,6 +71,7 @@ def enable(*, allow: Collection[str] = KINDS, force: bool = False, devices: Coll
 
 def disable() -> None:
     """Take the passes out, and put back what was there before. Without `enable` nothing happens."""
+    forget_settings()
     while _BEFORE:
         for place, was in _BEFORE.pop().items():
             put_back(place, was)

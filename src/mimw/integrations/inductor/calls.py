@@ -3,6 +3,7 @@
 Input: a graph as Dynamo records it, before autograd, so that derivatives are those of ours. Output: the same graph. For example:
 
     scaled_dot_product_attention(q, k, v, is_causal=True)       ops.attention(q, k, v, causal=True)
+    flex_attention(q, k, v, block_mask=causal)                  ops.attention(q, k, v, causal=True)
     gelu(linear(x, weight, bias))                               ops.addmm(bias, x, weight.t(), activation="gelu")
 """
 
@@ -23,10 +24,11 @@ from mimw.nn.fallback import TYPES
 from mimw.ops.addmm import ACTIVATIONS
 from mimw.ops.scaled_dot_product_attention import by_kernels, reason
 
+from .flex import replace_flex
 from .measured import is_quicker
 from .products import replace
 from .settings import Settings
-from .torch_versions import GraphPass
+from .torch_versions import FLEX, GraphPass
 
 
 class Calls(GraphPass):
@@ -36,12 +38,14 @@ class Calls(GraphPass):
         self.settings = settings
 
     def uuid(self) -> Any:
-        return "mimw.integrations.inductor.calls 1", self.settings.key()
+        return "mimw.integrations.inductor.calls 2", self.settings.key()
 
     def __call__(self, graph: Graph) -> None:
         for node in list(graph.nodes):
             if node.op == "call_function" and node.target is F.scaled_dot_product_attention and "sdpa" in self.settings.allow:
                 _attention(graph, node, self.settings)
+            elif node.op == "call_function" and node.target is FLEX and "flex" in self.settings.allow:
+                replace_flex(graph, node, self.settings)
             elif "epilogue" in self.settings.allow and (name := _activation(node)) is not None:
                 _epilogue(graph, node, name, self.settings)
 

@@ -19,6 +19,7 @@ from torch.fx import Graph, Node
 from mimw import ops  # noqa: F401
 from mimw.nn.fallback import TYPES
 
+from .candidates import are_left
 from .measured import is_quicker
 from .settings import Settings
 from .torch_versions import GraphPass
@@ -33,12 +34,13 @@ class Products(GraphPass):
         self.settings = settings
 
     def uuid(self) -> Any:
-        return "mimw.integrations.inductor.products 1", self.settings.key()
+        return "mimw.integrations.inductor.products 2", self.settings.key()
 
     def __call__(self, graph: Graph) -> None:
+        left = frozenset(_CHOSEN) if are_left(self.settings) else frozenset()
         for node in list(graph.nodes):
             rule = _RULES.get(node.target) if node.op == "call_function" else None
-            if rule is None or rule[0] not in self.settings.allow or not _is_taken(node, self.settings):
+            if rule is None or node.target in left or rule[0] not in self.settings.allow or not _is_taken(node, self.settings):
                 continue
             call = rule[1](**_arguments(node))
             if call is not None and (self.settings.force or _wins(node, *call)):
@@ -85,6 +87,7 @@ def _grouped(this: Node, mat2: Node, offs: Node | None, bias: Node | None, out_d
 
 _RULES: dict[Any, tuple[str, Callable]] = {
     _ATEN.mm.default: ("mm", _matmul), _ATEN.bmm.default: ("bmm", _matmul), _ATEN.addmm.default: ("addmm", _addmm)}
+_CHOSEN = tuple(_RULES)     # by inductor, where it times what there is
 for _name, _rule in (("mm", ("mm", _matmul)), ("bmm", ("bmm", _matmul))):
     if "dtype" in getattr(_ATEN, _name).overloads():
         _RULES[getattr(_ATEN, _name).dtype] = _rule

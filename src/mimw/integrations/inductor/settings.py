@@ -8,8 +8,11 @@ Input: the arguments of `enable`. Output: one object that all passes read. For e
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 
-KINDS = ("mm", "addmm", "bmm", "grouped_mm", "sdpa", "epilogue")
+KINDS = ("mm", "addmm", "bmm", "grouped_mm", "sdpa", "flex", "epilogue")
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,16 @@ class Settings:
     devices: frozenset[str]
 
     def key(self) -> tuple:
-        """The same in each process, so that inductor's caches on disk keep graphs of different settings apart."""
-        return tuple(tuple(sorted(part)) if isinstance(part, frozenset) else part for part in astuple(self))
+        """The same in each process, so that inductor's caches on disk keep graphs of different settings apart, and those of different
+        versions of these passes."""
+        return _sources(), *(tuple(sorted(part)) if isinstance(part, frozenset) else part for part in astuple(self))
+
+
+@cache
+def _sources() -> str:
+    """A digest of the passes' texts: code on disk that another version of them chose is not taken."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 __all__ = ["KINDS", "Settings"]

@@ -213,15 +213,16 @@ def send_counts(total, counts, mine, launch):
 
 
 @mimw.jit
-def find_and_announce(ids, weights, board, outgoing, launch, FIRST: tl.constexpr, FEW: tl.constexpr, COUNT: tl.constexpr,
-                      MEET: tl.constexpr):
-    """Find the peers of this program's tokens, if these are not FEW, and announce its choices. Rows may go when peers are known;
-    with FEW = 2 also behind what their program announces: a signal waits for all that its multiprocessor has on its way."""
+def find_and_announce(ids, weights, board, outgoing, launch, FIRST: tl.constexpr, FEW: tl.constexpr, BEHIND: tl.constexpr,
+                      COUNT: tl.constexpr, MEET: tl.constexpr):
+    """Find the peers of this program's tokens, if these are not FEW, and announce its choices. Rows may go when peers are known; if
+    BEHIND not before their program has announced its choices: fences and words wait for all rows that are on their way."""
     if not FEW:
         find_peers(ids, outgoing, launch, FIRST, True)
+    if not (FEW or BEHIND):
         tlx.barrier_arrive(outgoing.known)
     announce(ids, weights, board, launch, COUNT, MEET)
-    if FEW == 2:
+    if BEHIND:
         tlx.barrier_arrive(outgoing.known)
 
 

@@ -9,8 +9,8 @@ expert's end; the place of each choice. For example:
 
 Nouns: two rings of rows in shared memory, `out` and `home`; in symmetric memory `staging`, where the peers put their tokens, and
 what announce.py sends. Roles: the first task finds peers, announces, and finds places (places.py); `load_out` and `put` send rows
-to the peers, beginning at once; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has come, to their
-places. FEW rows have a slot each (few.py).
+to the peers, behind what their program announces; `load_home` and `spread` take the rows of this GPU's own tokens, and of what has
+come, to their places. FEW rows have a slot each (few.py).
 
 A token has its place in the peer's `staging` by its number, so nothing must be known before it is sent. Its program of the peer
 gets a signal when GROUP rounds of rows are there, and copies them on while others come. All copies are bulk copies: bytes move,
@@ -190,7 +190,7 @@ def dispatch(x, x_scales, ids, weights, rows, row_scales, ends, places, all_weig
     with tlx.async_tasks():
         with tlx.async_task("default"):
             this = launch.numbered()
-            find_and_announce(ids, given, board, outgoing, this, 1, FEW, COUNT, MEET)
+            find_and_announce(ids, given, board, outgoing, this, 1, FEW, FEW != 1, COUNT, MEET)
             find_places(board, given, places, home.places, ends, this, BLOCK)
             tlx.barrier_arrive(placed)
         with tlx.async_task(num_warps=1):

@@ -132,7 +132,7 @@ def dispatch_rows(x, x_scales, ids, weights, sources, ends, places, all_weights,
     with tlx.async_tasks():
         with tlx.async_task("default"):
             this = launch.numbered()
-            find_and_announce(ids, given, board, outgoing, this, 0, FEW, COUNT, MEET)
+            find_and_announce(ids, given, board, outgoing, this, 0, FEW, FEW == 2, COUNT, MEET)
             make_lists(board, given, sources, ends, places, this, BLOCK)
         with tlx.async_task(num_warps=1):
             if FEW:

@@ -7,10 +7,12 @@ Input: a kernel and a launch of it, as for `mimw.simulate`; no GPU. Output: an `
 
 `Exported.write(folder)` writes them. A C compiler and CUDA's `cuda.h` make an object of them (docs/PACKAGE.md). With `torch=True`
 there is also `double_torch.cpp`, an operator of torch around the launcher, for programs that torch.export and AOTInductor make.
-`torch_op` registers the same operator in a Python process, where the CPU's tensors are simulated.
+`torch_op` registers the same operator in a Python process, where the CPU's tensors are simulated. `hub_package` makes a package for
+Hugging Face's `kernels` of several launches (docs/HUB_KERNELS.md).
 """
 
+from .hub import Package, Plan, hub_package
 from .made import Exported, export, export_compiled
 from .torch_op import torch_op
 
-__all__ = ["Exported", "export", "export_compiled", "torch_op"]
+__all__ = ["Exported", "Package", "Plan", "export", "export_compiled", "hub_package", "torch_op"]

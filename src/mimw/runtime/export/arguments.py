@@ -113,6 +113,20 @@ def arguments_of(compiled: Any, options: Mapping[str, Any] | None = None) -> tup
     return tuple(found)
 
 
+def fixed_of(compiled: Any) -> dict[str, Any]:
+    """The run-time parameters that this launch made constants, which are no arguments any more, by name: numbers that were 1, and
+    None."""
+    source = compiled.source
+    return {name: source.constants.get(path) for path, name, kind in _flat(source.signature)
+            if kind == "constexpr" and not source.fn.params[path[0]].is_constexpr}
+
+
+def parameters_of(compiled: Any) -> tuple[str, ...]:
+    """All run-time parameters of the kernel's source in order, `fixed_of` among them."""
+    source = compiled.source
+    return tuple(name for path, name, _ in _flat(source.signature) if not source.fn.params[path[0]].is_constexpr)
+
+
 def _flat(signature: Mapping[str, Any]) -> Iterator[tuple[tuple[int, ...], str, str]]:
     """(path, name in C, type) of each parameter, and of each item of tuples."""
     taken = set(_TAKEN)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +19,28 @@ from ...compiler.launch import extents_of, grid_extents
 from ...errors import LaunchError
 from ..ahead import compiled as ahead
 from ..call import bound, resolve
-from .arguments import Argument, Described, Number, Pointer, arguments_of
+from .arguments import Argument, Described, Number, Pointer, arguments_of, fixed_of, parameters_of
 from .contracts import Said, said_by_contract
 from .facts import Facts, facts_of
 from .header import header
 from .launcher import launcher
 from .torch_cpp import torch_operator
 
-_VERSION = sys.modules[__name__.partition(".")[0]].__version__      # of the package that is being imported, installed or not
+VERSION = sys.modules[__name__.partition(".")[0]].__version__      # of the package that is being imported, installed or not
 
 
 @dataclass(frozen=True)
 class Exported:
     """A kernel as files: `files` by name, text or bytes. `facts` and `arguments` are what they are made of; `written` names the
-    arguments that the kernel writes."""
+    arguments that the kernel writes, `parameters` all run-time parameters of its source, and `fixed` those that the launch made
+    constants."""
 
     facts: Facts
     arguments: tuple[Argument, ...]
     written: tuple[str, ...]
     files: Mapping[str, str | bytes]
+    parameters: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write all files into `folder`, which is made if it is not there. OSError where that cannot be."""
@@ -76,7 +79,7 @@ def export_compiled(compiled: Any, name: str | None = None, grid: tuple[int, ...
                     hosts: Mapping[str, Any] | None = None, writes: Iterable[str] | None = None, torch: bool = False) -> Exported:
     """The same of what `compile_kernel` gave. `grid` is noted in the header, `hosts` are host descriptors by parameter."""
     facts, arguments = facts_of(compiled, name), arguments_of(compiled, hosts)
-    changed, origin = _written(compiled, arguments, writes), f"mimw {_VERSION}"
+    changed, origin = _written(compiled, arguments, writes), f"mimw {VERSION}"
     said = said_by_contract(compiled.source.fn, arguments, hosts or {})
     files = {f"{facts.name}.h": header(facts, arguments, origin, grid, _constants(compiled), said),
              f"{facts.name}.c": launcher(facts, arguments, compiled.stages["cubin"], origin),
@@ -84,7 +87,7 @@ def export_compiled(compiled: Any, name: str | None = None, grid: tuple[int, ...
              f"{facts.name}.json": _described(compiled, facts, arguments, changed, grid, said)}
     if torch:
         files[f"{facts.name}_torch.cpp"] = torch_operator(facts, arguments, changed, origin)
-    return Exported(facts, arguments, changed, files)
+    return Exported(facts, arguments, changed, files, parameters_of(compiled), fixed_of(compiled))
 
 
 def _written(compiled: Any, arguments: tuple[Argument, ...], asked: Iterable[str] | None) -> tuple[str, ...]:
@@ -112,4 +115,4 @@ def _described(compiled: Any, facts: Facts, arguments: tuple[Argument, ...], cha
     listed = [{"is": kinds[type(one)], **asdict(one), **({} if isinstance(one, Number) else {"written": one.name in changed}),
                **({"contract": said.of[one.name]} if one.name in said.of else {})} for one in arguments]
     return json.dumps({**asdict(facts), "grid": grid, "arguments": listed, "constants": _constants(compiled),
-                       "made_by": {"mimw": _VERSION, "triton": compiled.metadata.triton_version}}, indent=2) + "\n"
+                       "made_by": {"mimw": VERSION, "triton": compiled.metadata.triton_version}}, indent=2) + "\n"
