@@ -14,7 +14,7 @@ the next. `free` gives one back, at all ranks together.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,8 @@ class GroupWorld:
     errors:    PeerWithoutAccess for a GPU that cannot reach another one's memory, or that two ranks have which do not both share
                it; PeerLate and PeerLost for ranks that do not come
     """
+
+    idle = None         # of `AskedWorld`: in the place of copy engines
 
     def __init__(self, group: Any, heap: int | None = None, timeout: float | None = None, share: bool = False):
         import torch
@@ -132,6 +134,10 @@ class GroupWorld:
         """The offset of a tensor in the heap, in bytes; NotSymmetric for a tensor that is not in it."""
         self.check_symmetric(tensor)
         return _address(tensor) - self._memory.data_ptr()
+
+    def collective(self, function: Callable, *tensors: torch.Tensor) -> None:
+        """Call a collective of torch.distributed in this group."""
+        function(*tensors, group=self.group)
 
     def check_symmetric(self, tensor: torch.Tensor, name: str = "the tensor") -> None:
         """NotSymmetric unless all that a tensor spans lies in this world's heap. Nothing is asked of other ranks."""

@@ -416,7 +416,8 @@ def explain(
     """The launches of a call with their configurations, what speaks against other kernels, and what torch computes of it. Nothing
     is computed, compiled or launched, and no plan is kept.
 
-    args:      operator        a function of `mimw.ops`
+    args:      operator        a function of `mimw.ops`, or of `mimw.ops.distributed` in a process group: then of the rank that
+                               asks, which other ranks need not do
                args, options   of the call; tensors may be of a GPU, the CPU, torch's device `meta`, or fake
                target          the chip, as "sm_90a", "sm_80" or "gfx950"; by default that of the tensors: of the CPU and of `meta`
                                the one that is simulated, with its few programs

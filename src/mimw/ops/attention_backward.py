@@ -28,10 +28,9 @@ from .operator import Operator
 from .planned import Planned
 from .tma import every_step_for_tma, padded
 
-TENSORS = (
-    "do: any (..., heads, seq_q, value_dim) or (seq_q, value_dim)", "q: float (..., heads, seq_q, dim) or (seq_q, dim)",
-    "k: =q (..., kv_heads, seq_k, dim) or (seq_k, dim)", "v: =q (..., kv_heads, seq_k, value_dim) or (seq_k, value_dim)",
-    "-> dq: =q () like q", "-> dk: =k () like k", "-> dv: =v () like v")
+TENSORS = ("do: any (..., heads, seq_q, value_dim) or (seq_q, value_dim)", "q: float (..., heads, seq_q, dim) or (seq_q, dim)",
+           "k: =q (..., kv_heads, seq_k, dim) or (seq_k, dim)", "v: =q (..., kv_heads, seq_k, value_dim) or (seq_k, value_dim)",
+           "-> dq: =q () like q", "-> dk: =k () like k", "-> dv: =v () like v")
 FLOPS = "2 * prod(front) * heads * seq_q * seq_k * (3 * dim + 2 * value_dim)"
 CONTRACT = Contract("attention_backward", *TENSORS, flops=FLOPS)
 CHANGED = Contract("attention_backward", *TENSORS, "sinks?: any (of_sinks)", "-> dsinks: =sinks|fp32 () like sinks", flops=FLOPS)

@@ -31,11 +31,10 @@ from .operator import Operator
 from .planned import Planned
 from .tma import every_step_for_tma, padded
 
-CONTRACT = Contract(
-    "attention_varlen_backward", "do: any (total_q, heads, value_dim)", "q: float (total_q, heads, dim)",
-    "k: =q (total_k, kv_heads, dim)", "v: =q (total_k, kv_heads, value_dim)", "sinks?: any (heads)",
-    "-> dq: =q (total_q, heads, dim)", "-> dk: =q (total_k, kv_heads, dim)", "-> dv: =q (total_k, kv_heads, value_dim)",
-    "-> dsinks: =sinks|=q () like sinks")
+CONTRACT = Contract("attention_varlen_backward", "do: any (total_q, heads, value_dim)", "q: float (total_q, heads, dim)",
+                    "k: =q (total_k, kv_heads, dim)", "v: =q (total_k, kv_heads, value_dim)", "sinks?: any (heads)",
+                    "-> dq: =q (total_q, heads, dim)", "-> dk: =q (total_k, kv_heads, dim)",
+                    "-> dv: =q (total_k, kv_heads, value_dim)", "-> dsinks: =sinks|=q () like sinks")
 WIDE_AND_ONE_ORDER = False  # by the kernels for Hopper, too: right in the simulator, but no GPU has run them yet
 WORTH_A_COPY = 1 << 34  # products from which copying for TMA costs less than the plain kernels' slower products
 

@@ -31,10 +31,8 @@ ACTIVATION = "offered: activation in ('swiglu', ) -- it may be 'swiglu'; for oth
 ROUTES = "expert_ids: int (tokens, k)", "expert_weights: float (tokens, k)", ACTIVATION, (
     "experts > 0 or tokens * k == 0 -- there are no experts to choose from")
 FLOPS = "6 * tokens * k * hidden * inner"
-CONTRACT = Contract(
-    "moe", "x: float (tokens, hidden)", "w_down: =x (experts, hidden, inner)", "w_gate_up: =x (experts, 2 * inner, hidden)",
-    *ROUTES,
-    "-> out: =x (tokens, hidden)", flops=FLOPS)
+CONTRACT = Contract("moe", "x: float (tokens, hidden)", "w_down: =x (experts, hidden, inner)",
+                    "w_gate_up: =x (experts, 2 * inner, hidden)", *ROUTES, "-> out: =x (tokens, hidden)", flops=FLOPS)
 
 
 def _plan(of: Extents, x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str,

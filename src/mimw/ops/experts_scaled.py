@@ -28,10 +28,9 @@ from .products import rows_for_tma
 from .steps import in_steps
 
 BLOCK = 128
-TENSORS = (
-    "w_down: fp8 (experts, hidden, inner)", "w_gate_up: fp8 (experts, 2 * inner, hidden)",
-    "w_gate_up.dtype == w_down.dtype -- with scales both are of one fp8 type",
-    f"inner % {BLOCK} == 0 -- with scales inner must be a multiple of {BLOCK}")
+TENSORS = ("w_down: fp8 (experts, hidden, inner)", "w_gate_up: fp8 (experts, 2 * inner, hidden)",
+           "w_gate_up.dtype == w_down.dtype -- with scales both are of one fp8 type",
+           f"inner % {BLOCK} == 0 -- with scales inner must be a multiple of {BLOCK}")
 SCALED = "w_gate_up_scale", "w_down_scale"
 SCALES = (f"{SCALED[0]}: fp32 (experts, 2 * inner // {BLOCK}, cdiv(hidden, {BLOCK}))",
           f"{SCALED[1]}: fp32 (experts, cdiv(hidden, {BLOCK}), inner // {BLOCK})")

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map
 from .chips import SIMULATED_PROGRAMS, asked_for, asking, chip_of, programs
 from .log import shown_options
 from .scaled_dot_product_attention import reason, scaled_dot_product_attention
-from .stand_in import stand_in
+from .stand_in import rank_stand_in, stand_in
 
 _PLAIN = frozenset((Tensor, torch.nn.Parameter, FakeTensor))
 REASONS = {scaled_dot_product_attention: reason}     # of functions that leave some calls to torch's own: why, or None
@@ -84,7 +84,8 @@ def explain(operator: Callable, *args: Any, target: str | None = None, **options
     """The launches of a call with their configurations, what speaks against other kernels, and what torch computes of it. Nothing
     is computed, compiled or launched, and no plan is kept.
 
-    args:      operator        a function of `mimw.ops`
+    args:      operator        a function of `mimw.ops`, or of `mimw.ops.distributed` in a process group: then of the rank that
+                               asks, which other ranks need not do
                args, options   of the call; tensors may be of a GPU, the CPU, torch's device `meta`, or fake
                target          the chip, as "sm_90a", "sm_80" or "gfx950"; by default that of the tensors: of the CPU and of `meta`
                                the one that is simulated, with its few programs
@@ -98,7 +99,7 @@ def explain(operator: Callable, *args: Any, target: str | None = None, **options
 
 def explained(operator: Callable, args: tuple, options: dict, target: str | None, sizes: int | None = None) -> Explanation:
     """`explain`, with `sizes` for the numbers that the host would wait for and that are not known, as the ends of groups."""
-    tensors: list[Tensor] = []
+    of_ranks, tensors = operator.__module__.startswith(f"{__package__}.distributed."), []
     made: dict[int, Tensor] = {}
 
     def stand(x: Any) -> Any:
@@ -107,7 +108,7 @@ def explained(operator: Callable, args: tuple, options: dict, target: str | None
         tensors.append(x)
         if type(x) not in _PLAIN or x.is_nested:        # torch's, as the operator says
             return x
-        return made.setdefault(id(x), stand_in(x))
+        return made.setdefault(id(x), (rank_stand_in if of_ranks else stand_in)(x))
 
     args, options = tree_map(stand, (args, options))
     on = tensors[0] if tensors else torch.empty(0)

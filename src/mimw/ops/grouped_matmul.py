@@ -23,9 +23,8 @@ from .operator import LOWER, Operator
 from .planned import Planned
 from .products import matrix_for_tma
 
-CONTRACT = Contract(
-    "grouped_matmul", f"a: {TYPES} (m, k)", "b: =a|fp8 (groups, k, n)", "ends: i32 (groups)", f"out_dtype?: {TYPES}",
-    "-> c: out_dtype|=a|bf16 (m, n)", flops="2 * m * n * k")
+CONTRACT = Contract("grouped_matmul", f"a: {TYPES} (m, k)", "b: =a|fp8 (groups, k, n)", "ends: i32 (groups)",
+                    f"out_dtype?: {TYPES}", "-> c: out_dtype|=a|bf16 (m, n)", flops="2 * m * n * k")
 OF_ROWS = Contract("grouped_matmul_of_rows", "a: any (m, k)", "b: any (m, n)", "ends: any (groups)", "-> c: =a (groups, k, n)",
                    flops="2 * m * n * k")
 

@@ -104,7 +104,7 @@ class Launch:
 
     def load(self, *tensors: Tensor) -> None:
         """Compile and load for tensors like these, and launch nothing: so that the first call may be one that a graph records."""
-        if self._device is not None and self._frozen is None:
+        if self._device is not None and self._frozen is None and asked() is None:
             self._freeze(self._filled(tensors))
 
     def _first(self, tensors: tuple[Tensor, ...]) -> None:
@@ -223,7 +223,7 @@ def zeros(on: Tensor, count: int = 1) -> Tensor:
     """int32 numbers, `count` or more, that are 0 when a kernel begins that leaves them 0: kept for each device and stream,
     since launches of one stream follow each other. A launch that is being captured gets its graph's own, which the graph fills: the
     graph may be replayed beside anything, and its memory goes with it."""
-    if not on.is_cuda or _capturing() or count > KEPT:
+    if not on.is_cuda or asked() is not None or _capturing() or count > KEPT:
         return torch.zeros(count, dtype=torch.int32, device=on.device)
     device = on.get_device()
     stream = _stream_of(device)

@@ -39,8 +39,7 @@ def _contract(name: str, added: bool) -> Contract:
 
 CONTRACTS = {(name, added): _contract(name, added) for name in ("layer_norm", "rms_norm") for added in (False, True)}
 BACKWARD = Contract("norm_backward", "x: float (*rows, *n[dims])", "dy: any (*rows, *n)", "weight?: float (*n)",
-                    "rstd: fp32 (*rows)",
-                    "-> dx: =x (*rows, *n)", "-> dw: =weight|=x (*n) if dw", "-> db: =weight|=x (*n) if db")
+                    "rstd: fp32 (*rows)", "-> dx: =x (*rows, *n)", "-> dw: =weight|=x (*n) if dw", "-> db: =weight|=x (*n) if db")
 
 
 def layer_norm(x: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | None = None, bias: Tensor | None = None,

@@ -82,11 +82,10 @@ def _micro(of: Extents, given: dict) -> None:
     of.kind = "micro"
 
 
-CONTRACT = Contract(
-    "scaled_mm", "a: fp8 (m, k)", "b: fp8 (k, n)",
-    "scale_a: fp32|e8m0 (m, cdiv(k, 128)) or (m, 1) or (1, 1) or (1) or () or (m, cdiv(k, 32))",
-    "scale_b: =scale_a (cdiv(k, 128), cdiv(n, 128)) or (1, n) or (1, 1) or (1) or () or (cdiv(k, 32), n)",
-    "bias?: float (n)", "out_dtype?: float", "-> c: out_dtype|bf16 (m, n)", flops="2 * m * n * k", also=_kind)
+CONTRACT = Contract("scaled_mm", "a: fp8 (m, k)", "b: fp8 (k, n)",
+                    "scale_a: fp32|e8m0 (m, cdiv(k, 128)) or (m, 1) or (1, 1) or (1) or () or (m, cdiv(k, 32))",
+                    "scale_b: =scale_a (cdiv(k, 128), cdiv(n, 128)) or (1, n) or (1, 1) or (1) or () or (cdiv(k, 32), n)",
+                    "bias?: float (n)", "out_dtype?: float", "-> c: out_dtype|bf16 (m, n)", flops="2 * m * n * k", also=_kind)
 
 
 def _run(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None = None,

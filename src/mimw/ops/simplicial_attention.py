@@ -28,14 +28,13 @@ from .planned import Planned
 from .simplicial_attention_backward import SIMPLICIAL_ATTENTION_BACKWARD
 from .tma import every_step_for_tma
 
-CONTRACT = Contract(
-    "simplicial_attention", "q: float (batch, heads, seq_q, dim)",
-    *(f"{name}: =q (batch, kv_heads, seq_k, dim)" for name in ("k", "v", "k2", "v2")), HEADS_FIT,
-    "dim > 0 -- heads of width 0 have no logits",
-    "seq_k >= seq_q -- the last query is at the last key, and the first would see none",
-    "window >= 1 and window2 >= 1 -- windows are 1 or more, as a query sees itself", "-> o: =q (batch, heads, seq_q, dim)",
-    "-> lse: fp32 (batch, heads, seq_q)",
-    flops="5 * batch * heads * seq_q * min(window, seq_k) * min(window2, seq_k) * dim")
+CONTRACT = Contract("simplicial_attention", "q: float (batch, heads, seq_q, dim)",
+                    *(f"{name}: =q (batch, kv_heads, seq_k, dim)" for name in ("k", "v", "k2", "v2")), HEADS_FIT,
+                    "dim > 0 -- heads of width 0 have no logits",
+                    "seq_k >= seq_q -- the last query is at the last key, and the first would see none",
+                    "window >= 1 and window2 >= 1 -- windows are 1 or more, as a query sees itself",
+                    "-> o: =q (batch, heads, seq_q, dim)", "-> lse: fp32 (batch, heads, seq_q)",
+                    flops="5 * batch * heads * seq_q * min(window, seq_k) * min(window2, seq_k) * dim")
 
 
 def simplicial_attention(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, windows: tuple[int, int] = (512, 32),

@@ -27,10 +27,9 @@ from .planned import Planned
 from .tma import every_step_for_tma
 
 KEYS = "(batch, kv_heads, seq_k, dim)"
-CONTRACT = Contract(
-    "simplicial_attention_backward", "do: any (batch, heads, seq_q, dim)", "q: float (batch, heads, seq_q, dim)",
-    *(f"{name}: =q {KEYS}" for name in ("k", "v", "k2", "v2")), "-> dq: =q (batch, heads, seq_q, dim)",
-    *(f"-> {name}: =q {KEYS}" for name in ("dk", "dv", "dk2", "dv2")))
+CONTRACT = Contract("simplicial_attention_backward", "do: any (batch, heads, seq_q, dim)", "q: float (batch, heads, seq_q, dim)",
+                    *(f"{name}: =q {KEYS}" for name in ("k", "v", "k2", "v2")), "-> dq: =q (batch, heads, seq_q, dim)",
+                    *(f"-> {name}: =q {KEYS}" for name in ("dk", "dv", "dk2", "dv2")))
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 

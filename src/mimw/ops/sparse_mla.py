@@ -23,11 +23,10 @@ from .notes import another_chip, in_fp32, takes
 from .operator import LOWER, Operator
 from .planned import Planned
 
-CONTRACT = Contract(
-    "sparse_mla", "q: float (B, S, H, W)", "kv: =q (B, SKV, HKV, W)", "indices: int (B, S, HKV, TOPK)", "lengths: int (B, S, HKV)",
-    "H == 0 or HKV > 0 and H % HKV == 0 -- H must be HKV equal groups of heads",
-    "1 <= value_dim <= W -- values are 1 to all of the columns", "-> out: =q (B, S, H, value_dim)", "-> lse: fp32 (B, S, H)",
-    flops="2 * B * S * H * TOPK * (W + value_dim)")
+CONTRACT = Contract("sparse_mla", "q: float (B, S, H, W)", "kv: =q (B, SKV, HKV, W)", "indices: int (B, S, HKV, TOPK)",
+                    "lengths: int (B, S, HKV)", "H == 0 or HKV > 0 and H % HKV == 0 -- H must be HKV equal groups of heads",
+                    "1 <= value_dim <= W -- values are 1 to all of the columns", "-> out: =q (B, S, H, value_dim)",
+                    "-> lse: fp32 (B, S, H)", flops="2 * B * S * H * TOPK * (W + value_dim)")
 
 
 def sparse_mla(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int = 512, scale: float | None = None,

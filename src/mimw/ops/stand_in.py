@@ -47,7 +47,7 @@ class StandIn(Tensor):
         if call is not None and name not in _NO_WORK:
             made = [one for one in (result if isinstance(result, tuple) else (result, )) if isinstance(one, StandIn)]
             given = {_memory(one) for one in args if isinstance(one, StandIn)}
-            if made and (name.endswith("_") or name == "__setitem__" or not given.issuperset(map(_memory, made))):
+            if made and (name.endswith("_") and name != "__getitem__" or not given.issuperset(map(_memory, made))):
                 call.steps.append(f"{name.strip('_')} of {shown_type(args[0])} {tuple(args[0].shape)}"
                                   if isinstance(args[0], Tensor) else name)
         return result
@@ -64,13 +64,24 @@ class StandIn(Tensor):
     is_cpu = property(lambda self: True)
 
 
-def stand_in(x: Tensor) -> StandIn:
+class RankStandIn(StandIn):
+    """One of a call of several GPUs, whose operators have another way for tensors of the CPU."""
+
+    is_cpu, is_cuda = property(lambda self: False), property(lambda self: True)
+
+
+def rank_stand_in(x: Tensor) -> RankStandIn:
+    """One for `x` of a call of several GPUs."""
+    return stand_in(x, RankStandIn)
+
+
+def stand_in(x: Tensor, cls: type[StandIn] = StandIn) -> StandIn:
     """One for `x`."""
     known = x.device.type != "meta" and not isinstance(x, FakeTensor)
     address = x.data_ptr() % 16 if known else 0
     offset = address // x.itemsize if address % x.itemsize == 0 else 0
     needed = 1 + sum((extent - 1) * step for extent, step in zip(x.shape, x.stride())) if x.numel() else 0
-    made = torch.empty(needed + offset, dtype=x.dtype, device="meta").as_strided(x.shape, x.stride(), offset).as_subclass(StandIn)
+    made = torch.empty(needed + offset, dtype=x.dtype, device="meta").as_strided(x.shape, x.stride(), offset).as_subclass(cls)
     made._real = x if known else None
     return made
 
@@ -102,4 +113,4 @@ def autocast_device() -> str | None:
     return next((device for device in ("cuda", "cpu") if torch.is_autocast_enabled(device)), None)
 
 
-__all__ = ["StandIn", "Unknown", "autocast_device", "stand_in"]
+__all__ = ["StandIn", "Unknown", "autocast_device", "rank_stand_in", "stand_in"]

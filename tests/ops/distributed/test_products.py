@@ -47,11 +47,11 @@ def test_what_tma_reads_where_it_lies():
     for x, y, packed, fits in ((a, b, True, (True, True)), (apart, b, False, (True, True)), (apart, b, True, (False, True)),
                                (odd, moved.T, False, (False, False)), (moved, a.T, True, (False, True)),
                                (a.T, b, False, (False, True))):
-        assert operands.fits_tma(x, y, packed) == fits and operands.for_kernels(x, y)
+        assert operands.fits_tma(x, y, packed) == fits and operands.for_kernels("kernel", x, y)
         for given, found, fit in zip((x, y), operands.readable(x, y, fits), fits):
             assert (found is given) == fit and torch.equal(found, given)
             assert fit or found.is_contiguous() and found.data_ptr() % 16 == 0
-    assert not operands.for_kernels(a[:, :7], b[:7]) and not operands.for_kernels(a[:0], b)
+    assert not operands.for_kernels("kernel", a[:, :7], b[:7]) and not operands.for_kernels("kernel", a[:0], b)
 
 
 def test_gradients():

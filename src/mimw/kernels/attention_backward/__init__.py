@@ -39,9 +39,8 @@ QUERY, KEY = "(batch, heads, seq_q, dim) tma-all", "(batch, kv_heads, seq_k, dim
 WIDTH = f"dim <= {max(HEAD_DIMS)} and dim % 8 == 0 -- the head dim may be a multiple of 8 up to {max(HEAD_DIMS)}"
 ROWS = Contract(f"q: bf16|fp16 {QUERY}", f"o: =q {QUERY}", f"do: =q {QUERY}", f"dq: =q {QUERY}", "lse: fp32 (batch, heads, seq_q)",
                 "dlse?: fp32 (batch, heads, seq_q)", WIDTH)
-PRODUCTS = Contract(
-    f"q: bf16|fp16 {QUERY}", f"k: =q {KEY}", f"v: =q {KEY}", f"do: =q {QUERY}", f"dk: =q {KEY}", f"dv: =q {KEY}", *CHANGES, HEADS,
-    WIDTH, SEEN, NEAR)
+PRODUCTS = Contract(f"q: bf16|fp16 {QUERY}", f"k: =q {KEY}", f"v: =q {KEY}", f"do: =q {QUERY}", f"dk: =q {KEY}", f"dv: =q {KEY}",
+                    *CHANGES, HEADS, WIDTH, SEEN, NEAR)
 WORK = Contract("rows: fp32 (2, batch * heads, padded) contiguous", "sums?: fp32 (shares, 32) contiguous")
 
 

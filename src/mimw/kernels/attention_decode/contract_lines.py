@@ -12,9 +12,8 @@ from ..attention.changes import HEADS, SINKS, SOFTCAP
 Q = "q: {types} (batch, queries, heads, dim){memory}"
 SCALED = ("fp8(k_cache) == (k_scale is not None) and (k_scale is None) == (v_scale is None) -- caches of e4m3 have both scales, "
           "others none")
-CACHES = ("lengths: i32 (batch)", "lse: fp32 (batch, heads, queries)", "page_table?: i32 (batch, most_pages) rows",
-          SINKS, SOFTCAP, HEADS,
-          "page_table is not None or pages == batch -- without a page table there must be as many caches as sequences")
+CACHES = ("lengths: i32 (batch)", "lse: fp32 (batch, heads, queries)", "page_table?: i32 (batch, most_pages) rows", SINKS, SOFTCAP,
+          HEADS, "page_table is not None or pages == batch -- without a page table there must be as many caches as sequences")
 
 
 def caches(memory: str) -> tuple[str, ...]:

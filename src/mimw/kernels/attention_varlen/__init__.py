@@ -32,10 +32,9 @@ SEQUENCES = (                   # lines of contracts
     f"total_q < {FAR} and total_k < {FAR} -- queries and keys must be fewer than 2^30 each",
     f"slopes is None or max_seqlen_q + max_seqlen_k <= {LONGEST_WITH_SLOPES} -- distances of slopes are exact for up to "
     f"{LONGEST_WITH_SLOPES} queries and keys of a sequence", "min(max_seqlen_q, max_seqlen_k) >= 0 -- lengths are 0 or more")
-CONTRACT = Contract(
-    "q: bf16|fp16 (total_q, heads, dim) tma", "k: =q (total_k, kv_heads, dim) tma", "v: =q (total_k, kv_heads, value_dim) tma",
-    "o: =q (total_q, heads, value_dim) tma", "lse: fp32 (heads, total_q)", *SEQUENCES, "counter: i32 (numbers)", *WIDTHS, SCALE,
-    PROGRAMS)
+CONTRACT = Contract("q: bf16|fp16 (total_q, heads, dim) tma", "k: =q (total_k, kv_heads, dim) tma",
+                    "v: =q (total_k, kv_heads, value_dim) tma", "o: =q (total_q, heads, value_dim) tma",
+                    "lse: fp32 (heads, total_q)", *SEQUENCES, "counter: i32 (numbers)", *WIDTHS, SCALE, PROGRAMS)
 
 
 def arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, counter, programs: int, max_seqlen_q: int, max_seqlen_k: int,

@@ -21,10 +21,9 @@ from ..contract import Contract
 from ..ranks import at_one, size_of
 from .kernel import combine as kernel
 
-CONTRACT = Contract(
-    "y: float (rows, hidden)", "places: i32 (ranks, most, k)", "ids: int (own, k)",
-    "weights: float (weighted, k) or (ranks, most, k)",
-    "out: float (results, hidden)", empty="own, weighted, results")
+CONTRACT = Contract("y: float (rows, hidden)", "places: i32 (ranks, most, k)", "ids: int (own, k)",
+                    "weights: float (weighted, k) or (ranks, most, k)", "out: float (results, hidden)",
+                    empty="own, weighted, results")
 
 __all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "kernel", "room_for"]
 

@@ -22,10 +22,9 @@ __all__ = ["CONTRACT", "PACKED", "arguments", "kernel", "packed_arguments"]
 CONTRACT = Contract(
     "q: float (batch, heads, seq_q, dim)", "k: =q (batch, kv_heads, seq_k, dim)", "v: =q (batch, kv_heads, seq_k, value_dim)",
     "o: =q (batch, heads, seq_q, value_dim)", "lse: fp32 (batch, heads, seq_q) contiguous", *CHANGES, HEADS, empty="seq_k")
-PACKED = Contract(
-    "q: float (total_q, heads, dim)", "k: =q (total_k, kv_heads, dim)", "v: =q (total_k, kv_heads, value_dim)",
-    "o: =q (total_q, heads, value_dim)", "lse: fp32 (heads, total_q) contiguous", "cu_seqlens_q: i32 (batch + 1)",
-    "cu_seqlens_k: i32 (batch + 1)", *CHANGES, HEADS, empty="total_k")
+PACKED = Contract("q: float (total_q, heads, dim)", "k: =q (total_k, kv_heads, dim)", "v: =q (total_k, kv_heads, value_dim)",
+                  "o: =q (total_q, heads, value_dim)", "lse: fp32 (heads, total_q) contiguous", "cu_seqlens_q: i32 (batch + 1)",
+                  "cu_seqlens_k: i32 (batch + 1)", *CHANGES, HEADS, empty="total_k")
 
 
 def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None, exact: bool = False, *,

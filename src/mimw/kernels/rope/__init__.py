@@ -16,12 +16,11 @@ from ..powers import power_of_two
 from .kernel import RopeForm, Shape, Steps, TableSteps, TensorSteps
 from .kernel import rope as kernel
 
-CONTRACT = Contract(
-    "x: float (batch, heads, length, dim) rows", "out: =x (batch, heads, length, dim) rows",
-    "k?: =x (batch, k_heads, length, dim) rows", "k_out?: =x (batch, k_heads, length, dim) rows",
-    "cos: float (batch|1, table, half) rows", "sin: float (batch|1, table, half) rows", "positions?: int (batch|1, length) rows",
-    "2 * half <= dim -- tables turn twice as many columns as they have", "positions is not None or table >= length -- tables need "
-    "a row for each position")
+CONTRACT = Contract("x: float (batch, heads, length, dim) rows", "out: =x (batch, heads, length, dim) rows",
+                    "k?: =x (batch, k_heads, length, dim) rows", "k_out?: =x (batch, k_heads, length, dim) rows",
+                    "cos: float (batch|1, table, half) rows", "sin: float (batch|1, table, half) rows",
+                    "positions?: int (batch|1, length) rows", "2 * half <= dim -- tables turn twice as many columns as they have",
+                    "positions is not None or table >= length -- tables need " "a row for each position")
 ELEMENTS = 4096     # of x that a program of 4 warps takes: 32 a thread
 
 __all__ = ["CONTRACT", "arguments", "kernel"]

@@ -23,8 +23,7 @@ from .kernel import simplicial_attention_backward as kernel
 __all__ = ["CONTRACT", "Configuration", "arguments", "configuration", "kernel"]
 
 CONTRACT = Contract(*tensors("bf16|fp16", " tma", "do", "dq"), "lse: fp32 (batch, heads, seq_q)",
-                    "delta: fp32 (batch, heads, seq_q)",
-                    *FITS, OF_HOPPER, PROGRAMS)
+                    "delta: fp32 (batch, heads, seq_q)", *FITS, OF_HOPPER, PROGRAMS)
 
 
 def arguments(q, k, v, k2, v2, do, lse, delta, dq, programs: int, windows: tuple[int, int] = WINDOWS, scale: float | None = None,

@@ -17,10 +17,9 @@ __all__ = ["CONTRACT", "LONGEST", "MOST", "Configuration", "arguments", "configu
 
 MOST = 1 << 14      # places
 LONGEST = 1 << 25   # numbers of a row: the kernel counts them in 25 bits
-CONTRACT = Contract(
-    "x: float (M, N) rows", "starts?: i32 (M)", "ends?: i32 (M)", "indices: int (M, k) contiguous", "values?: =x (M, k) contiguous",
-    "(starts is None) == (ends is None) -- give both starts and ends, or neither",
-    f"k <= {MOST} and N <= {LONGEST} -- {MOST} places of up to {LONGEST} numbers fit")
+CONTRACT = Contract("x: float (M, N) rows", "starts?: i32 (M)", "ends?: i32 (M)", "indices: int (M, k) contiguous",
+                    "values?: =x (M, k) contiguous", "(starts is None) == (ends is None) -- give both starts and ends, or neither",
+                    f"k <= {MOST} and N <= {LONGEST} -- {MOST} places of up to {LONGEST} numbers fit")
 
 
 def arguments(x, starts, ends, indices, values=None, chosen: Configuration | None = None,

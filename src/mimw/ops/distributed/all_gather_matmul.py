@@ -17,13 +17,14 @@ import mimw
 from mimw.kernels import all_gather_gemm
 
 from ..launching import SIMULATED_PROGRAMS
+from ..notes import takes
 from ..operator import LOWER, Operator
 from ..plans import look
 from .contract import RankContract
 from .copy_engine import CopyEngines
 from .gemm_memory import memory_of
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, programs_beside_copies, simulated, tensors_of, world_of
-from .operands import OTHERS, TENSORS, all_rows, fits_tma, for_kernels, keep_operands, product, readable
+from .operands import ALONE, OTHERS, TENSORS, all_rows, fits_tma, for_kernels, keep_operands, product, readable
 
 NAME = "all_gather_matmul"
 CONTRACT = RankContract(NAME, *TENSORS, "-> c: =a (rows * ranks, n)", flops="2 * rows * ranks * k * n", says=OTHERS)
@@ -57,17 +58,18 @@ def _run(a: Tensor, b: Tensor, group_name: str) -> Tensor:
 
 def _plan(world: World, a: Tensor, b: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
     CONTRACT.check(a=a, b=b, ranks=world.size)
-    if world.size == 1:
+    if not takes("all_gather_gemm", world.size == 1 and ALONE):
         return product
     called = a.is_cuda and not agreed(world, NAME, a, b)
-    if not for_kernels(a, b):
+    if not for_kernels("all_gather_gemm", a, b):
         return lambda a, b: product(all_rows(world, a), b)
     (rows, k), n, count = a.shape, b.shape[1], programs_beside_copies(world, a)
     m = rows * world.size
     chosen = all_gather_gemm.chosen_for(m, n, k, True)
     try:
         all_gather_gemm.piece_of_rows(rows, k, chosen)
-    except ValueError:      # no rows that copies divide
+    except ValueError as error:     # no rows that copies divide
+        takes("all_gather_gemm", str(error))
         return lambda a, b: product(all_rows(world, a), b)
     if not a.is_cuda:
         return lambda a, b: simulated(NAME, world, (a, b), _at_all_ranks)
@@ -108,7 +110,7 @@ def _carried(world: World, a: Tensor, b: Tensor, m: int, n: int, k: int, count: 
     launch = RankLaunch(world, a, all_gather_gemm.kernel, grid, args, meta, tuple(workspace.values()))
     opening = all_gather_gemm.opening(workspace, world)
     opened = RankLaunch(world, a, all_gather_gemm.open_gather, *opening, tuple(workspace.values()))
-    bring = CopyEngines(world, workspace, m // world.size, k, chosen)
+    bring = world.idle or CopyEngines(world, workspace, m // world.size, k, chosen)
 
     def run(a: Tensor, b: Tensor, c: Tensor) -> None:
         opened()

@@ -23,10 +23,12 @@ from mimw.errors import NotSymmetric
 from mimw.kernels import collectives as library
 from mimw.runtime.in_place import refuse_leaves
 
+from ..notes import takes
 from ..operator import Operator
 from ..plans import look
 from .contract import RankContract
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, simulated, tensors_of, world_of
+from .operands import ALONE
 
 CONTRACTS = {
     "all_reduce": RankContract("all_reduce", "x: float (*any)", "-> out: =x (*any)"),
@@ -127,7 +129,7 @@ def choice(collective: str, ranks: int, size: int, symmetric: bool, in_place: bo
 def _plan(world: World, name: str, x: Tensor, symmetric: bool) -> Callable[[Tensor], Tensor]:
     of, in_place = CONTRACTS[name].check(x=x, ranks=world.size), name.endswith("_")
     shape = x.shape if in_place else of.out.shape
-    if world.size == 1:
+    if not takes("collectives", world.size == 1 and ALONE):
         return (lambda x: x) if in_place else partial(torch.clone, memory_format=torch.contiguous_format)
     if x.is_cuda:
         agreed(world, name, x, *["symmetric"] * symmetric)

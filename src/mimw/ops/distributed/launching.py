@@ -32,13 +32,30 @@ import torch.distributed as dist
 from torch import Tensor
 
 import mimw
-from mimw.distributed import World, world_of
+from mimw.distributed import World
+from mimw.distributed import world_of as world_there
+from mimw.distributed.asked import AskedWorld
 from mimw.errors import DistributedError, PeerLate, PeerLost, RanksDisagree
 
+from ..chips import asked
 from ..launching import Launch, note_simulation, programs
+from ..log import shown
 from ..plans import Plans
+from ..stand_in import rank_stand_in
 
 FREE_FOR_COPIES = 16        # multiprocessors of a GPU that ranks share
+
+
+def world_of(group: Any = None) -> World:
+    """The world of a group, as `mimw.distributed.world_of`; of a call that is to be explained, `as_asked`."""
+    return as_asked(world_there(group))
+
+
+def as_asked(world: World) -> World:
+    """The world, or one in its place for a call that is to be explained, which makes no memory and asks no other rank."""
+    call = asked()
+    return world if call is None else vars(call).setdefault(world.name, AskedWorld(
+        world, rank_stand_in, lambda name, x: call.steps.append(f"{name} of {shown((x, ))}")))
 
 
 def name_of(group: Any = None) -> str:

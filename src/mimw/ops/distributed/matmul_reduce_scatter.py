@@ -22,12 +22,13 @@ import mimw
 from mimw.kernels import gemm_reduce_scatter
 
 from ..launching import SIMULATED_PROGRAMS
+from ..notes import takes
 from ..operator import LOWER, Operator
 from ..plans import look
 from .contract import RankContract
 from .gemm_memory import memory_of
 from .launching import RankLaunch, RankPlans, World, agreed, name_of, programs_beside_copies, simulated, tensors_of, world_of
-from .operands import OTHERS, TENSORS, fits_tma, for_kernels, keep_operands, product, readable, summed
+from .operands import ALONE, OTHERS, TENSORS, fits_tma, for_kernels, keep_operands, product, readable, summed
 from .sum_engine import SumEngines
 
 SCATTER, ALL = "matmul_reduce_scatter", "matmul_all_reduce"
@@ -83,11 +84,11 @@ def _plan(world: World, name: str, a: Tensor, b: Tensor) -> Callable[[Tensor, Te
     everywhere = name == ALL
     of = CONTRACTS[name].check(a=a, b=b, ranks=world.size)
     m, k, n, ranks = of.rows, of.k, of.n, of.ranks
-    if ranks == 1:
+    if not takes("gemm_reduce_scatter", ranks == 1 and ALONE):
         return product
     if a.is_cuda:
         agreed(world, name, a, b)
-    if not for_kernels(a, b):
+    if not for_kernels("gemm_reduce_scatter", a, b):
         return partial(_by_collective, world, name)
     if not a.is_cuda:
         return lambda a, b: simulated(name, world, (a, b), partial(_at_all_ranks, everywhere))
@@ -117,7 +118,7 @@ def _launching(world: World, a: Tensor, b: Tensor, everywhere: bool, chosen: gem
 
     if chosen.parcel() is None:
         return put
-    carry = SumEngines(world, workspace, m, n, everywhere, chosen)
+    carry = world.idle or SumEngines(world, workspace, m, n, everywhere, chosen)
 
     def carried(a: Tensor, b: Tensor) -> Tensor:
         (a, b), c = readable(a, b, fits), a.new_empty(rows, n)
@@ -136,10 +137,10 @@ def _by_collective(world: World, name: str, a: Tensor, b: Tensor) -> Tensor:
         return simulated(name, world, (a, b), partial(_products_at_all_ranks, name == ALL))
     whole = product(a, b)
     if name == ALL:
-        dist.all_reduce(whole, group=world.group)
+        world.collective(dist.all_reduce, whole)
         return whole
     part = whole.new_empty(whole.shape[0] // world.size, whole.shape[1])
-    dist.reduce_scatter_tensor(part, whole, group=world.group)
+    world.collective(dist.reduce_scatter_tensor, part, whole)
     return part
 
 
@@ -175,7 +176,6 @@ def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None
 
 _PLANS = RankPlans(_plan)
 MATMUL_REDUCE_SCATTER = Operator("matmul_reduce_scatter(Tensor a, Tensor b, str group_name) -> Tensor", _run_scatter,
-                                 CONTRACTS[SCATTER],
-                                 keep_operands, _backward, LOWER)
+                                 CONTRACTS[SCATTER], keep_operands, _backward, LOWER)
 MATMUL_ALL_REDUCE = Operator("matmul_all_reduce(Tensor a, Tensor b, str group_name) -> Tensor", _run_all, CONTRACTS[ALL],
                              autocast=LOWER)

@@ -34,14 +34,12 @@ STEP = 128                  # numbers of a row that share a scale
 BESIDE = 4                  # scales of a row are a multiple of so many: 16 bytes, as rows travel
 BLOCKS = (16, 32, 64, 128)
 WIDE = ("bfloat16", "float16", "float32")
-CONTRACT = Contract(
-    "moe_experts", *TENSORS, *SCALES, "rows: fp8 (places, hidden)",
-    "rows.dtype == w_down.dtype -- with scales rows are of the matrices' type", "ends: i32 (experts)",
-    "scale: fp32 (places, scales)",
-    f"offered: dtype in {WIDE} -- rows of results may be {', '.join(WIDE)}",
-    f"scales >= cdiv(hidden, {STEP}) -- there must be a scale for each {STEP} numbers of a row",
-    f"block in {BLOCKS} and places % block == 0 -- rows must be whole blocks of {', '.join(map(str, BLOCKS))} rows",
-    "-> y: dtype (places, hidden)")
+CONTRACT = Contract("moe_experts", *TENSORS, *SCALES, "rows: fp8 (places, hidden)",
+                    "rows.dtype == w_down.dtype -- with scales rows are of the matrices' type", "ends: i32 (experts)",
+                    "scale: fp32 (places, scales)", f"offered: dtype in {WIDE} -- rows of results may be {', '.join(WIDE)}",
+                    f"scales >= cdiv(hidden, {STEP}) -- there must be a scale for each {STEP} numbers of a row",
+                    f"block in {BLOCKS} and places % block == 0 -- rows must be whole blocks of {', '.join(map(str, BLOCKS))} rows",
+                    "-> y: dtype (places, hidden)")
 TOKENS = Contract("moe", "x: float (tokens, hidden)", "dtype: fp8", "-> rows: dtype (tokens, hidden)",
                   f"-> scales: fp32 (tokens, cdiv(hidden, {STEP * BESIDE}) * {BESIDE})")
 

@@ -3,7 +3,7 @@
 Input: a (M, K) and b (K, N) of one rank. Output: lines of contracts, answers. For example:
 
     RankContract("all_gather_matmul", *TENSORS, "-> c: =a (rows * ranks, n)")
-    for_kernels(a, b)                                   whether the kernels multiply matrices of such shapes
+    for_kernels("all_gather_gemm", a, b)                whether the kernel multiplies matrices of such shapes
     readable(a, b, fits_tma(a, b))                      a and b, or copies of them that TMA can read
     all_rows(world, a)                                  a of all ranks, one under another, by NCCL or simulated
 """
@@ -16,20 +16,21 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..launching import is_hopper
 from ..matmul import MATMUL
+from ..notes import another_chip, takes
 from ..products import matrix_for_tma, rows_for_tma
 from .launching import World, simulated
 
 TENSORS = "a: bf16|fp16 (rows, k)", "b: =a (k, n)"      # lines of contracts
+ALONE = "the group has one rank"
 OTHERS = "For others: torch.distributed's collectives and mimw.ops.matmul"
 
 
-def for_kernels(a: Tensor, b: Tensor) -> bool:
-    """Whether the kernels multiply such matrices: on sm_90, or simulated, not empty, rows of whole 16 bytes. All ranks have to come
-    to one answer, so it depends on shapes alone: strides and addresses may differ by rank."""
-    empty = 0 in a.shape or 0 in b.shape
-    return not empty and is_hopper(a) and a.shape[1] % 8 == 0 and b.shape[1] % 8 == 0
+def for_kernels(kernel: str, a: Tensor, b: Tensor) -> bool:
+    """True if the kernel multiplies such matrices: on sm_90, or simulated, not empty, rows of whole 16 bytes. All ranks have to
+    come to one answer, so it depends on shapes alone: strides and addresses may differ by rank."""
+    return takes(kernel, another_chip(a), 0 in (*a.shape, *b.shape) and "a tensor is empty", (a.shape[1] % 8 or b.shape[1] % 8) and
+                 "K and N must be multiples of 8: rows of 16 bytes, for TMA")
 
 
 def fits_tma(a: Tensor, b: Tensor, packed: bool = False) -> tuple[bool, bool]:
@@ -54,7 +55,7 @@ def all_rows(world: World, a: Tensor) -> Tensor:
     if not a.is_cuda:
         return simulated("all_rows", world, (a, ), lambda ranks, every: [torch.cat(every)] * len(every))
     whole = a.new_empty(world.size * a.shape[0], a.shape[1])
-    dist.all_gather_into_tensor(whole, a, group=world.group)
+    world.collective(dist.all_gather_into_tensor, whole, a)
     return whole
 
 

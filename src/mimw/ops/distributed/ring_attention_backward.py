@@ -26,11 +26,10 @@ from .launching import RankLaunch, RankPlans, World, agreed, simulated, workspac
 from .ring_attention_memory import groups, kept_workspace, own_rows
 
 SIMULATED_PROGRAMS = 2
-CONTRACT = Contract(
-    "ring_attention_backward", "do: any (batch, heads, length, dim)", "q: bf16|fp16 (batch, heads, length, dim)",
-    "k: =q (batch, kv_heads, length, dim)", "v: =q (batch, kv_heads, length, dim)", "-> dq: =q (batch, heads, length, dim)",
-    "-> dk: =q (batch, kv_heads, length, dim)", "-> dv: =q (batch, kv_heads, length, dim)",
-    flops="10 * batch * heads * length * length * dim")
+CONTRACT = Contract("ring_attention_backward", "do: any (batch, heads, length, dim)", "q: bf16|fp16 (batch, heads, length, dim)",
+                    "k: =q (batch, kv_heads, length, dim)", "v: =q (batch, kv_heads, length, dim)",
+                    "-> dq: =q (batch, heads, length, dim)", "-> dk: =q (batch, kv_heads, length, dim)",
+                    "-> dv: =q (batch, kv_heads, length, dim)", flops="10 * batch * heads * length * length * dim")
 
 
 def _empty(*given: Tensor) -> tuple[Tensor, ...]:
