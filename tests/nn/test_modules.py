@@ -249,7 +249,7 @@ def test_sharded_by_fsdp2_and_spread_by_tensor_parallelism():
 
 
 def test_fp8_weights_are_held_for_inference_until_they_change(monkeypatch):
-    layer = nn.Linear(32, 16, fp8=True).eval()
+    layer = nn.Linear(32, 16, fp8=True, hold=True).eval()
     weight, x, made = layer.weight, torch.randn(3, 32), []
     monkeypatch.setattr(nn.held_weights, "quantised", lambda one: made.append(one) or nn.fp8.quantised(one))
 
@@ -293,7 +293,7 @@ def test_fp8_weights_are_held_for_inference_until_they_change(monkeypatch):
 
 
 def test_fp8_weights_are_not_held_where_gradients_or_graphs_want_them(monkeypatch):
-    layer, x, made = nn.Linear(32, 16, fp8=True).eval(), torch.randn(3, 32), []
+    layer, x, made = nn.Linear(32, 16, fp8=True, hold=True).eval(), torch.randn(3, 32), []
     monkeypatch.setattr(nn.held_weights, "quantised", lambda one: made.append(one.dtype) or nn.fp8.quantised(one))
     layer(x).sum().backward()
     assert not made and layer.weight.grad is not None
@@ -316,3 +316,18 @@ def test_fp8_weights_are_not_held_where_gradients_or_graphs_want_them(monkeypatc
     layer._is_fsdp_managed_module = True
     layer.train().eval()(x)
     assert len(made) == 4
+
+
+@torch.no_grad()
+def test_a_weight_is_held_only_where_its_owner_asks_for_it(monkeypatch):
+    made, x = [], torch.randn(3, 32)
+    monkeypatch.setattr(nn.held_weights, "quantised", lambda one: made.append(one) or nn.fp8.quantised(one))
+    for hold in (False, True):
+        model = torch.nn.Sequential(torch.nn.Linear(32, 16)).eval()
+        report = nn.patch(model, fp8=True, hold=hold)
+        before = model(x), model(x)
+        model[0].weight.data.mul_(2)        # which torch does not count
+        assert len(made) == hold and torch.equal(model(x), before[0]) == hold
+        assert str(model[0]).count("hold=True") == hold
+        report.undo()
+        assert not hasattr(model[0], "hold")

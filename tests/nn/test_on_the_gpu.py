@@ -49,7 +49,7 @@ def test_products_of_e4m3():
 
 
 def test_weights_of_e4m3_are_held_and_captured_graphs_read_them_anew():
-    layer = nn.Linear(512, 768, device="cuda", dtype=torch.bfloat16, fp8=True).eval()
+    layer = nn.Linear(512, 768, device="cuda", dtype=torch.bfloat16, fp8=True, hold=True).eval()
     x = torch.randn(16, 512, device="cuda", dtype=torch.bfloat16)
     with torch.no_grad():
         assert torch.equal(layer(x), nn.functional.fp8_linear(x, layer.weight, layer.bias)) and layer._held(x) is layer._held(x)

@@ -50,8 +50,6 @@ class GroupWorld:
                it; PeerLate and PeerLost for ranks that do not come
     """
 
-    idle = None         # of `AskedWorld`: in the place of copy engines
-
     def __init__(self, group: Any, heap: int | None = None, timeout: float | None = None, share: bool = False):
         import torch
         from torch.distributed import PrefixStore

@@ -6,7 +6,8 @@ Input: the weight of a linear layer, and the type in which it is quantised. Outp
     forget(layer.weight)                                    forget() is for all weights
 
 A weight is known to be the same by torch's version counter, its storage, its place in this and its type. Two writers leave the
-counter as it is: fused optimizers, behind whose step all is forgotten, and writes through `weight.data`, of which nobody is told.
+counter as it is: fused optimizers, behind whose step all is forgotten, and writes through `weight.data`, which nothing shows: so a
+layer holds its weight only if its owner asks for that.
 """
 
 from __future__ import annotations

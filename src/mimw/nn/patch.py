@@ -84,13 +84,15 @@ def _grouped(kept: Iterable[Kept]) -> dict[tuple[type, str], list[str]]:
     return groups
 
 
-def patch(model: nn.Module, *, only: Iterable[str] = (), skip: Iterable[str] = (), fp8: bool | Iterable[str] = False) -> Report:
+def patch(model: nn.Module, *, only: Iterable[str] = (), skip: Iterable[str] = (), fp8: bool | Iterable[str] = False,
+          hold: bool = False) -> Report:
     """Let the modules of a model compute by mimw where a rule (`mimw.nn.rules`) knows their class.
 
     args:      model   any module, in training or not, on a GPU or on the CPU, where kernels are simulated
                only    patterns of dotted names or of class names, "layers.*", "RMSNorm": other modules stay
                skip    patterns of modules that stay, "lm_head"
                fp8     True, or patterns: linear layers of these multiply in e4m3 (`mimw.nn.Linear`)
+               hold    these layers hold their quantised weights for inference, as `mimw.nn.Linear` says
     returns:   a report, with `undo()`
     ordering   before `fully_shard` and other wrappers, which give modules classes of their own
     errors:    ValueError for a pattern that no module has, and for a rule that sets what a module has already; nothing is
@@ -105,7 +107,7 @@ def patch(model: nn.Module, *, only: Iterable[str] = (), skip: Iterable[str] = (
         for name, module in modules:
             reason = _reason(name, module, only, skip)
             if reason is None and (rule := rule_of(module)) is not None:
-                _replace(name, module, rule, _matches(name, module, narrow), report.replaced)
+                _replace(name, module, rule, _matches(name, module, narrow), hold, report.replaced)
             elif reason is not None:
                 if isinstance(module, Linear) and not module.fp8 and _matches(name, module, narrow):
                     reason += ", without fp8: undo the patch before, or give fp8=True where it is made"
@@ -121,11 +123,11 @@ def _own(module: nn.Module) -> set[str]:
     return {*vars(module), *module._parameters, *module._buffers, *module._modules}
 
 
-def _replace(name: str, module: nn.Module, rule: Rule, fp8: bool, replaced: list[Replaced]) -> None:
+def _replace(name: str, module: nn.Module, rule: Rule, fp8: bool, hold: bool, replaced: list[Replaced]) -> None:
     before, attributes = type(module), dict(rule.attributes(module))
     after = rule.into(before)
     if issubclass(after, Linear) and fp8:
-        attributes["fp8"] = True
+        attributes |= dict(fp8=True, hold=True) if hold else dict(fp8=True)
     if held := attributes.keys() & _own(module):
         raise ValueError(f"patch: the rule of {rule.of} sets {', '.join(sorted(held))}, which {name or 'the model'} has already; "
                          "undo could not restore that, so let the rule take another name")

@@ -115,7 +115,7 @@ def test_all_ranks_take_the_same_way_whatever_one_has_called_before(monkeypatch)
     """The group's first call for shapes is pushed; a later one, of new strides here, is carried at once, and loaded for graphs."""
     module, ways, capturing, asked = sys.modules["mimw.ops.distributed.all_gather_matmul"], [], [], []
     monkeypatch.setattr(module, "agreed", lambda world, name, a, b: asked.append((a.shape, b.shape)) or len(asked) == 1)
-    monkeypatch.setattr(module, "for_kernels", lambda a, b: True)
+    monkeypatch.setattr(module, "for_kernels", lambda kernel, a, b: True)
     monkeypatch.setattr(module, "programs_beside_copies", lambda world, a: 4)
     monkeypatch.setattr(module, "_pushed", lambda *args: lambda a, b, c: ways.append(("pushed", "loaded" if args[-1] else "")))
     monkeypatch.setattr(module, "_carried", lambda *args: lambda a, b, c: ways.append("carried"))

@@ -26,7 +26,7 @@ class Settings:
     devices: frozenset[str]
 
     def key(self) -> tuple:
-        """The same in each process, so that inductor's caches on disk keep graphs of different settings apart, and those of different
+        """The same in each process, so that inductor's caches on disk keep apart graphs of different settings, and of other
         versions of these passes."""
         return _sources(), *(tuple(sorted(part)) if isinstance(part, frozenset) else part for part in astuple(self))
 

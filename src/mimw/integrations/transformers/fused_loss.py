@@ -13,6 +13,7 @@ import ast
 import inspect
 import textwrap
 from functools import cache, wraps
+from itertools import islice
 from typing import Any
 
 import torch
@@ -78,7 +79,7 @@ def uses_of_logits(cls: type) -> str | None:
 def _handed_on(call: ast.Call) -> list[ast.expr]:
     """The arguments in which a call takes logits as they are: of the loss, and of the output."""
     if ast.unparse(call.func) == "self.loss_function":
-        return call.args[:1] + [one.value for one in call.keywords if one.arg == "logits"]
+        return [*islice(call.args, 1)] + [one.value for one in call.keywords if one.arg == "logits"]
     return [one.value for one in call.keywords if one.arg == "logits" and "Output" in ast.unparse(call.func)]
 
 

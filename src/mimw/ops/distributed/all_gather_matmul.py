@@ -110,7 +110,7 @@ def _carried(world: World, a: Tensor, b: Tensor, m: int, n: int, k: int, count: 
     launch = RankLaunch(world, a, all_gather_gemm.kernel, grid, args, meta, tuple(workspace.values()))
     opening = all_gather_gemm.opening(workspace, world)
     opened = RankLaunch(world, a, all_gather_gemm.open_gather, *opening, tuple(workspace.values()))
-    bring = world.idle or CopyEngines(world, workspace, m // world.size, k, chosen)
+    bring = getattr(world, "idle", None) or CopyEngines(world, workspace, m // world.size, k, chosen)
 
     def run(a: Tensor, b: Tensor, c: Tensor) -> None:
         opened()

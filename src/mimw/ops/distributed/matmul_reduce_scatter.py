@@ -118,7 +118,7 @@ def _launching(world: World, a: Tensor, b: Tensor, everywhere: bool, chosen: gem
 
     if chosen.parcel() is None:
         return put
-    carry = world.idle or SumEngines(world, workspace, m, n, everywhere, chosen)
+    carry = getattr(world, "idle", None) or SumEngines(world, workspace, m, n, everywhere, chosen)
 
     def carried(a: Tensor, b: Tensor) -> Tensor:
         (a, b), c = readable(a, b, fits), a.new_empty(rows, n)
