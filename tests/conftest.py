@@ -27,6 +27,9 @@ _CACHE = os.environ["TRITON_CACHE_DIR"] = _new_cache()
 # Products of simulated tiles are small: a second thread would wait for them, busily, on the core of another worker. Numpy reads
 # the variable when it is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Inductor compiles in a pool of processes, whose answers threads of the collecting process would read: a worker that is forked from
+# it would wait for ever. Torch reads the variable when inductor is imported.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 # So are checks: a copy of a worker that has run some thousand tests costs more than it takes over. tests/check/test_processes.py is
 # about those copies.
 os.environ.setdefault("MIMW_JOBS", "1")

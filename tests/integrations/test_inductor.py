@@ -1,5 +1,7 @@
 """torch.compile with the passes of `mimw.integrations.inductor`: which calls become ours, and that the numbers stay."""
 
+from contextlib import nullcontext
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the passes are torch's")
@@ -209,6 +211,34 @@ def test_settings_have_keys_of_their_own():
     keys = {products.Products(Settings(frozenset(allow), force, frozenset({"cuda"}))).uuid()
             for allow in (("mm",), ("mm", "bmm"), ("bmm", "mm")) for force in (False, True)}
     assert len(keys) == 4
+
+
+def test_gradients_are_timed_in_the_thread_that_compiles(monkeypatch):
+    """It holds torch's lock of compiling, for which a backward pass that compiles would wait in a thread of its own."""
+    class Event:
+        def record(self):
+            return None
+
+        synchronize = record
+
+        def elapsed_time(self, other):
+            return 20.0
+
+    class Noting(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, dy):
+            seen.append(torch._C._is_multithreading_enabled())
+            return dy
+
+    seen = []
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "Event", lambda **options: Event())
+    assert measured.seconds(Noting.apply, (torch.ones(3, requires_grad=True), ), True) == pytest.approx(2e-3)
+    assert seen == 13 * [False] and torch._C._is_multithreading_enabled()
 
 
 @pytest.mark.gpu

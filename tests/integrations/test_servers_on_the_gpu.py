@@ -74,4 +74,5 @@ def test_experts_in_a_graph(scaled):
         found = experts.routed(*given)
     graph.replay()
     wanted = routed(x, *wide, ids, weights)
-    assert (found.cpu().float() - wanted).abs().max() <= 3e-2 * wanted.abs().max()
+    # of e4m3 both products round their left operand to four bits: some 2.5 % each, of random signs
+    assert (found.cpu().float() - wanted).norm() <= (5e-2 if scaled else 1e-2) * wanted.norm()

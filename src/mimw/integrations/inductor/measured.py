@@ -45,9 +45,12 @@ def forget() -> None:
 
 
 def seconds(function: Callable, given: tuple, of_gradients: bool) -> float:
-    """The time of a call on the GPU that holds the tensors: the mean of ten, after three that count not."""
+    """The time of a call on the GPU that holds the tensors: the mean of ten, after three that count not.
+
+    Gradients run in this thread, which holds torch's lock of compiling: a function that torch.compile has made compiles its
+    backward pass at the first call, and would wait for that lock in autograd's own thread, as this thread for the gradients."""
     device = next(one.device for one in given if isinstance(one, Tensor))
-    with torch.cuda.device(device):
+    with torch.cuda.device(device), torch.autograd.set_multithreading_enabled(False):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for call in range(_WARM + _TIMED):
             if call == _WARM:
