@@ -339,11 +339,12 @@ def test_threads(cold):
 
 
 def test_processes(cold):
-    """Two processes fill one cache at once."""
+    """Two processes fill one cache at once. They print one after the other: of two writes to one file at the same moment a sandbox
+    may keep one."""
     program = ("import hashlib, os, sys\nsys.path.insert(0, '.')\nfrom tests.test_jit import _many\nother = os.fork()\n"
                "texts = _many('', int(not other), (32, 64))\n"
-               "print(hashlib.sha256(''.join(texts).encode()).hexdigest(), flush=True)\n"
-               "if other:\n    assert os.waitpid(other, 0)[1] == 0\n")
+               "if other:\n    assert os.waitpid(other, 0)[1] == 0\n"
+               "print(hashlib.sha256(''.join(texts).encode()).hexdigest(), flush=True)\n")
     done = python("-c", program, TRITON_CACHE_DIR=str(cold), PYTHONPATH=str(ROOT))
     assert done.returncode == 0, done.stderr
     one, other = done.stdout.split()
