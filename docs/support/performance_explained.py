@@ -17,8 +17,9 @@ EXPLAINED = {
         itself, and the way home nearly as long, 40 us of which pass before all ranks have told where rows belong; the
         memory's bytes are not what bounds it (benchmarks/notes/dispatch-combine.md, "Choices of many tokens as words"). Since
         the run of this table rows leave behind what their program announces, and places are known after 23 us: 201 us for
-        211, fp8 114 for 124, of candidates in one run ("Rows behind announcements"). A signal to a peer waits for all that its multiprocessor has on its way, 5 to 7 us. `dispatch_rows` leaves all that
-        out, tells once, and is 0.88 to 0.91 of the link: 10 us over what its bytes take at 370 GB/s, for a start, the last
+        211, fp8 114 for 124, of candidates in one run ("Rows behind announcements"). A signal to a peer waits for all that its
+        multiprocessor has on its way, 5 to 7 us. `dispatch_rows` leaves all that out, tells once, and is 0.88 to 0.91 of the link:
+        10 us over what its bytes take at 370 GB/s, for a start, the last
         row's way, and a signal. Experts pay for it: a first product that reads rows by number takes 17 % longer
         (benchmarks/notes/dispatch-combine.md). Combine has weights that came with the tokens, which
         is worth 2 us of deepseek's 201 and 7 of mixtral's 94; what leaves took 191 us by itself, so it is the link at 83 % and

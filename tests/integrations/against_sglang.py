@@ -15,8 +15,8 @@ from types import SimpleNamespace
 
 import torch
 
-from .against_vllm import same
 from .attention_reference import attention, cached
+from .native_layers import compare, same
 from .stubs import stub
 
 STUBBED = ("pybase64", "zmq", "IPython", "torchvision", "aiohttp", "sentencepiece", "tvm_ffi", "partial_json_parser", "sgl_kernel")
@@ -27,19 +27,8 @@ def layers() -> None:
     from sglang.srt.layers.activation import SiluAndMul
     from sglang.srt.layers.layernorm import RMSNorm
     from sglang.srt.layers.rotary_embedding.base import RotaryEmbedding
-    norm, act, x, residual = RMSNorm(64), SiluAndMul(), torch.randn(3, 64), torch.randn(3, 64)
-    same("rms_norm", norm.forward_cuda(x), norm.forward_native(x), 1e-5)
-    native = norm.forward_native(x.clone(), residual.clone())
-    for which, ours, theirs in zip(("norm", "sum"), norm.forward_cuda(x, residual), native):
-        same(f"rms_norm with a residual, the {which}", ours, theirs, 1e-5)
-    same("silu_and_mul", act.forward_cuda(x), act.forward_native(x), 1e-5)
     stub("vllm")        # whose kernel a rotary embedding looks for where there is no GPU
-    for neox in (True, False):
-        rotary = RotaryEmbedding(16, 8, 32, 10000, neox, torch.float32)
-        positions, q, k = torch.tensor([4, 0, 2]), torch.randn(3, 32), torch.randn(3, 16)
-        theirs = rotary.forward_native(positions, q.clone(), k.clone())
-        for which, one, other in zip("qk", rotary.forward_cuda(positions, q, k), theirs):
-            same(f"rotary, {'halves' if neox else 'pairs'}, {which}", one, other, 1e-5)
+    compare(RMSNorm(64), SiluAndMul(), lambda neox: RotaryEmbedding(16, 8, 32, 10000, neox, torch.float32))
 
 
 def experts() -> None:

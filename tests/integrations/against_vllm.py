@@ -17,15 +17,11 @@ import torch
 from torch import Tensor
 
 from .attention_reference import attention, cached
+from .native_layers import compare, same
 from .stubs import stub
 
 STUBBED = ("PIL", "aiohttp", "compressed_tensors", "cpuinfo", "einops", "fastapi", "llguidance", "openai", "openai_harmony",
            "partial_json_parser", "prometheus_client", "pybase64", "uvloop", "xgrammar", "zmq")
-
-
-def same(what: str, found: Tensor, wanted: Tensor, tolerance: float) -> None:
-    torch.testing.assert_close(found, wanted, atol=tolerance, rtol=tolerance)
-    print(f"{what}: {tuple(found.shape)} {found.dtype}, largest difference {(found.float() - wanted.float()).abs().max():.1e}")
 
 
 def layers() -> None:
@@ -34,19 +30,13 @@ def layers() -> None:
     from vllm.model_executor.layers.layernorm import RMSNorm
     from vllm.model_executor.layers.rotary_embedding.base import RotaryEmbedding
     assert all(type(one).__name__.startswith("Mimw") for one in (RMSNorm(64), SiluAndMul()))
-    norm, act, x, residual = RMSNorm(64), SiluAndMul(), torch.randn(3, 64), torch.randn(3, 64)
-    same("rms_norm", norm.forward_cuda(x), norm.forward_native(x), 1e-5)
-    native = norm.forward_native(x.clone(), residual.clone())
-    for which, ours, theirs in zip(("norm", "sum"), norm.forward_cuda(x, residual), native):
-        same(f"rms_norm with a residual, the {which}", ours, theirs, 1e-5)
-    same("silu_and_mul", act.forward_cuda(x), act.forward_native(x), 1e-5)
-    for neox in (True, False):
+
+    def rotary_of(neox: bool) -> RotaryEmbedding:
         rotary = RotaryEmbedding(16, 8, 32, 10000.0, neox, torch.float32)
-        positions, q, k = torch.tensor([4, 0, 2]), torch.randn(3, 32), torch.randn(3, 16)
         assert type(rotary).__name__ == "MimwRotaryEmbedding"
-        theirs = rotary.forward_native(positions, q.clone(), k.clone())
-        for which, one, other in zip("qk", rotary.forward_cuda(positions, q, k), theirs):
-            same(f"rotary, {'halves' if neox else 'pairs'}, {which}", one, other, 1e-5)
+        return rotary
+
+    compare(RMSNorm(64), SiluAndMul(), rotary_of)
 
 
 def moe_config(**changes: object) -> object:

@@ -85,7 +85,8 @@ def linear_cross_entropy(x: Tensor, target: Tensor, weight: Tensor, bias: Tensor
     kept, half = (target != ignore_index).sum(), x.dtype is torch.float16
     mean = reduction == "mean"
     loss, *gradients = torch.ops.mimw_nn.linear_cross_entropy(
-        x, weight, bias, target, None, ignore_index, float(label_smoothing), mean and not half, True, True, bias is not None)
+        x, weight, bias, target, of_classes=None, ignored=ignore_index, smoothing=float(label_smoothing), mean=mean and not half,
+        of_x=True, of_weight=True, of_bias=bias is not None)
     if mean and half:
         loss, *gradients = (one.div_(kept.clamp_min(1)) for one in (loss, *gradients))
     elif mean:

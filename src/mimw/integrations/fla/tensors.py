@@ -8,14 +8,16 @@ Input: tensors. Output: a reason to let fla compute, or None. For example:
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import torch
 from torch import Tensor
 
-FLOATS = torch.bfloat16, torch.float16, torch.float32
-_CHIP = 9, 0
+from mimw.nn.fallback import TYPES
+from mimw.ops.chips import is_hopper
 
 
-def refused(*tensors: Tensor | None, types: tuple[torch.dtype, ...] = FLOATS, alike: bool = False) -> str | None:
+def refused(*tensors: Tensor | None, types: Container[torch.dtype] = TYPES, alike: bool = False) -> str | None:
     """The reason why mimw does not take these tensors, or None. None is no tensor; `alike` asks for one type of all."""
     given = [one for one in tensors if one is not None]
     for one in given:
@@ -23,7 +25,7 @@ def refused(*tensors: Tensor | None, types: tuple[torch.dtype, ...] = FLOATS, al
             return f"mimw has no {str(one.dtype).removeprefix('torch.')} here"
         if one.numel() == 0:
             return "there is nothing to compute"
-        if one.device.type == "cuda" and torch.cuda.get_device_capability(one.device) != _CHIP:
+        if one.device.type == "cuda" and not is_hopper(one):
             return "mimw's kernels were measured on sm_90 alone"
         if one.device.type not in ("cuda", "cpu"):
             return f"mimw computes nothing on {one.device.type}"
@@ -32,4 +34,4 @@ def refused(*tensors: Tensor | None, types: tuple[torch.dtype, ...] = FLOATS, al
     return None
 
 
-__all__ = ["FLOATS", "refused"]
+__all__ = ["refused"]

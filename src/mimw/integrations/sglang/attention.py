@@ -15,10 +15,10 @@ from contextvars import ContextVar
 from mimw import ops
 from mimw.integrations import serving
 from mimw.integrations.contracts import names_of
+from mimw.kernels.attention_decode.configs import PAGES
 
 from . import modes
 
-PAGES = 16, 32, 64, 128, 256
 _FLASH, _BACKEND = "sglang.kernels.ops.attention.flash_attention", "sglang.srt.layers.attention.flashattention_backend"
 STANDS_ON = (*names_of(f"{_FLASH}:", "flash_attn_with_kvcache"), *names_of(f"{_BACKEND}:FlashAttentionBackend", "forward_decode"))
 _decoding = ContextVar("decoding", default=False)

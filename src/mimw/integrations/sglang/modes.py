@@ -7,10 +7,10 @@ Input: a tensor of a call. Output: a reason, or None. For example:
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from mimw.integrations.contracts import names_of
+from mimw.ops.chips import is_hopper
 
 _PLACE = "sglang.srt.batch_invariant_ops.batch_invariant_ops"
 STANDS_ON = names_of(f"{_PLACE}:", "is_batch_invariant_mode_enabled")
@@ -20,7 +20,7 @@ def reason(x: Tensor, sm_90: bool = False) -> str | None:
     """The reason why SGLang computes all calls like this one; `sm_90` asks for that chip, too."""
     if batch_invariant():
         return "results are to be the same in every batch"
-    if sm_90 and x.is_cuda and torch.cuda.get_device_capability(x.device) != (9, 0):
+    if sm_90 and x.is_cuda and not is_hopper(x):
         return "the GPU is no sm_90"
     return None
 

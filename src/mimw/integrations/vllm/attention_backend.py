@@ -16,12 +16,12 @@ from vllm.v1.attention.backends.utils import split_decodes_and_prefills
 from vllm.v1.kv_cache_interface import is_quantized_kv_cache
 
 from mimw.integrations import paged, serving
+from mimw.kernels.attention_decode.configs import PAGES
 
 from .attention import LATER
 from .installed import check
 
 check(LATER)        # vLLM gives an ImportError from here as the reason why it does not take the backend
-PAGES = [16, 32, 64, 128, 256]      # those that ops.attention_decode reads by TMA
 
 
 class MimwAttentionMetadataBuilder(FlashAttentionMetadataBuilder):
@@ -104,7 +104,7 @@ class MimwAttentionBackend(FlashAttentionBackend):
 
     @classmethod
     def get_supported_kernel_block_sizes(cls, kv_cache_spec=None):
-        return PAGES
+        return list(PAGES)
 
     @classmethod
     def supports_head_size(cls, head_size):

@@ -77,6 +77,7 @@ class Described:
 
 
 Argument = Pointer | Number | Described
+KINDS = {Pointer: "pointer", Number: "number", Described: "tensor"}      # as files of JSON name them
 
 
 def arguments_of(compiled: Any, options: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:

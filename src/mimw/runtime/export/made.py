@@ -19,7 +19,7 @@ from ...compiler.launch import extents_of, grid_extents
 from ...errors import LaunchError
 from ..ahead import compiled as ahead
 from ..call import bound, resolve
-from .arguments import Argument, Described, Number, Pointer, arguments_of, fixed_of, parameters_of
+from .arguments import KINDS, Argument, Number, arguments_of, fixed_of, parameters_of
 from .contracts import Said, said_by_contract
 from .facts import Facts, facts_of
 from .header import header
@@ -111,8 +111,7 @@ def _constants(compiled: Any) -> list[str]:
 def _described(compiled: Any, facts: Facts, arguments: tuple[Argument, ...], changed: tuple[str, ...],
                grid: tuple[int, ...] | None, said: Said) -> str:
     """Facts about the exported kernel for a build to read, as JSON."""
-    kinds = {Pointer: "pointer", Number: "number", Described: "tensor"}
-    listed = [{"is": kinds[type(one)], **asdict(one), **({} if isinstance(one, Number) else {"written": one.name in changed}),
+    listed = [{"is": KINDS[type(one)], **asdict(one), **({} if isinstance(one, Number) else {"written": one.name in changed}),
                **({"contract": said.of[one.name]} if one.name in said.of else {})} for one in arguments]
     return json.dumps({**asdict(facts), "grid": grid, "arguments": listed, "constants": _constants(compiled),
                        "made_by": {"mimw": VERSION, "triton": compiled.metadata.triton_version}}, indent=2) + "\n"

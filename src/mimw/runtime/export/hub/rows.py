@@ -14,11 +14,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ....errors import LaunchError
-from ..arguments import Argument, Described, Number, Pointer
+from ..arguments import KINDS, Argument, Number
 from ..made import Exported
 from ..torch_cpp import check_for_torch
 
-KINDS = {Pointer: "pointer", Number: "number", Described: "tensor"}
 _GRID = ("SymInt grid_x", "SymInt grid_y=1", "SymInt grid_z=1")
 
 
