@@ -14,6 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")      # programs u
 AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 640, 150 blackwell, 170 amd)"
 
 
+@pytest.mark.long(but=[f"{seed}-{only}" for seed, only in PROGRAMS[::2]], everywhere=True)
 @pytest.mark.parametrize("seed, only", PROGRAMS)
 def test_simulated_and_checked(seed, only):
     program, kernel = shared(seed, only)
@@ -23,6 +24,7 @@ def test_simulated_and_checked(seed, only):
         assert not outcome.bad, outcome
 
 
+@pytest.mark.long(but=[f"{seed}-{only}" for seed, only in PROGRAMS[::8]], everywhere=True)
 @pytest.mark.parametrize("seed, only", PROGRAMS[::4])
 def test_compiled(seed, only, tmp_path):
     program, _ = program_of(seed, only)
