@@ -129,6 +129,7 @@ def test_refusals(change, text):
         gemm.arguments(square, square, square, 1, **change)
 
 
+@pytest.mark.long(but=["chosen1"], everywhere=True)
 @pytest.mark.parametrize("chosen", [None, Configuration(**TALL | dict(stages=4))])
 def test_nothing_spills_of_promoted_sums(chosen, tmp_path):
     a = np.empty((1024, 1024), ml_dtypes.float8_e4m3fn)
