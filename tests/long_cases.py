@@ -12,10 +12,10 @@
     pytest --long tests             all
 
 Input: the collected tests. Output: those without the long ones; on a GPU modules that have some come first. Unless it says
-`everywhere` a mark is about a GPU alone: a case on the simulator, whose name is that on the GPU without `gpu-`, always runs. Patterns
-are those of `fnmatch`; one that no case has is an error, and so is a module whose tests on a GPU are all long, or a test whose cases
-are all long everywhere. A test that the command line names by `::` runs. Which cases may be long is said in CONTRIBUTING.md, "What a
-test may cost" and "Tests on a GPU".
+`everywhere` a mark is about a GPU alone: a case on the simulator, whose name is that on the GPU without `gpu-`, always runs.
+Patterns are those of `fnmatch`; one that no case has is an error, and so is a module whose tests on a GPU are all long, or a test
+whose cases are all long everywhere. A test that the command line names by `::` runs. Which cases may be long is said in
+CONTRIBUTING.md, "What a test may cost" and "Tests on a GPU".
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Cases that are marked `long` are left out on a GPU, those that are so `everywhere` without one, too; a pattern that no case has is an
-error."""
+"""Cases that are marked `long` are left out on a GPU, those that are so `everywhere` without one, too; a pattern that no case has
+is an error."""
 
 from types import SimpleNamespace
 

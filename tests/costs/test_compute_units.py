@@ -52,7 +52,8 @@ CASES = [("gfx942", "fp16", None, "large"), ("gfx942", "bf16", None, "low"), ("g
 
 @pytest.mark.long(everywhere=True, but=[
     "gfx942-bf16-*", "gfx942-fp8e4nv-*", "gfx942-fp32-ieee-*", "gfx942-fp32-tf32-*", "gfx942-i8-*", "gfx942-fp64-*",
-    "gfx950-fp16-*", "gfx950-fp8e5-*", "gfx950-fp8e4nv-None-both", "gfx950-fp8e4b8-*", "gfx950-fp32-bf16x3-*", "gfx950-i8-None-shallow"])
+    "gfx950-fp16-*", "gfx950-fp8e5-*", "gfx950-fp8e4nv-None-both", "gfx950-fp8e4b8-*", "gfx950-fp32-bf16x3-*",
+    "gfx950-i8-None-shallow"])
 @pytest.mark.parametrize("chip, element, precision, shape", CASES)
 def test_a_product_takes_the_instructions_that_triton_picks(chip, element, precision, shape):
     """The waves of a work-group do alike, so the text of the kernel has what each of them does; four have a matrix core each."""

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")      # programs u
 AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 640, 150 blackwell, 170 amd)"
 
 
-@pytest.mark.long(but=[f"{seed}-{only}" for seed, only in PROGRAMS[::2]], everywhere=True)
 @pytest.mark.parametrize("seed, only", PROGRAMS)
 def test_simulated_and_checked(seed, only):
     program, kernel = shared(seed, only)

@@ -88,7 +88,6 @@ def fuzzed(seed):
     return prepare(kernel, program.launched, arguments, launch_meta(program))
 
 
-@pytest.mark.long(but=list(map(str, SEEDS[::2])), everywhere=True)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fuzzed_programs(seed):
     """Each fourth is lowered as well."""

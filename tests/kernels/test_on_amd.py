@@ -113,7 +113,7 @@ def test_kernels_of_tasks(chip):
         simulated(chip, *launch, *wanted)
 
 
-@pytest.mark.long(but=["gemm-gfx942", "attention-gfx1250"], everywhere=True)      # 4 CPU seconds each; grouped products of all chips
+@pytest.mark.long(but=["gemm-gfx942", "attention-gfx1250"], everywhere=True)      # grouped products run on all
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", ["gemm", "attention"])
 def test_code_of_tasks(name, chip):
