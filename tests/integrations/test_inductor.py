@@ -97,32 +97,6 @@ def test_attention_with_a_mask_that_is_added_stays():
     assert compiled(lambda q: F.scaled_dot_product_attention(q, q, q, dropout_p=0.5), q, allow=["sdpa"])[1] == []
 
 
-@pytest.mark.parametrize("act", [F.relu, F.silu, F.gelu, lambda x: F.gelu(x, approximate="tanh")],
-                         ids=["relu", "silu", "gelu", "tanh"])
-def test_an_activation_becomes_an_epilogue_where_no_gradient_is_wanted(act):
-    x, w, bias = leaves((2, 8, 16), (16, 16), (16,))
-
-    def f(x, w, bias):
-        return act(F.linear(x, w, bias))
-
-    with torch.no_grad():
-        y, found = compiled(f, x, w, bias, allow=("epilogue",))
-        assert found == ["addmm"]
-        torch.testing.assert_close(y, f(x, w, bias), rtol=1e-4, atol=1e-4)
-
-
-def test_an_activation_stays_where_a_gradient_or_the_product_is_wanted():
-    x, w = leaves((8, 16), (16, 16))
-    assert compiled(lambda x, w: F.relu(F.linear(x, w)), x, w, allow=("epilogue",))[1] == []
-
-    def both(x, w):
-        y = F.linear(x, w)
-        return F.relu(y), y
-
-    with torch.no_grad():
-        assert compiled(both, x, w, allow=("epilogue",))[1] == []
-
-
 @pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no grouped product")
 def test_grouped_products():
     a, b = torch.randn(32, 16).bfloat16(), torch.randn(2, 16, 16).bfloat16()
@@ -179,11 +153,11 @@ def test_without_force_the_quicker_one(ours_is, monkeypatch):
 
 def test_inductor_itself():
     from torch._inductor.utils import run_and_get_code
-    a, b = torch.randn(8, 16), torch.randn(16, 16)
+    a, b = torch.randn(8, 16).bfloat16(), torch.randn(16, 16).bfloat16()
     with inductor.enable(force=True, devices=("cpu",)):
         y, (code, ) = run_and_get_code(torch.compile(lambda a, b: F.relu(F.linear(a @ b, b)), fullgraph=True), a, b)
-    assert "torch.ops.mimw.matmul.default" in code and "torch.ops.mimw.addmm.default" in code
-    torch.testing.assert_close(y, F.relu(F.linear(a @ b, b)), rtol=1e-4, atol=1e-4)
+    assert "torch.ops.mimw.matmul.default" in code and "torch.ops.mimw.product_with_epilogue.default" in code
+    torch.testing.assert_close(y, F.relu(F.linear(a @ b, b)), rtol=2e-2, atol=2e-2)
     assert config.pre_grad_custom_pass is config.post_grad_custom_post_pass is None
 
 

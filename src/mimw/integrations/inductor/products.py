@@ -20,6 +20,8 @@ from mimw import ops  # noqa: F401
 from mimw.nn.fallback import TYPES
 
 from .candidates import are_left
+from .epilogue import replace_epilogues
+from .graphs import arguments, replace
 from .measured import is_quicker
 from .settings import Settings
 from .torch_versions import GraphPass
@@ -38,20 +40,15 @@ class Products(GraphPass):
 
     def __call__(self, graph: Graph) -> None:
         left = frozenset(_CHOSEN) if are_left(self.settings) else frozenset()
+        if "epilogue" in self.settings.allow:
+            replace_epilogues(graph, self.settings)
         for node in list(graph.nodes):
             rule = _RULES.get(node.target) if node.op == "call_function" else None
             if rule is None or node.target in left or rule[0] not in self.settings.allow or not _is_taken(node, self.settings):
                 continue
-            call = rule[1](**_arguments(node))
+            call = rule[1](**arguments(node))
             if call is not None and (self.settings.force or _wins(node, *call)):
                 replace(graph, node, *call)
-
-
-def _arguments(node: Node) -> dict[str, Any]:
-    """The arguments by the names of the operator's schema, defaults included."""
-    defaults = {argument.name: argument.default_value for argument in node.target._schema.arguments}
-    named = defaults | dict(zip(defaults, node.args)) | node.kwargs
-    return {"this" if name == "self" else name: value for name, value in named.items()}
 
 
 def _is_taken(node: Node, settings: Settings) -> bool:
@@ -109,13 +106,4 @@ def _wins(node: Node, ours: Callable, given: tuple) -> bool:
     return is_quicker(str(node.target), ours, theirs, values)
 
 
-def replace(graph: Graph, node: Node, ours: Callable, given: tuple) -> None:
-    """Put a call of ours in the place of a node."""
-    with graph.inserting_before(node):
-        new = graph.call_function(ours, given)
-    new.meta.update(node.meta)
-    node.replace_all_uses_with(new)
-    graph.erase_node(node)
-
-
-__all__ = ["Products", "replace"]
+__all__ = ["Products"]

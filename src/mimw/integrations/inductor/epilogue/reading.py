@@ -1,0 +1,230 @@
+"""What a graph does with a product that the library's GEMM does to its sums on their way out: its epilogue.
+
+Input: a product, `aten.mm` or `aten.addmm`, behind autograd. Output: an `Epilogue`, as far as the nodes behind it say what the
+kernel does. For example, of a linear layer and its activation:
+
+    epilogue(addmm)         Epilogue(a=x, b=w, bias=bias, activation="gelu", end=mul_2, ...)
+
+The kernel computes act(alpha row_scale column_scale a b + bias + beta residual) in fp32, and rounds once. So a node belongs to it
+whose result nobody else reads, and which
+
+    multiplies by a number                      while no bias is there
+    multiplies by a fp32 vector, for rows or columns                while nothing is added
+    adds a vector of the columns, once          the bias
+    adds, or subtracts, a matrix, once          the residual, of the result's type
+    is an activation, once                      the last one but for types and views
+    changes the type, or the shape in front of the columns
+
+Between these nodes the product's own type is not rounded to, as inductor does not between operations that it fuses. A narrower
+type is: it ends an epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from mimw.nn.fallback import TYPES
+
+from ..graphs import arguments
+from ..wholes import is_fused
+from .activations import activation
+
+_ATEN = torch.ops.aten
+_VIEWS = (_ATEN.view.default, _ATEN.reshape.default, _ATEN._unsafe_view.default)
+_CAST = torch.ops.prims.convert_element_type.default
+_ADDED = {_ATEN.add.Tensor: 1, _ATEN.sub.Tensor: -1}
+_SCALED = {_ATEN.mul.Tensor: lambda x: x, _ATEN.div.Tensor: lambda x: 1 / x}
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """args:      a, b      the product's operands
+                 bias, residual, row_scale, column_scale     nodes, or None
+                 alpha, beta, activation, dtype      numbers, a word of `mimw.ops.addmm`, the result's type
+                 end       the node whose value all this is; `view` the last one that changed the shape
+                 steps     how many nodes of it are more than the product, its bias, types and views"""
+
+    a: Node
+    b: Node
+    end: Node
+    dtype: torch.dtype
+    bias: Node | None = None
+    residual: Node | None = None
+    row_scale: Node | None = None
+    column_scale: Node | None = None
+    alpha: float = 1.0
+    beta: float = 1.0
+    activation: str | None = None
+    view: Node | None = None
+    steps: int = 0
+
+
+def epilogue(product: Node) -> Epilogue | None:
+    """The longest epilogue of a product; None where there is not more than the product and its bias."""
+    best = None
+    for one in _epilogues(product):
+        fitting = _fitting(one) if one.steps and one.dtype in TYPES and _is_contiguous(_of(one.end)) else None
+        best = best if fitting is None or one.end.target is _CAST and _is_cheap_behind(one) else fitting
+    return best
+
+
+def _is_cheap_behind(one: Epilogue) -> bool:
+    """True of a wider type that an operation behind it would read: inductor fuses the change of type into that."""
+    return one.dtype.itemsize > _of(one.a).dtype.itemsize and any(map(is_fused, one.end.users))
+
+
+def _fitting(one: Epilogue) -> Epilogue | None:
+    """The epilogue with a residual of the result's type: the one that is added, or what was widened for that. None without."""
+    added = one.residual
+    while added is not None and _of(added).dtype is not one.dtype:
+        source = arguments(added)["a"] if added.target is _CAST else None
+        added = source if source is not None and _of(source).dtype.itemsize < _of(added).dtype.itemsize else None
+    return None if (added is None) is not (one.residual is None) else replace(one, residual=added)
+
+
+def _epilogues(product: Node) -> Iterator[Epilogue]:
+    """From the product on, each with one node more."""
+    one = _of_product(product)
+    while one is not None:
+        yield one
+        one = _next(one)
+
+
+def _of_product(product: Node) -> Epilogue | None:
+    given, dtype = arguments(product), product.meta["val"].dtype
+    if product.target is _ATEN.mm.default:
+        return Epilogue(given["this"], given["mat2"], product, dtype)
+    if not _are_numbers(given["alpha"], given["beta"]):
+        return None
+    one = Epilogue(given["mat1"], given["mat2"], product, dtype, alpha=float(given["alpha"]))
+    more = _plus(one, given["this"], float(given["beta"]))
+    return None if more is None else replace(more, steps=0 if more.bias is not None else 1)
+
+
+def _next(one: Epilogue) -> Epilogue | None:
+    """The epilogue with the node behind its end, or None."""
+    of_product = _of(one.a).dtype
+    narrowed = one.dtype is not of_product and one.dtype.itemsize <= of_product.itemsize
+    if one.activation is None and not narrowed and (found := activation(one.end)) is not None:
+        return _moved(one, found.end, activation=found.name)
+    if len(one.end.users) != 1:
+        return None
+    (node, ) = one.end.users
+    given = arguments(node) if isinstance(node.target, OpOverload) else {}
+    if node.target in _VIEWS:
+        return replace(one, end=node, view=node) if _keeps_columns(_of(one.end), _of(node)) else None
+    if narrowed:
+        return None
+    if node.target is _CAST:
+        new = given["dtype"]
+        return replace(one, end=node, dtype=new, steps=one.steps + (new is not of_product)) if new in TYPES else None
+    if one.activation is None and node.target in _ADDED and _are_numbers(given["alpha"]):
+        return _with_sum(one, node, given["this"], given["other"], float(given["alpha"]) * _ADDED[node.target])
+    if one.activation is None and node.target in _SCALED:
+        return _with_product(one, node, given["this"], given["other"])
+    return None
+
+
+def _moved(one: Epilogue, end: Node, **options: Any) -> Epilogue:
+    """One step more, which `end` says."""
+    return replace(one, end=end, dtype=end.meta["val"].dtype, steps=one.steps + 1, **options)
+
+
+def _with_sum(one: Epilogue, node: Node, this: Any, other: Any, factor: float) -> Epilogue | None:
+    """this + factor other, one of which is the end."""
+    if this is other:
+        return None
+    before, added, factor = (one, other, factor) if this is one.end else (_scaled(one, factor), this, 1.0)
+    more = None if before is None else _plus(before, added, factor)
+    return None if more is None else _moved(more, node)
+
+
+def _with_product(one: Epilogue, node: Node, this: Any, other: Any) -> Epilogue | None:
+    """The end times, or by, a number or a vector."""
+    is_product = node.target is _ATEN.mul.Tensor
+    if this is other or this is not one.end and not is_product:
+        return None
+    other = other if this is one.end else this
+    if _are_numbers(other) and other != 0:
+        more = _scaled(one, float(other) if is_product else 1 / float(other))
+        return None if more is None else _moved(more, node)
+    shape, here = _shape(other), tuple(_of(one.end).shape)
+    if not is_product or shape is None or _of(other).dtype is not torch.float32 or not (one.bias is one.residual is None):
+        return None
+    if one.column_scale is None and _is_of_columns(shape, here):
+        return _moved(one, node, column_scale=other)
+    if one.row_scale is None and _are_equal((*shape[:-1], here[-1]), here) and _are_equal(shape[-1:], (1, )):
+        return _moved(one, node, row_scale=other)
+    return None
+
+
+def _plus(one: Epilogue, other: Any, factor: float) -> Epilogue | None:
+    """With something added, but for the end."""
+    shape = _shape(other)
+    if shape is None or _of(other).dtype not in TYPES:
+        return None
+    here = tuple(_of(one.end).shape)
+    if one.bias is None and factor == 1 and _is_of_columns(shape, here):
+        return replace(one, bias=other)
+    if one.residual is None and _are_equal(shape, here) and factor != 0:
+        return replace(one, residual=other, beta=factor)
+    return None
+
+
+def _scaled(one: Epilogue, factor: float) -> Epilogue | None:
+    if factor == 1:
+        return one
+    return None if one.bias is not None else replace(one, alpha=one.alpha * factor, beta=one.beta * factor)
+
+
+def _is_of_columns(shape: tuple, here: tuple) -> bool:
+    """True for a number of each column."""
+    return (1 <= len(shape) <= len(here) and here[-1] != 1 and _are_equal(shape[-1:], here[-1:])
+            and _are_equal(shape[:-1], (1, ) * (len(shape) - 1)))
+
+
+def _keeps_columns(old: Tensor, new: Tensor) -> bool:
+    return new.dim() >= 2 and _are_equal(new.shape[-1:], old.shape[-1:])
+
+
+def shape_of_view(view: Node) -> Any:
+    """The shape, in which there may be symbols, that a view gives."""
+    given = arguments(view)
+    return given["size"] if "size" in given else given["shape"]
+
+
+def _are_equal(shape: Sequence[Any], other: Sequence[Any]) -> bool:
+    """True of extents that are known to be equal; symbols are compared by what they are called, without a guard."""
+    return list(map(str, shape)) == list(map(str, other))
+
+
+def _is_contiguous(x: Tensor) -> bool:
+    strides, stride = [], 1
+    for extent in reversed(x.shape):
+        strides.insert(0, stride)
+        stride = stride * extent
+    return all(_are_equal((extent, ), (1, )) or _are_equal((one, ), (wanted, ))
+               for extent, one, wanted in zip(x.shape, x.stride(), strides, strict=True))
+
+
+def _of(node: Node) -> Tensor:
+    return node.meta["val"]
+
+
+def _shape(other: Any) -> tuple | None:
+    """The shape of a tensor; None for what is none."""
+    return tuple(_of(other).shape) if isinstance(other, Node) and isinstance(_of(other), Tensor) else None
+
+
+def _are_numbers(*given: Any) -> bool:
+    return all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in given)
+
+
+__all__ = ["Epilogue", "epilogue", "shape_of_view"]
