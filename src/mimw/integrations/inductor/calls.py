@@ -60,9 +60,12 @@ def _attention(graph: Graph, node: Node, settings: Settings) -> None:
     if None in (now["query"], now["key"], now["value"], result) or not isinstance(now["is_causal"], bool) \
             or isinstance(now["dropout_p"], Node | Tensor) or isinstance(now["scale"], Tensor | torch.SymFloat):
         return
-    if now["query"].device.type not in settings.devices or result.dtype is not now["query"].dtype:     # autocast changes types
+    dtype, tensors = result.dtype, ("query", "key", "value")
+    if now["query"].device.type not in settings.devices or not {dtype, *(now[name].dtype for name in tensors)} <= TYPES:
         return
-    if not {now[name].dtype for name in ("query", "key", "value")} <= TYPES or reason(**now) is not None:
+    of_autocast = [name for name in tensors if now[name].dtype is not dtype]    # nothing else changes the type
+    now |= {name: now[name].to(dtype) for name in of_autocast}
+    if reason(**now) is not None:
         return
     names = ("query", "key", "value", "attn_mask", "is_causal", "scale")
     if not settings.force:
@@ -70,7 +73,11 @@ def _attention(graph: Graph, node: Node, settings: Settings) -> None:
         if not is_quicker(f"attention {now['enable_gqa']}", by_kernels, _by_name(theirs),
                           tuple(now[name] for name in names), result.requires_grad):
             return
-    replace(graph, node, by_kernels, tuple(given.arguments[name] for name in names))
+    with graph.inserting_before(node):
+        lowered = {name: graph.call_method("to", (given.arguments[name], dtype)) for name in of_autocast}
+    for name, one in lowered.items():
+        one.meta["example_value"] = now[name]
+    replace(graph, node, by_kernels, tuple((given.arguments | lowered)[name] for name in names))
 
 
 def _by_name(function: Callable) -> Callable:

@@ -7,7 +7,7 @@ Input: two functions and fake tensors. Output: True if ours was quicker. For exa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -19,12 +19,14 @@ _FOUND: dict[tuple, bool] = {}
 _WARM, _TIMED = 3, 10
 
 
-def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gradients: bool = False) -> bool:
+def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gradients: bool = False,
+               made: Mapping[int, Callable[[Tensor], Tensor]] = {}) -> bool:
     """True if `ours` takes less time than `theirs` for tensors like those in `given`.
 
     args:      name           of the call with all that is not in `given`; what was timed is kept by it
                given          arguments of both; fake tensors are replaced by random ones of the same shape, strides and type
                of_gradients   the time of forward and backward together
+               made           number of an argument -> what makes another tensor of it, where random numbers would not do
     returns:   False, too, where an extent is symbolic: what is quicker at one extent may be slower at the next
     """
     tensors = [one for one in given if isinstance(one, Tensor)]
@@ -35,6 +37,7 @@ def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gra
     if key not in _FOUND:
         with with_real_tensors(), torch.set_grad_enabled(of_gradients):
             real = tuple(_like(one, of_gradients) if isinstance(one, Tensor) else one for one in given)
+            real = tuple(made[at](one) if at in made else one for at, one in enumerate(real))
             _FOUND[key] = seconds(ours, real, of_gradients) < seconds(theirs, real, of_gradients)
     return _FOUND[key]
 

@@ -24,7 +24,8 @@ from .epilogue import replace_epilogues
 from .graphs import arguments, replace
 from .measured import is_quicker
 from .settings import Settings
-from .torch_versions import GraphPass
+from .torch_versions import GraphPass, at_hints, is_autotuned
+from .wholes import is_quicker_whole
 
 _ATEN, _OURS = torch.ops.aten, torch.ops.mimw
 
@@ -95,7 +96,7 @@ if hasattr(_ATEN, "_grouped_mm"):
 def _wins(node: Node, ours: Callable, given: tuple) -> bool:
     """Both timed, with tensors in place of nodes."""
     if ours is _OURS.grouped_matmul.default:
-        return False        # which is quicker depends on the sizes of groups: only `force` decides for ours
+        return _wins_grouped(node, ours, given)
     values = tuple(one.meta["val"] if isinstance(one, Node) else one for one in given)
 
     def theirs(*given: Any) -> Tensor:
@@ -106,4 +107,25 @@ def _wins(node: Node, ours: Callable, given: tuple) -> bool:
     return is_quicker(str(node.target), ours, theirs, values)
 
 
-__all__ = ["Products"]
+def _wins_grouped(node: Node, ours: Callable, given: tuple) -> bool:
+    """Which is quicker depends on the sizes of groups. So without `force` it is asked where inductor asks it of its own choices,
+    under max-autotune, and of equal groups, as there."""
+    if not is_autotuned():
+        return False
+    _, _, ends, _ = given
+
+    def put(copy: Graph, of: dict[Node, Node]) -> None:
+        replace(copy, of[node], ours, tuple(of.get(one, one) if isinstance(one, Node) else one for one in given))
+
+    rows = at_hints(node.meta["val"]).shape[0]
+    return is_quicker_whole(node, put, {ends: lambda empty: equal_groups(empty, rows)})
+
+
+def equal_groups(ends: Tensor, rows: int) -> Tensor:
+    """Ends of groups that are equal, but that they begin at multiples of eight rows, where there are so many."""
+    count = ends.shape[0]
+    found = [round(rows * (number + 1) / count / 8) * 8 for number in range(count - 1)]
+    return torch.tensor([*found, rows], dtype=ends.dtype, device=ends.device)
+
+
+__all__ = ["Products", "equal_groups"]

@@ -113,6 +113,18 @@ def by_inductor(graph: Graph) -> Callable[..., Any]:
     return call
 
 
+def at_hints(x: torch.Tensor) -> torch.Tensor:
+    """A tensor without data like x, with the numbers that its symbols stood for when they came up."""
+    def hint(one: Any) -> Any:
+        return one if isinstance(one, int) else one.node.hint
+
+    shape, strides = tuple(map(hint, x.shape)), tuple(map(hint, x.stride()))
+    if None in (*shape, *strides):
+        return x
+    with x.fake_mode:
+        return torch.empty_strided(shape, strides, dtype=x.dtype, device=x.device)
+
+
 def rounds_between() -> bool:
     """True if inductor is to round between operations that it fuses as it does where it fuses none."""
     return bool(getattr(config, "emulate_precision_casts", False))
@@ -176,6 +188,6 @@ def with_real_tensors() -> AbstractContextManager:
     return _disable_current_modes()
 
 
-__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "asserts_run", "blocks_of", "check_version", "example_of",
-           "extern_choice", "is_autotuned", "put_back", "recorded_functions", "serve_choices", "with_real_tensors",
-           "without_passes"]
+__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "asserts_run", "at_hints", "blocks_of", "by_inductor",
+           "check_version", "decomposed", "example_of", "extern_choice", "is_autotuned", "put_back", "recorded_functions",
+           "rounds_between", "serve_choices", "with_real_tensors", "without_passes"]

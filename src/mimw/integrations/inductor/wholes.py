@@ -13,7 +13,7 @@ launch behind a product costs that launch little.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -21,26 +21,36 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
 from .measured import is_quicker
-from .torch_versions import by_inductor
+from .torch_versions import at_hints, by_inductor
 
 _FUSED = torch.Tag.pointwise, *([torch.Tag.reduction] if hasattr(torch.Tag, "reduction") else [])
 
 
-def is_quicker_whole(product: Node, put: Callable[[Graph, dict[Node, Node]], None]) -> bool:
+def is_quicker_whole(product: Node, put: Callable[[Graph, dict[Node, Node]], None],
+                     made: Mapping[Node, Callable[[Tensor], Tensor]] = {}) -> bool:
     """True if the part of the graph from a product on takes less time with ours.
 
     args:      put   `put(copy, of)` puts ours into a copy of that part, in which `of[node]` stands for a node of the graph. What it
                      replaces has to be in that part: a product, and operations of elements behind it
-    returns:   False, too, where an extent is a symbol
+               made  node -> what makes its tensor of one of zeros, where numbers matter
+    returns:   False, too, where an extent is a symbol, but for a product whose numbers `made` knows: it is timed alone then, at the
+               extents that the symbols stood for first, as inductor times its own choices
     """
-    nodes = whole(product)
+    inputs = product.all_input_nodes
+    hinted = made and any(_is_symbolic(one.meta["val"]) for one in inputs)
+    nodes = [product] if hinted else whole(product)
     copies = [_Copy(nodes) for _ in range(2)]
     given = tuple(one.meta.get("val") for one in copies[0].inputs)
     if not all(isinstance(one, Tensor) for one in given):
         return False
     put(copies[0].graph, copies[0].of)
     ours, theirs = (by_inductor(one.graph) for one in copies)
-    return is_quicker(f"{copies[1].graph}\n{copies[0].graph}", ours, theirs, given)
+    return is_quicker(f"{copies[1].graph}\n{copies[0].graph}", ours, theirs, tuple(map(at_hints, given)) if hinted else given,
+                      made={at: made[one] for at, one in enumerate(copies[0].inputs) if one in made})
+
+
+def _is_symbolic(x: Tensor) -> bool:
+    return not all(isinstance(one, int) for one in (*x.shape, *x.stride()))
 
 
 def whole(product: Node) -> list[Node]:
