@@ -108,8 +108,8 @@ def _wins(node: Node, ours: Callable, given: tuple) -> bool:
 
 
 def _wins_grouped(node: Node, ours: Callable, given: tuple) -> bool:
-    """Which is quicker depends on the sizes of groups. So without `force` it is asked where inductor asks it of its own choices,
-    under max-autotune, and of equal groups, as there."""
+    """Both timed with equal groups, as inductor times its own choices, and where it does, under max-autotune: times depend on the
+    sizes of groups."""
     if not is_autotuned():
         return False
     _, _, ends, _ = given

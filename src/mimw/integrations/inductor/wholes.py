@@ -21,7 +21,7 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
 from .measured import is_quicker
-from .torch_versions import at_hints, by_inductor
+from .torch_versions import at_hints, by_inductor, is_autotuned
 
 _FUSED = torch.Tag.pointwise, *([torch.Tag.reduction] if hasattr(torch.Tag, "reduction") else [])
 
@@ -45,7 +45,9 @@ def is_quicker_whole(product: Node, put: Callable[[Graph, dict[Node, Node]], Non
         return False
     put(copies[0].graph, copies[0].of)
     ours, theirs = (by_inductor(one.graph) for one in copies)
-    return is_quicker(f"{copies[1].graph}\n{copies[0].graph}", ours, theirs, tuple(map(at_hints, given)) if hinted else given,
+    name = f"{product.target} and what is fused{' under max-autotune' * is_autotuned()}"
+    given = tuple(map(at_hints, given)) if hinted else given
+    return is_quicker(f"{name}\n{copies[1].graph}\n{copies[0].graph}", ours, theirs, given,
                       made={at: made[one] for at, one in enumerate(copies[0].inputs) if one in made})
 
 

@@ -1,9 +1,9 @@
-"""Which activation a few nodes of a graph compute: those that torch's own decomposition of it gives.
+"""Activations in a graph behind autograd, where torch has written them as the operations that they consist of.
 
 Input: a node, and what stands for the activation's argument. Output: the name that `mimw.ops.addmm` has for it, and the nodes. For
 example, of x 0.5 (1 + erf(x 0.7071)), as torch writes gelu behind autograd:
 
-    activation(x)           Activation("gelu", end=mul, inner=[mul, mul, erf, add])
+    activation(x)           Activation("gelu", end=mul, is_alone=True)
 
 Each activation is written down once as torch decomposes it, and nodes are compared with that as terms: the order of factors and
 changes to fp32 do not matter.
@@ -34,23 +34,33 @@ _MOST = 16      # nodes of an activation
 class Activation:
     """args:      name      in `mimw.ops.addmm`
                  end       the node whose value it is
-                 inner     the nodes between the argument and the end, which nobody else reads"""
+                 is_alone  nobody else reads the argument. What lies between it and the end nobody else reads"""
 
     name: str
     end: Node
-    inner: tuple[Node, ...]
+    is_alone: bool
 
 
 def activation(x: Node) -> Activation | None:
-    """The activation of x that a graph computes, if that is all it does with x."""
+    """The activation of x that a graph computes."""
     terms: dict[Node, Any] = {x: "x"}
     for node in _behind(x):
         terms[node] = _term(node, terms)
         name = _known().get(terms[node])
-        inner = tuple(one for one in terms if one not in (x, node))
-        if name is not None and all(set(one.users) <= set(terms) for one in (x, *inner)):
-            return Activation(name, node, inner)
+        if name is None:
+            continue
+        part = _upstream(node, x)
+        if all(part.issuperset(one.users) for one in part - {x, node}):
+            return Activation(name, node, part.issuperset(x.users))
     return None
+
+
+def _upstream(node: Node, x: Node) -> set[Node]:
+    """The nodes from x to a node that depends on x alone."""
+    found = [node]
+    for one in found:
+        found.extend(given for given in one.all_input_nodes if one is not x and given not in found)
+    return set(found)
 
 
 def _behind(x: Node) -> list[Node]:

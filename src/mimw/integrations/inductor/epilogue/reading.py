@@ -1,4 +1,4 @@
-"""What a graph does with a product that the library's GEMM does to its sums on their way out: its epilogue.
+"""The epilogue of a product in a graph: all that the library's GEMM does to its sums on their way out.
 
 Input: a product, `aten.mm` or `aten.addmm`, behind autograd. Output: an `Epilogue`, as far as the nodes behind it say what the
 kernel does. For example, of a linear layer and its activation:
@@ -14,6 +14,9 @@ whose result nobody else reads, and which
     adds, or subtracts, a matrix, once          the residual, of the result's type
     is an activation, once                      the last one but for types and views
     changes the type, or the shape in front of the columns
+
+The argument of an activation may have other readers, as where a gradient is wanted: the kernel writes it, too, unless there
+is a residual.
 
 Between these nodes the product's own type is not rounded to, as inductor does not between operations that it fuses. A narrower
 type is: it ends an epilogue.
@@ -49,6 +52,7 @@ class Epilogue:
                  bias, residual, row_scale, column_scale     nodes, or None
                  alpha, beta, activation, dtype      numbers, a word of `mimw.ops.addmm`, the result's type
                  end       the node whose value all this is; `view` the last one that changed the shape
+                 kept      the node whose value the activation is applied to, where others read it; `kept_view` its view
                  steps     how many nodes of it are more than the product, its bias, types and views"""
 
     a: Node
@@ -63,6 +67,8 @@ class Epilogue:
     beta: float = 1.0
     activation: str | None = None
     view: Node | None = None
+    kept: Node | None = None
+    kept_view: Node | None = None
     steps: int = 0
 
 
@@ -81,12 +87,15 @@ def _is_cheap_behind(one: Epilogue) -> bool:
 
 
 def _fitting(one: Epilogue) -> Epilogue | None:
-    """The epilogue with a residual of the result's type: the one that is added, or what was widened for that. None without."""
+    """The epilogue with a residual of the result's type: the one that is added, or what was widened for that. None without, and
+    where another type is to be kept."""
     added = one.residual
     while added is not None and _of(added).dtype is not one.dtype:
         source = arguments(added)["a"] if added.target is _CAST else None
         added = source if source is not None and _of(source).dtype.itemsize < _of(added).dtype.itemsize else None
-    return None if (added is None) is not (one.residual is None) else replace(one, residual=added)
+    if (added is None) is not (one.residual is None) or one.kept is not None and _of(one.kept).dtype is not one.dtype:
+        return None
+    return replace(one, residual=added)
 
 
 def _epilogues(product: Node) -> Iterator[Epilogue]:
@@ -112,8 +121,8 @@ def _next(one: Epilogue) -> Epilogue | None:
     """The epilogue with the node behind its end, or None."""
     of_product = _of(one.a).dtype
     narrowed = one.dtype is not of_product and one.dtype.itemsize <= of_product.itemsize
-    if one.activation is None and not narrowed and (found := activation(one.end)) is not None:
-        return _moved(one, found.end, activation=found.name)
+    if one.activation is None and not narrowed and (found := _activated(one)) is not None:
+        return found
     if len(one.end.users) != 1:
         return None
     (node, ) = one.end.users
@@ -129,6 +138,21 @@ def _next(one: Epilogue) -> Epilogue | None:
         return _with_sum(one, node, given["this"], given["other"], float(given["alpha"]) * _ADDED[node.target])
     if one.activation is None and node.target in _SCALED:
         return _with_product(one, node, given["this"], given["other"])
+    return None
+
+
+def _activated(one: Epilogue) -> Epilogue | None:
+    """The epilogue with an activation of its end, or of a view of that; what others read of the end is kept."""
+    views = [user for user in one.end.users if user.target in _VIEWS and _keeps_columns(_of(one.end), _of(user))]
+    for end in (one.end, *views):
+        found = activation(end)
+        if found is None:
+            continue
+        alone = found.is_alone and (end is one.end or len(one.end.users) == 1)
+        if not alone and (one.residual is not None or not _is_contiguous(_of(one.end))):
+            return None
+        kept = {} if alone else dict(kept=one.end, kept_view=one.view)
+        return _moved(one, found.end, activation=found.name, view=one.view if end is one.end else end, **kept)
     return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from operator import getitem
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from mimw.ops.notes import another_chip
 from ..settings import Settings
 from ..torch_versions import rounds_between
 from ..wholes import is_quicker_whole
-from .operator import PRODUCT
+from .operator import KEPT, PRODUCT
 from .reading import Epilogue, epilogue, shape_of_view
 
 _ATEN = torch.ops.aten
@@ -80,21 +81,35 @@ def _put_copy(found: Epilogue, copy: Graph, of: dict[Node, Node]) -> None:
 
 
 def _put(graph: Graph, found: Epilogue) -> None:
-    """Put the call before the end, let its users read it instead, and take out what nobody reads any longer."""
+    """Put the call before the end, or what is kept, let their users read it instead, and take out what nobody reads any longer."""
     end, columns = found.end, found.b.meta["val"].shape[1]
+    with graph.inserting_before(found.kept or end):
+        bias, residual = _shaped(graph, found.bias, [columns]), _shaped(graph, found.residual, [-1, columns])
+        scales = _shaped(graph, found.row_scale, [-1]), _shaped(graph, found.column_scale, [columns])
+        if found.kept is None:
+            new = _called(graph, PRODUCT.op, found.a, found.b, bias, residual, *scales, found.alpha, found.beta, found.activation,
+                          found.dtype)
+        else:
+            both = _called(graph, KEPT.op, found.a, found.b, bias, *scales, found.alpha, found.activation, found.dtype)
+            new, kept = (_called(graph, getitem, both, at) for at in range(2))
+            _stand_for(found.kept, _viewed(graph, kept, found.kept_view))
     with graph.inserting_before(end):
-        beside = (_shaped(graph, found.bias, [columns]), _shaped(graph, found.residual, [-1, columns]),
-                  _shaped(graph, found.row_scale, [-1]), _shaped(graph, found.column_scale, [columns]))
-        new = _called(graph, PRODUCT.op, found.a, found.b, *beside, found.alpha, found.beta, found.activation, found.dtype)
-        if found.view is not None:
-            new = _called(graph, _ATEN.reshape.default, new, shape_of_view(found.view))
-    end.replace_all_uses_with(new)
-    new.meta.update({name: one for name, one in end.meta.items() if name != "val"})
-    gone = [end]
+        _stand_for(end, _viewed(graph, new, found.view))
+    gone, erased = [end, *([] if found.kept is None else [found.kept])], set()
     for one in gone:
-        if not one.users and one.op == "call_function":
-            gone.extend(given for given in one.all_input_nodes if given not in gone)
+        if one not in erased and not one.users and one.op == "call_function":
+            gone.extend(one.all_input_nodes)
+            erased.add(one)
             graph.erase_node(one)
+
+
+def _stand_for(node: Node, new: Node) -> None:
+    node.replace_all_uses_with(new)
+    new.meta.update({name: one for name, one in node.meta.items() if name != "val"})
+
+
+def _viewed(graph: Graph, one: Node, view: Node | None) -> Node:
+    return one if view is None else _called(graph, _ATEN.reshape.default, one, shape_of_view(view))
 
 
 def _shaped(graph: Graph, one: Node | None, shape: list[int]) -> Node | None:
