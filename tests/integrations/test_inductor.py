@@ -14,6 +14,7 @@ from torch.nn import functional as F  # noqa: E402
 import mimw.integrations.inductor as inductor  # noqa: E402
 from mimw.integrations.inductor import calls, measured, products, torch_versions  # noqa: E402
 from mimw.integrations.inductor.settings import KINDS, Settings  # noqa: E402
+from mimw.integrations.inductor.torch_versions import with_real_tensors  # noqa: E402
 from mimw.testing import gpu_available  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -263,6 +264,26 @@ def test_gradients_are_timed_in_the_thread_that_compiles(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", lambda **options: Event())
     assert measured.seconds(Noting.apply, (torch.ones(3, requires_grad=True), ), True) == pytest.approx(2e-3)
     assert seen == 13 * [False] and torch._C._is_multithreading_enabled()
+
+
+def test_gradients_that_compile_run_while_another_function_compiles():
+    """As on a GPU, where torch's flex attention is compiled, forward and backward, to be timed."""
+    seen = []
+
+    def squares(x):
+        return (x * x).sum()
+
+    def backend(graph, given):
+        with with_real_tensors(), torch.set_grad_enabled(True), measured.while_torch_compiles():
+            x = torch.arange(3.0, requires_grad=True)
+            torch.compile(squares, backend="aot_eager")(x).backward()
+            seen.append(x.grad)
+        return graph
+
+    y = torch.ones(3, requires_grad=True)
+    torch.compile(squares, backend=backend)(y).backward()
+    torch.testing.assert_close(seen, [torch.tensor([0.0, 2.0, 4.0])])
+    torch.testing.assert_close(y.grad, torch.full((3, ), 2.0))
 
 
 @pytest.mark.gpu

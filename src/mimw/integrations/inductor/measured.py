@@ -7,7 +7,8 @@ Input: two functions and fake tensors. Output: True if ours was quicker. For exa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from mimw.ops.log import LOGGER, shown
 
-from .torch_versions import with_real_tensors
+from .torch_versions import with_figures_of_its_own, with_real_tensors
 
 _FOUND: dict[tuple, bool] = {}
 _WARM, _TIMED = 3, 10
@@ -54,12 +55,9 @@ def forget() -> None:
 
 
 def seconds(function: Callable, given: tuple, of_gradients: bool) -> float:
-    """The time of a call on the GPU that holds the tensors: the mean of ten, after three that count not.
-
-    Gradients run in this thread, which holds torch's lock of compiling: a function that torch.compile has made compiles its
-    backward pass at the first call, and would wait for that lock in autograd's own thread, as this thread for the gradients."""
+    """The time of a call on the GPU that holds the tensors: the mean of ten, after three that count not."""
     device = next(one.device for one in given if isinstance(one, Tensor))
-    with torch.cuda.device(device), torch.autograd.set_multithreading_enabled(False):
+    with torch.cuda.device(device), while_torch_compiles():
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for call in range(_WARM + _TIMED):
             if call == _WARM:
@@ -72,6 +70,16 @@ def seconds(function: Callable, given: tuple, of_gradients: bool) -> float:
     return start.elapsed_time(end) / _TIMED / 1e3
 
 
+@contextmanager
+def while_torch_compiles() -> Iterator[None]:
+    """Inside, a function that torch.compile has made may be called, forward and backward, while torch compiles another one.
+
+    Gradients run in this thread, which holds torch's lock of compiling: such a function compiles its backward pass at the first
+    call, and would wait for that lock in autograd's own thread, as this thread for the gradients."""
+    with torch.autograd.set_multithreading_enabled(False), with_figures_of_its_own():
+        yield
+
+
 def _like(fake: Tensor, of_gradients: bool) -> Any:
     real = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
     if not fake.dtype.is_floating_point:
@@ -79,4 +87,4 @@ def _like(fake: Tensor, of_gradients: bool) -> Any:
     return real.normal_().requires_grad_(of_gradients)
 
 
-__all__ = ["forget", "is_quicker", "seconds"]
+__all__ = ["forget", "is_quicker", "seconds", "while_torch_compiles"]

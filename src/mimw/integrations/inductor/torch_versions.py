@@ -9,13 +9,14 @@ Input: torch 2.11 to 2.13. Output: the passes of inductor's configuration, exten
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from inspect import signature
 from typing import Any
 
 import torch
+from torch._dynamo.utils import get_metrics_context
 from torch._guards import tracing
 from torch._higher_order_ops.flex_attention import flex_attention as FLEX
 from torch._inductor import compile as compiled
@@ -188,6 +189,20 @@ def with_real_tensors() -> AbstractContextManager:
     return _disable_current_modes()
 
 
+@contextmanager
+def with_figures_of_its_own() -> Iterator[None]:
+    """Inside, a function may be compiled while torch.compile compiles another one, gradients included.
+
+    Torch notes figures of what it compiles, each once; those of the outer function are put aside."""
+    figures = get_metrics_context()
+    outer = figures._metrics, figures._edits
+    figures._metrics, figures._edits = {}, []
+    try:
+        yield
+    finally:
+        figures._metrics, figures._edits = outer
+
+
 __all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "asserts_run", "at_hints", "blocks_of", "by_inductor",
            "check_version", "decomposed", "example_of", "extern_choice", "is_autotuned", "put_back", "recorded_functions",
-           "rounds_between", "serve_choices", "with_real_tensors", "without_passes"]
+           "rounds_between", "serve_choices", "with_figures_of_its_own", "with_real_tensors", "without_passes"]
