@@ -44,7 +44,7 @@ def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gra
             real = tuple(made[at](one) if at in made else one for at, one in enumerate(real))
             by_ours, by_torch = (seconds(one, real, of_gradients) for one in (ours, theirs))
         _FOUND[key] = by_ours < by_torch
-        LOGGER.info("torch.compile, %s(%s): ours %.1f us, torch's %.1f us", name.partition("\n")[0], shown(given), 1e6 * by_ours,
+        LOGGER.info("torch.compile, %s(%s): mimw %.1f us, torch %.1f us", name.partition("\n")[0], shown(given), 1e6 * by_ours,
                     1e6 * by_torch)
     return _FOUND[key]
 
