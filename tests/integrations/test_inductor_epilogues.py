@@ -186,6 +186,18 @@ def test_both_ways_are_timed_with_what_inductor_fuses_behind_them(ours_is, monke
     assert all("aten.var_mean.correction" in one for one in (ours, theirs)) and ours.count("aten.mm.default") == 0
 
 
+def test_what_made_a_residual_wider_is_timed_with_it(monkeypatch):
+    graphs, by_inductor = [], wholes.by_inductor
+    monkeypatch.setattr(wholes, "by_inductor", lambda graph: graphs.append(graph) or by_inductor(graph))
+    times = iter((1.0, 2.0))
+    monkeypatch.setattr(measured, "seconds", lambda *_: next(times))
+    with torch.no_grad():
+        _, found = compiled(CASES["a sum that was widened"][0], *given(), force=False)
+    assert taken(found) == {"alpha", "residual"}
+    for graph in graphs:        # both read it as it was given
+        assert {node.meta["val"].dtype for node in graph.nodes if node.op == "placeholder"} == {torch.bfloat16}
+
+
 def test_a_whole_ends_where_something_else_comes_between():
     graph = torch.fx.symbolic_trace(lambda a: a).graph
     ((a, _), aten) = graph.nodes, torch.ops.aten

@@ -27,18 +27,19 @@ _FUSED = torch.Tag.pointwise, *([torch.Tag.reduction] if hasattr(torch.Tag, "red
 
 
 def is_quicker_whole(product: Node, put: Callable[[Graph, dict[Node, Node]], None],
-                     made: Mapping[Node, Callable[[Tensor], Tensor]] = {}) -> bool:
+                     made: Mapping[Node, Callable[[Tensor], Tensor]] = {}, first: Node | None = None) -> bool:
     """True if the part of the graph from a product on takes less time with ours.
 
     args:      put   `put(copy, of)` puts ours into a copy of that part, in which `of[node]` stands for a node of the graph. What it
                      replaces has to be in that part: a product, and operations of elements behind it
+               first a node in front that belongs to the part, too
                made  node -> what makes its tensor of one of zeros, where numbers matter
     returns:   False, too, where an extent is a symbol, but for a product whose numbers `made` knows: it is timed alone then, at the
                extents that the symbols stood for first, as inductor times its own choices
     """
     inputs = product.all_input_nodes
     hinted = made and any(_is_symbolic(one.meta["val"]) for one in inputs)
-    nodes = [product] if hinted else whole(product)
+    nodes = [*([] if first is None else [first]), *([product] if hinted else whole(product))]
     copies = [_Copy(nodes) for _ in range(2)]
     given = tuple(one.meta.get("val") for one in copies[0].inputs)
     if not all(isinstance(one, Tensor) for one in given):

@@ -24,12 +24,11 @@ type is: it ends an epilogue.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch._ops import OpOverload
 from torch.fx import Node
 
@@ -38,6 +37,7 @@ from mimw.nn.fallback import TYPES
 from ..graphs import arguments
 from ..wholes import is_fused
 from .activations import activation
+from .shapes import are_equal, are_numbers, is_contiguous, is_of_columns, keeps_columns, shape_of, value
 
 _ATEN = torch.ops.aten
 _VIEWS = (_ATEN.view.default, _ATEN.reshape.default, _ATEN._unsafe_view.default)
@@ -53,6 +53,7 @@ class Epilogue:
                  alpha, beta, activation, dtype      numbers, a word of `mimw.ops.addmm`, the result's type
                  end       the node whose value all this is; `view` the last one that changed the shape
                  kept      the node whose value the activation is applied to, where others read it; `kept_view` its view
+                 widened   the node that made a residual wider to be added, which the kernel does not need
                  steps     how many nodes of it are more than the product, its bias, types and views"""
 
     a: Node
@@ -69,6 +70,7 @@ class Epilogue:
     view: Node | None = None
     kept: Node | None = None
     kept_view: Node | None = None
+    widened: Node | None = None
     steps: int = 0
 
 
@@ -76,26 +78,26 @@ def epilogue(product: Node) -> Epilogue | None:
     """The longest epilogue of a product; None where there is not more than the product and its bias."""
     best = None
     for one in _epilogues(product):
-        fitting = _fitting(one) if one.steps and one.dtype in TYPES and _is_contiguous(_of(one.end)) else None
+        fitting = _fitting(one) if one.steps and one.dtype in TYPES and is_contiguous(value(one.end)) else None
         best = best if fitting is None or one.end.target is _CAST and _is_cheap_behind(one) else fitting
     return best
 
 
 def _is_cheap_behind(one: Epilogue) -> bool:
     """True of a wider type that an operation behind it would read: inductor fuses the change of type into that."""
-    return one.dtype.itemsize > _of(one.a).dtype.itemsize and any(map(is_fused, one.end.users))
+    return one.dtype.itemsize > value(one.a).dtype.itemsize and any(map(is_fused, one.end.users))
 
 
 def _fitting(one: Epilogue) -> Epilogue | None:
     """The epilogue with a residual of the result's type: the one that is added, or what was widened for that. None without, and
     where another type is to be kept."""
-    added = one.residual
-    while added is not None and _of(added).dtype is not one.dtype:
-        source = arguments(added)["a"] if added.target is _CAST else None
-        added = source if source is not None and _of(source).dtype.itemsize < _of(added).dtype.itemsize else None
-    if (added is None) is not (one.residual is None) or one.kept is not None and _of(one.kept).dtype is not one.dtype:
+    if one.kept is not None and value(one.kept).dtype is not one.dtype:
         return None
-    return replace(one, residual=added)
+    if one.residual is None or value(one.residual).dtype is one.dtype:
+        return one
+    source = arguments(one.residual)["a"] if one.residual.target is _CAST else None
+    is_wider = source is not None and value(source).dtype is one.dtype and one.dtype.itemsize < value(one.residual).dtype.itemsize
+    return replace(one, residual=source, widened=one.residual) if is_wider else None
 
 
 def _epilogues(product: Node) -> Iterator[Epilogue]:
@@ -110,7 +112,7 @@ def _of_product(product: Node) -> Epilogue | None:
     given, dtype = arguments(product), product.meta["val"].dtype
     if product.target is _ATEN.mm.default:
         return Epilogue(given["this"], given["mat2"], product, dtype)
-    if not _are_numbers(given["alpha"], given["beta"]):
+    if not are_numbers(given["alpha"], given["beta"]):
         return None
     one = Epilogue(given["mat1"], given["mat2"], product, dtype, alpha=float(given["alpha"]))
     more = _plus(one, given["this"], float(given["beta"]))
@@ -119,7 +121,7 @@ def _of_product(product: Node) -> Epilogue | None:
 
 def _next(one: Epilogue) -> Epilogue | None:
     """The epilogue with the node behind its end, or None."""
-    of_product = _of(one.a).dtype
+    of_product = value(one.a).dtype
     narrowed = one.dtype is not of_product and one.dtype.itemsize <= of_product.itemsize
     if one.activation is None and not narrowed and (found := _activated(one)) is not None:
         return found
@@ -128,13 +130,13 @@ def _next(one: Epilogue) -> Epilogue | None:
     (node, ) = one.end.users
     given = arguments(node) if isinstance(node.target, OpOverload) else {}
     if node.target in _VIEWS:
-        return replace(one, end=node, view=node) if _keeps_columns(_of(one.end), _of(node)) else None
+        return replace(one, end=node, view=node) if keeps_columns(value(one.end), value(node)) else None
     if narrowed:
         return None
     if node.target is _CAST:
         new = given["dtype"]
         return replace(one, end=node, dtype=new, steps=one.steps + (new is not of_product)) if new in TYPES else None
-    if one.activation is None and node.target in _ADDED and _are_numbers(given["alpha"]):
+    if one.activation is None and node.target in _ADDED and are_numbers(given["alpha"]):
         return _with_sum(one, node, given["this"], given["other"], float(given["alpha"]) * _ADDED[node.target])
     if one.activation is None and node.target in _SCALED:
         return _with_product(one, node, given["this"], given["other"])
@@ -143,13 +145,13 @@ def _next(one: Epilogue) -> Epilogue | None:
 
 def _activated(one: Epilogue) -> Epilogue | None:
     """The epilogue with an activation of its end, or of a view of that; what others read of the end is kept."""
-    views = [user for user in one.end.users if user.target in _VIEWS and _keeps_columns(_of(one.end), _of(user))]
+    views = [user for user in one.end.users if user.target in _VIEWS and keeps_columns(value(one.end), value(user))]
     for end in (one.end, *views):
         found = activation(end)
         if found is None:
             continue
         alone = found.is_alone and (end is one.end or len(one.end.users) == 1)
-        if not alone and (one.residual is not None or not _is_contiguous(_of(one.end))):
+        if not alone and (one.residual is not None or not is_contiguous(value(one.end))):
             return None
         kept = {} if alone else dict(kept=one.end, kept_view=one.view)
         return _moved(one, found.end, activation=found.name, view=one.view if end is one.end else end, **kept)
@@ -176,28 +178,28 @@ def _with_product(one: Epilogue, node: Node, this: Any, other: Any) -> Epilogue 
     if this is other or this is not one.end and not is_product:
         return None
     other = other if this is one.end else this
-    if _are_numbers(other) and other != 0:
+    if are_numbers(other) and other != 0:
         more = _scaled(one, float(other) if is_product else 1 / float(other))
         return None if more is None else _moved(more, node)
-    shape, here = _shape(other), tuple(_of(one.end).shape)
-    if not is_product or shape is None or _of(other).dtype is not torch.float32 or not (one.bias is one.residual is None):
+    shape, here = shape_of(other), tuple(value(one.end).shape)
+    if not is_product or shape is None or value(other).dtype is not torch.float32 or not (one.bias is one.residual is None):
         return None
-    if one.column_scale is None and _is_of_columns(shape, here):
+    if one.column_scale is None and is_of_columns(shape, here):
         return _moved(one, node, column_scale=other)
-    if one.row_scale is None and _are_equal((*shape[:-1], here[-1]), here) and _are_equal(shape[-1:], (1, )):
+    if one.row_scale is None and are_equal((*shape[:-1], here[-1]), here) and are_equal(shape[-1:], (1, )):
         return _moved(one, node, row_scale=other)
     return None
 
 
 def _plus(one: Epilogue, other: Any, factor: float) -> Epilogue | None:
     """With something added, but for the end."""
-    shape = _shape(other)
-    if shape is None or _of(other).dtype not in TYPES:
+    shape = shape_of(other)
+    if shape is None or value(other).dtype not in TYPES:
         return None
-    here = tuple(_of(one.end).shape)
-    if one.bias is None and factor == 1 and _is_of_columns(shape, here):
+    here = tuple(value(one.end).shape)
+    if one.bias is None and factor == 1 and is_of_columns(shape, here):
         return replace(one, bias=other)
-    if one.residual is None and _are_equal(shape, here) and factor != 0:
+    if one.residual is None and are_equal(shape, here) and factor != 0:
         return replace(one, residual=other, beta=factor)
     return None
 
@@ -208,47 +210,4 @@ def _scaled(one: Epilogue, factor: float) -> Epilogue | None:
     return None if one.bias is not None else replace(one, alpha=one.alpha * factor, beta=one.beta * factor)
 
 
-def _is_of_columns(shape: tuple, here: tuple) -> bool:
-    """True for a number of each column."""
-    return (1 <= len(shape) <= len(here) and here[-1] != 1 and _are_equal(shape[-1:], here[-1:])
-            and _are_equal(shape[:-1], (1, ) * (len(shape) - 1)))
-
-
-def _keeps_columns(old: Tensor, new: Tensor) -> bool:
-    return new.dim() >= 2 and _are_equal(new.shape[-1:], old.shape[-1:])
-
-
-def shape_of_view(view: Node) -> Any:
-    """The shape, in which there may be symbols, that a view gives."""
-    given = arguments(view)
-    return given["size"] if "size" in given else given["shape"]
-
-
-def _are_equal(shape: Sequence[Any], other: Sequence[Any]) -> bool:
-    """True of extents that are known to be equal; symbols are compared by what they are called, without a guard."""
-    return list(map(str, shape)) == list(map(str, other))
-
-
-def _is_contiguous(x: Tensor) -> bool:
-    strides, stride = [], 1
-    for extent in reversed(x.shape):
-        strides.insert(0, stride)
-        stride = stride * extent
-    return all(_are_equal((extent, ), (1, )) or _are_equal((one, ), (wanted, ))
-               for extent, one, wanted in zip(x.shape, x.stride(), strides, strict=True))
-
-
-def _of(node: Node) -> Tensor:
-    return node.meta["val"]
-
-
-def _shape(other: Any) -> tuple | None:
-    """The shape of a tensor; None for what is none."""
-    return tuple(_of(other).shape) if isinstance(other, Node) and isinstance(_of(other), Tensor) else None
-
-
-def _are_numbers(*given: Any) -> bool:
-    return all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in given)
-
-
-__all__ = ["Epilogue", "epilogue", "shape_of_view"]
+__all__ = ["Epilogue", "epilogue"]

@@ -25,7 +25,8 @@ from ..settings import Settings
 from ..torch_versions import rounds_between
 from ..wholes import is_quicker_whole
 from .operator import KEPT, PRODUCT
-from .reading import Epilogue, epilogue, shape_of_view
+from .reading import Epilogue, epilogue
+from .shapes import shape_of_view
 
 _ATEN = torch.ops.aten
 _PRODUCTS = (_ATEN.mm.default, _ATEN.addmm.default)
@@ -42,7 +43,7 @@ def replace_epilogues(graph: Graph, settings: Settings) -> None:
         found = epilogue(product) if _are_known(product) else None
         if found is None or not _is_taken(found, settings):
             continue
-        if settings.force or is_quicker_whole(product, partial(_put_copy, found)):
+        if settings.force or is_quicker_whole(product, partial(_put_copy, found), first=found.widened):
             _put(graph, found)
 
 
