@@ -19,7 +19,7 @@ from types import MappingProxyType
 from ...ir import Block, Buffer, Builder, Descriptor, Op, Param, Program, Task, Value
 from ...target import Target
 from ..analysis.remarks import Remark
-from ..analysis.shared_rows import Refusal, shared, shared_rows
+from ..analysis.shared_rows import shared, shared_rows
 from ..analysis.slices import Slice
 from ..analysis.uses import uses_of
 from ..analysis.written import accessed, parameters_behind, written
@@ -60,9 +60,10 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
             theirs.add(op)
     axes: dict[Value, int] = {}
     if plan.consumers > 1:
-        axes = shared_rows(program, theirs.ops, plan.consumers)
-        if isinstance(axes, Refusal):
-            return Orchestrated(None, rings, (*rings.remarks, Remark(f"rows cannot be shared out: {axes.reason}", axes.site)))
+        found = shared_rows(program, theirs.ops, plan.consumers)
+        if isinstance(found, Remark):
+            return Orchestrated(None, rings, (*rings.remarks, found))
+        axes = found
     writer = _Writer(program, plan, rings, mine, theirs, axes, late)
     made = writer.program()
     names = {param.value: param.name for param in program.params}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from ...compiler.analysis.remarks import Remark
@@ -58,6 +59,7 @@ class Search:
 
     candidates: list[Candidate] = field(default_factory=list)
     plain: float | None = None
+    plain_measured: float | None = None
     remarks: tuple[Remark, ...] = ()
 
 
@@ -95,7 +97,7 @@ def candidates(plain: Plain, only: Plan | None = None) -> Search:
 
 
 def _order(one: Candidate) -> tuple:
-    return bool(one.out), bool(one.stack), one.measured or 0.0, one.predicted if one.predicted is not None else 0.0
+    return bool(one.out), one.measured if one.measured is not None else inf, bool(one.stack), one.predicted if one.predicted is not None else 0.0
 
 
 def _predicted(one: Written) -> Candidate:

@@ -113,6 +113,9 @@ def _row(one: Candidate) -> str:
 
 def verdict(best: Candidate, search: Search) -> tuple[bool, str]:
     """(whether a proved plan is taken in place of the plain kernel, why)."""
+    if best.measured is not None:
+        ratio = search.plain_measured / best.measured
+        return ratio > 1, f"measured {best.measured:.1f} us, plain {search.plain_measured:.1f}: {ratio:.2f} x"
     if best.predicted is None or search.plain is None:
         return False, "nothing predicts its time on this chip: measure both"
     ratio = search.plain / best.predicted

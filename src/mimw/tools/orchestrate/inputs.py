@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.host import HostArray, element_name, is_array, numpy_dtype
+from ...runtime.host import HostArray, TensorDescriptor, element_name, is_array, numpy_dtype
 
 BLOCK = 1 << 16         # random numbers, again and again in a larger array
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -44,6 +44,22 @@ def bits(arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
             found[name] = np.where(np.isnan(plain), words.dtype.type(-1 & (2 ** (8 * words.dtype.itemsize) - 1)), words) \
                 if _is_float(plain) else words
     return found
+
+
+def on_the_host(value: Any) -> Any:
+    """An argument as the simulator takes it: of a tensor on a GPU an array of its shape and strides, with its values if they are
+    integers, and with nothing in particular if they are floats."""
+    if hasattr(value, "block_shape"):
+        base = on_the_host(value.base)
+        return value if base is value.base else TensorDescriptor(base, value.shape, value.strides, value.block_shape, value.padding)
+    if not hasattr(value, "is_cuda") or not value.is_cuda:
+        return value
+    if not _is_float(value):
+        return _as_numpy(value)
+    size = value.element_size()
+    extent = sum((length - 1) * step for length, step in zip(value.shape, value.stride())) + 1 if value.numel() else 0
+    room = np.empty(extent, numpy_dtype(value.dtype))
+    return np.lib.stride_tricks.as_strided(room, tuple(value.shape), tuple(step * size for step in value.stride()))
 
 
 def _array(value: Any) -> Any:

@@ -17,6 +17,7 @@ from ...ir import Program
 from ...runtime.call import resolve
 from ...runtime.simulate import Launch, prepare
 from ...target import Target, wanted
+from .inputs import on_the_host
 
 
 class CannotOrchestrate(MimwError):
@@ -69,11 +70,12 @@ def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], targe
     errors:    CannotOrchestrate for arguments that are tuples, and for launches over clusters or several GPUs
     """
     chip = wanted(target)
+    kernel, args, meta = resolve(kernel, args, dict(meta))
+    args, meta = tuple(map(on_the_host, args)), {name: on_the_host(value) for name, value in meta.items()}
     launch = prepare(kernel, grid, args, dict(meta), chip.name)
     if any(len(param.path) > 1 for param in launch.recorded.params):
         raise CannotOrchestrate(f"{launch.name} takes a tuple of arguments, and the orchestrated kernel's arguments are single ones")
     if launch.gpus > 1 or launch.recorded.cluster_size > 1:
         raise CannotOrchestrate(f"{launch.name} runs on {launch.gpus} GPUs in clusters of {launch.recorded.cluster_size} CTAs: only "
                                 "launches on one GPU without clusters are orchestrated")
-    resolved, _, _ = resolve(kernel, args, dict(meta))
-    return Plain(resolved, grid, tuple(args), dict(meta), chip, launch)
+    return Plain(kernel, grid, tuple(args), dict(meta), chip, launch)
