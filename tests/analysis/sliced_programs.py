@@ -5,7 +5,8 @@
     part = values(program, seed, {x: 0}, 1, 2)                  the second of two tasks that share out `x` along axis 0
 
 A part is computed from parts of what is loaded and of ranges alone; it takes nothing from the whole. All numbers are whole and
-small, so that sums are exact in any order.
+small, so that sums are exact in any order. What is loaded follows from the seed, the descriptor and the offsets; `Evaluation.stored`
+lists what was stored.
 """
 
 import random
@@ -23,18 +24,18 @@ INTEGERS, NUMBERS = Descriptor(I32, (N, N)), Descriptor(FP64, (N, N))
 
 def values(program, seed, axes=None, part=0, parts=1):
     """Every value that the program computes, as numpy arrays and numbers; with `axes`, those of one part."""
-    return _Evaluation(program, seed, axes or {}, part, parts).known
+    return Evaluation(program, seed, axes or {}, part, parts).known
 
 
 def cut(array, axis, part, parts):
     return array if axis is None else np.split(array, parts, axis)[part]
 
 
-class _Evaluation:
+class Evaluation:
 
     def __init__(self, program, seed, axes, part, parts):
-        self.seed, self.axes, self.part, self.parts, self.known = seed, axes, part, parts, {}
-        self.position = {op: number for number, op in enumerate(program.walk())}
+        self.seed, self.axes, self.part, self.parts, self.known, self.stored = seed, axes, part, parts, {}, []
+        self.names = [param.value for param in program.params]
         self.block(program.body)
 
     def of(self, arg):
@@ -57,6 +58,8 @@ class _Evaluation:
             elif op.results:
                 found = getattr(self, f"_{op.name}")(op)
                 self.known.update(zip(op.results, found if len(op.results) > 1 else (found, ), strict=True))
+            else:
+                self.stored.append(self.of((op.value, *op.offsets)))
         return ()
 
     # ---- control flow ---------------------------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ class _Evaluation:
     # ---- what tiles are made of -----------------------------------------------------------------------------------------
 
     def _descriptor_load(self, op):
-        rng = np.random.default_rng((self.seed, self.position[op]))
+        rng = np.random.default_rng((self.seed, self.names.index(op.descriptor), *self.of(op.offsets)))
         integers = op.result.type.element == I32
         return self.mine(op.result, rng.integers(0, N, op.result.type.shape) if integers else rng.integers(-3, 4, (N, N)) * 1.0)
 
@@ -128,7 +131,7 @@ class _Evaluation:
 
 def _two(name, compute):
     assert name in OPS
-    setattr(_Evaluation, f"_{name}", lambda self, op: compute(self.of(op.lhs), self.of(op.rhs)))
+    setattr(Evaluation, f"_{name}", lambda self, op: compute(self.of(op.lhs), self.of(op.rhs)))
 
 
 for _name, _compute in (("fadd", np.add), ("fsub", np.subtract), ("fmul", np.multiply), ("frem", np.fmod), ("maximumf", np.maximum),
@@ -141,19 +144,21 @@ for _name, _compute in (("fadd", np.add), ("fsub", np.subtract), ("fmul", np.mul
 
 def random_program(seed, steps=7):
     """A kernel with a product or more, `steps` random ops, perhaps a loop and a branch around some, and a store or two."""
-    return _Random(seed).program(steps)
+    return RandomOps(seed).program(steps)
 
 
-class _Random:
+class RandomOps:
 
     def __init__(self, seed):
         self.rng, self.k = random.Random(seed), Kernel()
         self.numbers, self.integers = self.k.param("numbers", NUMBERS), self.k.param("integers", INTEGERS)
         self.out = self.k.param("out", NUMBERS)
-        self.zero = self.k.constant(0, I32)
+        self.zero, self.loads = self.k.constant(0, I32), 0
 
-    def load(self, descriptor):
-        return self.k.op("descriptor_load", descriptor, (self.zero, self.zero), None)
+    def load(self, descriptor, row=None):
+        """The tile at `row`, by default at 0; no two loads are from the same place."""
+        self.loads += 1
+        return self.k.op("descriptor_load", descriptor, (row or self.zero, self.k.constant(self.loads, I32)), None)
 
     def small(self, value):
         """Numbers below 7 of the same sign."""
