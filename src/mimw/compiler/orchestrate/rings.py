@@ -78,14 +78,23 @@ def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
     uses = uses_of(program)
     writes = written(program)
     loads, remarks = _candidates(program, uses, writes)
-    products, direct = _direct(program, uses, loads, plan)
-    found = Rings(_grouped(uses, loads, direct), products, remarks)
+    while True:
+        products, direct = _direct(program, uses, loads, plan)
+        found = Rings(_grouped(uses, loads, direct), products, remarks)
+        for ring in found.rings:
+            ring.root = next((other for other in found.rings if other.root is other and _share(uses, other, ring)), ring)
+        alone = [ring for ring in found.rings if not ring.once and not _in_a_loop(uses, ring.loads[0]) and ring.root is ring
+                 and all(other is ring or other.root is not ring for other in found.rings)]
+        if not alone:
+            break
+        for load in (load for ring in alone for load in ring.loads):
+            loads.remove(load)
+            remarks.append(Remark("under a condition outside of all loops: loaded by the consumer itself", load.site))
     if not any(use.name in ("dot", "dot_scaled") for load in loads for use in reached(uses, load.result)):
         found.rings.clear()
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
     for ring in found.rings:
-        ring.root = next((other for other in found.rings if other.root is other and _share(uses, other, ring)), ring)
         ring.trails = ring.direct and not ring.once and plan.stages != 1 and _trails(uses, ring.last) and \
             sum(other.last is ring.last for other in found.rings) == 1
     _name(found.roots)
@@ -106,7 +115,6 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[
     for load in program.named("descriptor_load"):
         needs = Slice(program, reads=lambda one: is_read_only(program, one, writes))
         needs.add(load)
-        inside = any(parent.name in ("for", "while") for parent in uses.parents(load))
         if needs.bad is not None:
             remarks.append(Remark(f"stays with the consumer: its address, or how often it runs, follows from {needs.bad.row.word} at "
                                   f"line {needs.bad.site.line}", load.site))
@@ -116,10 +124,8 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[
         elif (made := uses.definition.get(load.descriptor)) is not None and uses.place[made].parent is not None:
             remarks.append(Remark(f"stays with the consumer: its descriptor is made at line {made.site.line}, inside a loop or branch",
                                   load.site))
-        elif not inside and not all(use.name == "dot" for use in reached(uses, load.result)):
+        elif not uses.parents(load) and not all(use.name == "dot" for use in reached(uses, load.result)):
             remarks.append(Remark("outside of all loops: loaded by the consumer itself", load.site))
-        elif uses.parents(load) and not inside:
-            remarks.append(Remark("under a condition outside of all loops: loaded by the consumer itself", load.site))
         else:
             found.append(load)
     return found, remarks
@@ -211,15 +217,27 @@ def _nothing_between(uses: Uses, first: Op, second: Op) -> bool:
     return all(not op.blocks or not op.row.hands_on for op in ops[ops.index(first):ops.index(second)])
 
 
+def _in_a_loop(uses: Uses, load: Op) -> bool:
+    return any("loop" in parent.row.traits for parent in uses.parents(load))
+
+
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
-    """True if the second ring may go on in the slots of the first: the same tiles, in another loop behind it."""
+    """True if the second ring may go on in the slots of the first: the same tiles in another block, and neither holds a slot while
+    the other's loads run, which would wait for it."""
     if first.once or second.once or [(load.descriptor, load.result.type) for load in first.loads] != \
             [(load.descriptor, load.result.type) for load in second.loads]:
         return False
-    one, other = (uses.place[ring.loads[0]] for ring in (first, second))
-    apart = one.parent is not other.parent and one.parent not in uses.parents(other.parent) and \
-        other.parent not in uses.parents(one.parent)
-    return apart and uses.place[one.parent].block is uses.place[other.parent].block
+    if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
+        return False
+    return not _holds_over(uses, first, second) and not _holds_over(uses, second, first)
+
+
+def _holds_over(uses: Uses, one: Ring, other: Ring) -> bool:
+    """True if a loop or a branch with the other ring's loads stands where a slot of this one is held."""
+    ops = uses.place[one.loads[0]].block.ops
+    end = ops.index(one.last) if one.direct else ops.index(one.loads[-1])
+    inner = {op for held in ops[ops.index(one.loads[0]):end + 1] if held.blocks for op in held.walk()}
+    return not inner.isdisjoint(other.loads)
 
 
 # ---- names and depth -------------------------------------------------------------------------------------------------------
