@@ -136,8 +136,12 @@ class _Numbered:
         args = [self.argument(arg) for arg in op.args]
         while args and args[-1] is None:
             args.pop()
-        attrs = tuple((name, self.argument(given)) for name, given in sorted(op.attrs.items()) if given is not None and given is not False)
-        return tuple(args), attrs, tuple(result.type for result in op.results), tuple(map(self.inside, op.blocks))
+        return tuple(args), self.attributes(op), tuple(result.type for result in op.results), tuple(map(self.inside, op.blocks))
+
+    def attributes(self, op: Op) -> tuple:
+        """Those that say something."""
+        said = {name: given for name, given in op.attrs.items() if given is not None and given is not False}
+        return tuple((name, self.argument(given)) for name, given in sorted(said.items()))
 
     def argument(self, arg: Any) -> Hashable:
         if isinstance(arg, Value):
@@ -177,9 +181,8 @@ class _Numbered:
         return self.of.get(value, -1)
 
     def loop(self, op: Op) -> None:
-        attrs = self.content(op)[1]
         bounds = tuple(self.of[bound] for bound in (op.start, op.end, op.step))
-        serial = self.effect(("for", bounds, attrs), op)
+        serial = self.effect(("for", bounds, self.attributes(op)), op)
         self.of[induction(op)] = self.number(("induction", serial), op)
         carries = [carry for carry in loop_carries(op) if carry.argument in self.live or carry.result in self.live]
         body = op.blocks[0]
@@ -191,7 +194,7 @@ class _Numbered:
         self.effect(("end of for", tuple(sorted(set(classes)))), op)
 
     def while_loop(self, op: Op) -> None:
-        serial = self.effect(("while", self.content(op)[1]), op)
+        serial = self.effect(("while", self.attributes(op)), op)
         before, after = region(op, "before"), region(op, "after")
         last = terminator(before)
         pairs = [(init, arg) for init, arg in zip(op.inits, before.args) if arg in self.live]

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import re
 
-from ...ir import Program
+from ...errors import NotYet
+from ...ir import I32, Descriptor, Program, Type
 from .comments import comments
 from .writing import arithmetic, casts, descriptors, flow, memory, pipes, products, regions, tiles, words  # noqa: F401
 from .writing.descriptors import pieces
 from .writing.lines import broken
+from .writing.signs import argument_signs
 from .writing.texts import Text
 from .writing.writer import Writer
 
@@ -35,6 +37,10 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
     returns:   the text; `name` in it is the kernel, with the program's arguments in their order
     errors:    NotYet for an op that has no text, with its line
     """
+    facts = program.launch_facts
+    if facts.mesh_size is not None or facts.grid_meets:
+        raise NotYet("a kernel with a mesh, or with barriers of the whole grid, has no text yet", program.site,
+                     hint="the kernel is launched as its author wrote it")
     w = Writer(program, name, comments(program))
     params = _params(w, program)
     w.block(program.body.ops)
@@ -49,20 +55,22 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
 
 def _params(w: Writer, program: Program) -> list[str]:
     """The parameters' names, in order; parts of descriptors are known by them."""
-    parts, names = pieces(program), []
+    parts, names, signs = pieces(program), [], argument_signs(program)
     for param in program.params:
         if param.value in parts:
             continue
         names.append(w.names.fresh(param.name))
-        w.texts[param.value] = Text(names[-1], signed=_sign(param.value.type))
+        w.texts[param.value] = Text(names[-1], signed=_sign(param.value.type, signs.get(param.value)))
     for value, (whole, place) in parts.items():
         w.texts[value] = Text(f"{w.texts[whole].code}.{place}", signed=True)
     return names
 
 
-def _sign(type_) -> bool | None:
-    """The sign of an argument: Triton takes Python's numbers of 32 bits as signed. It is not known of what pointers point to."""
-    return True if getattr(type_, "name", "") == "i32" else None
+def _sign(type_: Type, told: bool | None) -> bool | None:
+    """The sign of an argument, or of what it points to. Triton takes Python's numbers of 32 bits as signed."""
+    if isinstance(type_, Descriptor):
+        return type_.signed
+    return True if type_ == I32 else told
 
 
 def _function(name: str, params: list[str], lines: list[str]) -> str:

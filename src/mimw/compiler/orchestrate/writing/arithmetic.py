@@ -110,6 +110,8 @@ def _comparison(w, op: Op) -> Text:
     if isinstance(element, Pointer) and signed is not None:
         raise unwritten(op, "Triton has no order of pointers")
     one, other, _ = pair(w, op.lhs, op.rhs, signed)
+    if one.number:      # Triton would exchange the operands: `0 < x` is `x > 0`
+        one = w.with_sign(w.typed(implicit(w, op.lhs, op.rhs)[0]), op.lhs.type, signed)
     return Text(f"{one.inside(COMPARE + 1)} {symbol} {other.inside(COMPARE + 1)}", COMPARE)
 
 
@@ -175,6 +177,9 @@ def _chosen(w, op: Op) -> Text:
     condition, yes, no = implicit(w, op.condition, op.if_true, op.if_false)
     one, other = w.text(yes), w.text(no)
     if one.number and other.number:
+        both = w.alone(yes), w.alone(no)
+        if all(text.number for text in both):
+            return Text(f"tl.where({w.code(condition)}, {both[0].code}, {both[1].code})", ATOM, both[0].signed)
         one = w.typed(yes)
     if one.number:
         one, sign = beside(w, yes, other, None), other.signed

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ....ir import I32, Descriptor, Op, Program, Value
 from .memory import hints, member
 from .rows import expression, statement, unwritten
-from .texts import ATOM, Text, has_sign, literal
+from .texts import ATOM, Text, has_sign, literal, type_name
 
 
 def pieces(program: Program) -> dict[Value, tuple[Value, str]]:
@@ -41,20 +41,35 @@ def number(w, value: Value) -> str:
 
 @expression("make_tensor_descriptor")
 def _made(w, op: Op) -> Text:
+    if op.attrs.get("by_pointers") or op.attrs.get("by_mover"):
+        raise unwritten(op, "the compiler made it")
+    return Text(f"tl.make_tensor_descriptor({_tensor(w, op, tuple(op.block), bool(op.signed))})", ATOM, bool(op.signed))
+
+
+@expression("fill_descriptor_slot")
+def _filled(w, op: Op) -> Text:
+    type_ = op.attrs["type"]
+    slot = "None" if op.slot is None else w.code(op.slot)
+    return Text(f"tlx.make_tensor_descriptor({slot}, {_tensor(w, op, type_.shape, type_.signed)})", ATOM, type_.signed)
+
+
+@expression("view_descriptor_slot")
+def _seen(w, op: Op) -> Text:
+    type_ = op.attrs["type"]
+    element = type_name(type_.element, type_.signed)
+    return Text(f"tlx.reinterpret_tensor_descriptor({w.code(op.slot)}, {list(type_.shape)}, {element})", ATOM, type_.signed)
+
+
+def _tensor(w, op: Op, block: tuple[int, ...], signed: bool) -> str:
+    """The arguments that say which tensor a descriptor is of."""
     padding = {"PAD_ZERO": "", "PAD_NAN": ', padding_option="nan"'}.get(member(op.padding))
     base, last = w.text(op.base), w.constant(op.strides[-1])
     if padding is None or last is None or last.value != 1:
         raise unwritten(op, "its last stride is not the number 1" if padding is not None else f"padding {op.padding}")
-    if has_sign(op.base.type.pointee) and base.signed is not bool(op.signed):
-        base = Text(f"{base.inside(ATOM)}.to({_pointer(op.base, bool(op.signed))})")
+    if has_sign(op.base.type.pointee) and base.signed is not signed:
+        base = Text(f"{base.inside(ATOM)}.to({type_name(op.base.type, signed)})")
     strides = ", ".join(_stride(w, value) for value in op.strides)
-    return Text(f"tl.make_tensor_descriptor({base.code}, {offsets(w, op.shape)}, [{strides}], {list(op.block)}{padding})", ATOM,
-                bool(op.signed))
-
-
-def _pointer(base: Value, signed: bool) -> str:
-    from .texts import type_name
-    return type_name(base.type, signed)
+    return f"{base.code}, {offsets(w, op.shape)}, [{strides}], {list(block)}{padding}"
 
 
 def _stride(w, value: Value) -> str:

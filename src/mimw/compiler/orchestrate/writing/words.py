@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir import Buffer, Op, Value
+from ....ir import Op, Value
 from .descriptors import offsets
 from .memory import beside_pointer, given, hints
 from .rows import EXPRESSIONS, STATEMENTS, expression, statement, unwritten
+from .signs import allocated
 from .texts import ATOM, Text, has_sign, listed, literal, reads_as, shape_of, type_name
 
 _CALLS = {      # op: word, operands by position, operands by keyword
@@ -29,7 +30,10 @@ _CALLS = {      # op: word, operands by position, operands by keyword
     "fence": ("tlx.fence", "scope", {}),
     "tma_store_wait": ("tlx.async_descriptor_store_wait", "pending", {}),
     "remote_store": ("tlx.remote_shmem_store", "buffer value rank", {}),
-    "prefetch_descriptor": ("tlx.prefetch", "descriptor", {}),
+    "async_remote_store": ("tlx.async_remote_shmem_store", "buffer value rank barrier", {}),
+    "async_remote_copy": ("tlx.async_remote_shmem_copy", "buffer source rank barrier", {}),
+    "barrier": ("tl.debug_barrier", "", {}),
+    "prefetch": ("tlx.prefetch", "pointer level", {"mask": "mask"}),
 }
 _VALUES = {
     "barrier_test": ("tlx.barrier_try_wait", "barrier phase", {}),
@@ -37,11 +41,10 @@ _VALUES = {
     "cluster_cta_rank": ("tlx.cluster_cta_rank", "", {}),
     "cluster_size_1d": ("tlx.cluster_size_1d", "", {}),
     "thread_id": ("tlx.thread_id", "axis", {}),
-    "alloc_barriers": ("tlx.alloc_barriers", "count", {"arrive_count": "arrive_count"}),
+    "descriptor_slots": ("tlx.allocate_tensor_descriptor", "count", {}),
     "local_gather": ("tlx.local_gather", "buffer indices axis", {"token": "token"}),
-    "async_commit": ("tlx.async_load_commit_group", "tokens", {}),
-    "async_wait": ("tlx.async_load_wait_group", "pending tokens", {}),
 }
+_LANES = 32     # of a warp, by which `alloc_warp_barrier` counts
 _SIGNED = ("cluster_cta_rank", "cluster_size_1d", "thread_id", "local_gather")
 
 
@@ -80,9 +83,9 @@ def _add() -> None:
     for name, rule in _CALLS.items():
         def write(w, op: Op, rule=rule) -> None:
             plain(op)
-            if getattr(op, "chunk", None) is not None if "chunk" in op.row.places else False:
+            if "chunk" in op.row.places and op.chunk is not None:
                 raise unwritten(op, "a pipe made it")
-            w.line(call(w, op, *rule))
+            w.line(call(w, op, *rule), w.note(op))
         STATEMENTS[name] = write
     for name, rule in _VALUES.items():
         def give(w, op: Op, rule=rule) -> Text:
@@ -94,20 +97,29 @@ def _add() -> None:
 _add()
 
 
+@expression("alloc_barriers")
+def _barriers(w, op: Op) -> Text:
+    plain(op, "per_thread")
+    if not op.attrs.get("per_thread"):
+        more = "" if op.arrive_count == 1 else f", arrive_count={op.arrive_count}"
+        return Text(f"tlx.alloc_barriers({op.count}{more})")
+    if op.arrive_count % _LANES:
+        raise unwritten(op, f"{op.arrive_count} arrivals are not those of whole warps")
+    return Text(f"tlx.alloc_warp_barrier({op.count}, num_warps={op.arrive_count // _LANES})")
+
+
 # ---- buffers -------------------------------------------------------------------------------------------------------------
 
-def element_sign(w, buffer: Buffer) -> bool:
-    """The sign of a buffer's integers: that of the descriptors through which the kernel copies such elements."""
-    found = {value.type.signed for value in w.uses.definition if getattr(value.type, "block_bytes", 0)
-             and value.type.element == buffer.element}
-    return False not in found
+def element_sign(w, buffer: Value) -> bool:
+    """The sign of a buffer's integers: that of the descriptors by which it is filled and emptied."""
+    return w.buffer_signs.get(allocated(w.program, buffer), True)
 
 
 @expression("local_alloc")
 def _alloc(w, op: Op) -> Text:
     plain(op, "plain")
     type_ = op.type
-    element = type_name(type_.element, element_sign(w, type_))
+    element = type_name(type_.element, element_sign(w, op.result))
     if not type_.count:
         if op.reuse is not None or type_.space != "smem":
             raise unwritten(op, "a single buffer that shares memory, or is elsewhere")
@@ -132,6 +144,11 @@ def _one(w, op: Op) -> Text:
     return Text(f"{w.code(array, ATOM)}[{argument(w, op, op.index)}]")
 
 
+@expression("descriptor_slot")
+def _one_slot(w, op: Op) -> Text:
+    return Text(f"{w.code(op.slots, ATOM)}[{argument(w, op, op.index)}]")
+
+
 @expression("buffer_slice")
 def _slice(w, op: Op) -> Text:
     return Text(f"tlx.local_slice({w.code(op.buffer)}, {argument(w, op, tuple(op.offsets))}, {listed(tuple(op.shape))})")
@@ -150,7 +167,7 @@ def _retyped(w, op: Op) -> Text:
     if made.space != "smem" or made.count not in (0, had.count):
         raise unwritten(op, "it changes the number of buffers")
     shape = "" if made.shape == had.shape else f", {listed(made.shape)}"
-    return Text(f"tlx.local_reinterpret({w.code(op.buffer)}, {type_name(made.element, element_sign(w, made))}{shape})")
+    return Text(f"tlx.local_reinterpret({w.code(op.buffer)}, {type_name(made.element, element_sign(w, op.result))}{shape})")
 
 
 @expression("local_load")
@@ -159,7 +176,7 @@ def _read(w, op: Op) -> Text:
     if op.mask is not None:
         raise unwritten(op, "it has a mask")
     token = "" if op.token is None else f", {w.code(op.token)}"
-    sign = element_sign(w, op.buffer.type) if has_sign(op.result.type) else None
+    sign = element_sign(w, op.buffer) if has_sign(op.result.type) else None
     return Text(f"tlx.local_load({w.code(op.buffer)}{token})", ATOM, sign)
 
 
@@ -168,9 +185,21 @@ def _write(w, op: Op) -> None:
     plain(op)
     if op.mask is not None:
         raise unwritten(op, "it has a mask")
-    sign = element_sign(w, op.buffer.type) if has_sign(op.value.type) else None
+    sign = element_sign(w, op.buffer) if has_sign(op.value.type) else None
     value = w.with_sign(w.typed(op.value), op.value.type, sign)
     w.line(f"tlx.local_store({w.code(op.buffer)}, {value.code})", w.note(op))
+
+
+@statement("prefetch_descriptor")
+def _soon(w, op: Op) -> None:
+    w.line(f"tlx.prefetch({w.code(op.descriptor)}, tensormap=True)")
+
+
+@statement("local_scatter")
+def _scatter(w, op: Op) -> None:
+    sign = element_sign(w, op.buffer) if has_sign(op.value.type) else None
+    value, token = w.with_sign(w.typed(op.value), op.value.type, sign), "" if op.token is None else f", {w.code(op.token)}"
+    w.line(f"tlx.local_scatter({w.code(op.buffer)}, {value.code}, {w.code(op.indices)}, {op.axis}{token})", w.note(op))
 
 
 @expression("local_ptr")
@@ -179,18 +208,50 @@ def _pointers(w, op: Op) -> Text:
     if tuple(op.shape) != buffer.shape or op.pointee != buffer.element or buffer.count:
         raise unwritten(op, "the buffer is padded")
     at = "" if op.indices is None else f", {argument(w, op, tuple(op.indices))}"
-    return Text(f"tle.gpu.local_ptr({w.code(op.buffer)}{at})", ATOM, element_sign(w, buffer))
+    return Text(f"tle.gpu.local_ptr({w.code(op.buffer)}{at})", ATOM, element_sign(w, op.buffer))
 
 
 # ---- copies --------------------------------------------------------------------------------------------------------------
 
-@expression("async_load")
-def _copy_in(w, op: Op) -> Text:
+@statement("async_load async_commit async_wait")
+def _copy_in(w, op: Op) -> None:
+    if op.attrs.get("of_copy"):
+        _copy_at_once(w, op)
+        return
     plain(op)
-    mask = "" if op.mask is None else f", mask={w.code(beside_pointer(w, op.pointer, op.mask))}"
-    other = "" if op.other is None else f", other={given(w, op.other).code}"
-    volatile = ", is_volatile=True" if op.is_volatile else ""
-    return Text(f"tlx.async_load({w.code(op.pointer)}, {w.code(op.buffer)}{mask}{other}{hints(op)}{volatile})")
+    if op.name == "async_commit":
+        code = f"tlx.async_load_commit_group({argument(w, op, tuple(op.tokens)) if op.tokens else ''})"
+    elif op.name == "async_wait":
+        code = f"tlx.async_load_wait_group({op.pending}{', ' + argument(w, op, tuple(op.tokens)) if op.tokens else ''})"
+    else:
+        mask = "" if op.mask is None else f", mask={w.code(beside_pointer(w, op.pointer, op.mask))}"
+        other = "" if op.other is None else f", other={given(w, op.other).code}"
+        volatile = ", is_volatile=True" if op.is_volatile else ""
+        code = f"tlx.async_load({w.code(op.pointer)}, {w.code(op.buffer)}{mask}{other}{hints(op)}{volatile})"
+    if op.result in w.live:
+        w.bind(op.result, Text(code), "token", w.note(op))
+    else:
+        w.line(code, w.note(op))
+
+
+def _copy_at_once(w, op: Op) -> None:
+    """A copy by pointers that is there when the word is over: one word for the copy, its group and the wait."""
+    if op.name != "async_load":
+        return
+    if op.mask is not None or op.other is not None or hints(op):
+        raise unwritten(op, "the copy is not of a whole tile")
+    w.line(f"tle.gpu.copy({w.code(op.pointer)}, {w.code(op.buffer)}, {listed(op.buffer.type.shape)})", w.note(op))
+
+
+@expression("bulk_load")
+def _bulk_in(w, op: Op) -> Text:
+    size = f", bulk_size={argument(w, op, op.bytes)}"
+    return Text(f"tlx.async_load({w.code(op.pointer)}, {w.code(op.buffer)}, bulk=True{size}, barrier={w.code(op.barrier)}{hints(op)})")
+
+
+@statement("bulk_store")
+def _bulk_out(w, op: Op) -> None:
+    w.line(f"tlx.async_store({w.code(op.pointer)}, {w.code(op.buffer)}, {argument(w, op, op.bytes)}{_eviction(op)})", w.note(op))
 
 
 @statement("tma_fetch")

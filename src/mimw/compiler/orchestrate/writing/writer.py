@@ -18,6 +18,7 @@ from .inlining import Inlining
 from .lines import broken
 from .names import Names
 from .rows import EXPRESSIONS, STATEMENTS, unwritten
+from .signs import buffer_signs
 from .texts import ATOM, LONGEST, Text, has_sign, literal, reads_as, type_name
 
 
@@ -29,6 +30,7 @@ class Writer:
         self.program, self.notes = program, notes or {}
         self.inlining = inlining or Inlining(program)
         self.uses, self.live = self.inlining.uses, self.inlining.live
+        self.buffer_signs = buffer_signs(program)
         self.params = {param.value for param in program.params}
         self.names = Names((name, ))
         self.texts: dict[Value, Text] = {}
