@@ -10,13 +10,15 @@ Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the be
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import mimw
 from mimw.testing.benchmark import Row, alternate
+from mimw.tools.orchestrate.choose import candidates
+from mimw.tools.orchestrate.plain import plain_of
+from mimw.tools.orchestrate.prove import prove
 from tests.orchestrate.cases import attention, gemm_bias_gelu, gemm_descriptors, gemm_persistent, gemm_pointers
 
 from .driver import command, some_of
@@ -110,27 +112,28 @@ CASES: dict[str, Callable[[], Problem]] = {
 }
 
 
-def measure(name: str) -> Row:
+def measure(name: str, prove_it: bool = False) -> Row:
     """One row, checked."""
     problem = CASES[name]()
-    plain = _best({f"{at}": (lambda k=k, g=g, a=a, m=m: k[g](*a, **m)) for at, (k, g, a, m) in enumerate(problem.launches)})
-    begun = time.time()
-    found = [(at, one) for at, (kernel, grid, args, meta) in enumerate(problem.launches)
-             if meta["num_stages"] == WARPS_STAGES[0][1] and (one := mimw.orchestrate(kernel, grid, *args, **meta)).kernel is not None]
-    seconds = time.time() - begun
+    plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
+    least = min(meta["num_stages"] for *_, meta in problem.launches)
+    ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least for one in _plans(*launch)]
     runs: dict[str, Callable[[], Any]] = {}
-    best, chosen = None, {}
-    if found:
-        at, best = min(found, key=lambda pair: pair[1].chosen.measured)
-        kernel, grid, args, meta = problem.launches[at]
-        taken = best[grid]
-        runs["mimw"] = lambda: taken(*args, **meta)
-        chosen = {"plan": asdict(best.plan), "tile": {key: value for key, value in meta.items() if key.startswith("B")},
-                  "warps": meta["num_warps"], "predicted": best.chosen.predicted, "taken": best.is_used, "seconds": round(seconds / len(found), 1)}
-    kernel, grid, args, meta = problem.launches[int(plain)]
+    chosen: dict[str, Any] = {"plans": len(ours)}
+    if ours:
+        best = _best([_run(one, problem.launches[at]) for at, one in ours])
+        at, one = ours[best]
+        runs["mimw"] = _run(one, problem.launches[at])
+        tile = {key: value for key, value in problem.launches[at][3].items() if key.startswith("B") or key == "num_warps"}
+        chosen |= {"plan": asdict(one.plan), "tile": tile}
+        if prove_it:
+            proof = prove(one)
+            assert proof.ok, proof
+            chosen["proof"] = str(proof)
+    kernel, grid, args, meta = problem.launches[plain]
     runs["plain"] = lambda: kernel[grid](*args, **meta)
     problem.out.fill_(float("nan"))
-    runs["mimw" if found else "plain"]()
+    runs["mimw" if ours else "plain"]()
     part = problem.part(problem.out).float()
     error = ((part - problem.expected).norm() / problem.expected.norm()).item()
     assert error < 1e-2, f"{name}: wrong by {error}"
@@ -138,19 +141,33 @@ def measure(name: str) -> Row:
         runs["hand"] = problem.hand
     times = alternate(runs, 150.0)
     times.setdefault("mimw", times["plain"])
-    reasons = {} if found else {"refused": mimw.orchestrate(kernel, grid, *args, **meta).because}
-    return row_of(f"orchestrate-{name}", problem.shape, chosen | {"plain": meta} | reasons, times, error, "standard normal")
+    return row_of(f"orchestrate-{name}", problem.shape, chosen | {"plain": meta}, times, error, "standard normal")
 
 
-def _best(runs: dict[str, Callable[[], Any]]) -> str:
-    """The quickest of these that run."""
+def _plans(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
+    """All plans for a launch, written."""
+    found = candidates(plain_of(kernel, grid, args, meta), predict=False)
+    return [one.written for one in found.candidates if not one.out]
+
+
+def _run(one: Any, launch: tuple) -> Callable[[], Any]:
+    """A launch of an orchestrated kernel on the tensors of the plain one's."""
+    kernel, grid, args, meta = launch
+    named = dict(zip(kernel.arg_names, args)) | meta
+    given = one.module.arguments(*(named[parameter] for parameter in one.plain.parameters))
+    return lambda: one.kernel[grid](*given, num_warps=one.num_warps)
+
+
+def _best(runs: list[Callable[[], Any]]) -> int:
+    """The number of the quickest of these; those that do not run are said."""
     from triton.testing import do_bench
+    mimw.compile_ahead(lambda: [run() for run in runs])
     times = {}
-    for name, run in runs.items():
+    for at, run in enumerate(runs):
         try:
-            times[name] = do_bench(run, warmup=5, rep=20, return_mode="median")
+            times[at] = do_bench(run, warmup=5, rep=20, return_mode="median")
         except Exception as error:      # more shared memory or registers than there are: no configuration for this shape
-            print(f"  plain configuration {name}: {type(error).__name__}: {str(error).splitlines()[0][:100]}", flush=True)
+            print(f"  {at} of {len(runs)}: {type(error).__name__}: {str(error).splitlines()[0][:120]}", flush=True)
     return min(times, key=times.get)
 
 
@@ -158,15 +175,16 @@ def line(row: Row) -> str:
     """A row for people."""
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
-    how = row.configuration.get("refused", "") if plan is None else f"{plan['consumers']} consumers{', delayed' * plan['delayed']}"
+    how = "no plan" if plan is None else f"{plan['consumers']} consumers{', delayed' * plan['delayed']}{', stores' * plan['stores']}"
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 
 
 def main() -> None:
     parser = command(__doc__)
     some_of(parser, "cases", CASES)
+    parser.add_argument("--prove", action="store_true", help="prove the plan of each row as well; takes ten seconds a row")
     options = parsed(parser)
-    rows = (measure(name) for name in each(options.cases or CASES))
+    rows = (measure(name, options.prove) for name in each(options.cases or CASES))
     table(rows, options.results / "orchestrate.jsonl", line, lambda row: "plain", "plain Triton")
 
 

@@ -47,8 +47,9 @@ def orchestrate(kernel, grid, *args: Any, target: str | Any = None, num_warps: i
     plain = plain_of(kernel, grid, args, meta, target)
     if plain.program.orchestrates():
         return Orchestration(plain, Search(), None, None, False, "its author has orchestrated it already")
-    search = candidates(plain, plan)
-    if may_measure(args, meta) if measure is None else measure:
+    on_gpu = may_measure(args, meta) if measure is None else measure
+    search = candidates(plain, plan, predict=not on_gpu)
+    if on_gpu:
         search = measured(search, kernel, grid, args, meta)
     failed = ""
     for best in search.candidates:

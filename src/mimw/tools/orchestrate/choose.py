@@ -75,8 +75,9 @@ def plans(program: Program) -> Iterator[Plan]:
                 yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores)
 
 
-def candidates(plain: Plain, only: Plan | None = None) -> Search:
-    """All plans, or one, written, predicted, and the best of them compiled."""
+def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:
+    """All plans, or one, written; where they are to be predicted also predicted, and the best of them compiled. Who measures needs
+    neither."""
     found, remarks, seen = Search(), [], set()
     for plan in [only] if only is not None else plans(plain.program):
         one = written(plain, plan)
@@ -85,8 +86,12 @@ def candidates(plain: Plain, only: Plan | None = None) -> Search:
             found.candidates.append(Candidate(one, out=f"the text is another program: {one.wrong}"))
         elif one.kernel is not None and one.text not in seen:
             seen.add(one.text)
-            found.candidates.append(_predicted(one))
+            found.candidates.append(_predicted(one) if predict else Candidate(one))
+        elif one.refused:
+            found.candidates.append(Candidate(one, out=one.refused))
     found.remarks = tuple(remarks)
+    if not predict:
+        return found
     found.plain = _time(plain.launch, plain)
     found.candidates.sort(key=_order)
     for at, candidate in enumerate(found.candidates[:COMPILED]):

@@ -107,13 +107,16 @@ class Orchestration:
 
 
 def _row(one: Candidate) -> str:
-    time = "no prediction" if one.predicted is None else f"{one.predicted:.1f} us predicted"
+    time = f"{one.measured:.1f} us measured" if one.measured is not None else \
+        "no prediction" if one.predicted is None else f"{one.predicted:.1f} us predicted"
     return f"{one.name}, {one.out or time}" + (f", {one.stack} bytes of stack" if one.stack else "")
 
 
 def verdict(best: Candidate, search: Search) -> tuple[bool, str]:
     """(whether a proved plan is taken in place of the plain kernel, why)."""
     if best.measured is not None:
+        if search.plain_measured is None:
+            return True, f"measured {best.measured:.1f} us; the plain kernel does not run with these options"
         ratio = search.plain_measured / best.measured
         return ratio > 1, f"measured {best.measured:.1f} us, plain {search.plain_measured:.1f}: {ratio:.2f} x"
     if best.predicted is None or search.plain is None:

@@ -16,9 +16,10 @@ from statistics import median
 from typing import Any
 
 from ...compiler.triton_port.runtime import gpu_is_active
+from ..compile_ahead import compile_ahead
 from .choose import Candidate, Search
 
-ROUNDS, MOST = 5, 4     # rounds; candidates that are timed
+ROUNDS, MOST = 5, 12    # rounds; candidates that are timed
 WARM_MS, TIMED_MS = 5, 20
 
 
@@ -35,17 +36,25 @@ def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[
     runs += [_run(one, grid, args, meta) for one in tried]
     tensors = {id(tensor): tensor for value in (*args, *meta.values()) if (tensor := _tensor(value)) is not None}
     kept = [(tensor, tensor.clone()) for tensor in tensors.values()]
-    times: list[list[float]] = [[] for _ in runs]
+    times: dict[int, list[float]] = {at: [] for at in range(len(runs))}
+    failed: dict[int, str] = {}
+    compile_ahead(lambda: [run() for run in runs])
     try:
         for _ in range(ROUNDS):
-            for run, found in zip(runs, times):
-                found.append(1e3 * do_bench(run, warmup=WARM_MS, rep=TIMED_MS, return_mode="median"))
+            for at, run in enumerate(runs):
+                if at not in failed:
+                    try:
+                        times[at].append(1e3 * do_bench(run, warmup=WARM_MS, rep=TIMED_MS, return_mode="median"))
+                    except Exception as error:      # more memory or registers than there are: not this plan, or not this kernel
+                        failed[at] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
     finally:
         for tensor, before in kept:
             tensor.copy_(before)
-    search.plain_measured = median(times[0])
-    search.candidates = sorted((replace(one, measured=median(found)) for one, found in zip(tried, times[1:])),
-                               key=lambda one: one.measured) + [one for one in search.candidates if one not in tried]
+    search.plain_measured = None if 0 in failed else median(times[0])
+    done = [replace(one, out=failed[at]) if at in failed else replace(one, measured=median(times[at]))
+            for at, one in enumerate(tried, 1)]
+    search.candidates = sorted(done, key=lambda one: (bool(one.out), one.measured)) + \
+        [one for one in search.candidates if one not in tried]
     return search
 
 
