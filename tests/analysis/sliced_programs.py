@@ -5,8 +5,8 @@
     part = values(program, seed, {x: 0}, 1, 2)                  the second of two tasks that share out `x` along axis 0
 
 A part is computed from parts of what is loaded and of ranges alone; it takes nothing from the whole. All numbers are whole and
-small, so that sums are exact in any order. What is loaded follows from the seed, the descriptor and the offsets; `Evaluation.stored`
-lists what was stored.
+small, so that sums are exact in any order. What is loaded follows from the seed, the descriptor and the offsets;
+`Evaluation.stored` lists what was stored.
 """
 
 import random
@@ -77,7 +77,7 @@ class Evaluation:
     # ---- what tiles are made of -----------------------------------------------------------------------------------------
 
     def _descriptor_load(self, op):
-        rng = np.random.default_rng((self.seed, self.names.index(op.descriptor), *self.of(op.offsets)))
+        rng = np.random.default_rng((self.seed, self.names.index(op.descriptor), *(int(at) % 2**32 for at in self.of(op.offsets))))
         integers = op.result.type.element == I32
         return self.mine(op.result, rng.integers(0, N, op.result.type.shape) if integers else rng.integers(-3, 4, (N, N)) * 1.0)
 
@@ -180,10 +180,10 @@ class RandomOps:
             self.k.op("descriptor_store", self.out, self.rng.choice(square), (self.zero, self.zero))
         return self.k.program()
 
-    def more(self, pool, steps):
+    def more(self, pool, steps, products=True):
+        kinds = (self.arithmetic, self.arithmetic, self.along, self.moved, self.pairs, self.picked, self.masked, self.rows)
         for _ in range(steps):
-            made = self.rng.choice((self.product, self.arithmetic, self.arithmetic, self.along, self.moved, self.pairs, self.picked,
-                                    self.masked, self.rows))(pool)
+            made = self.rng.choice((*kinds, self.product) if products else kinds)(pool)
             if made is not None:
                 pool.append(made)
 
