@@ -34,7 +34,7 @@ class _Loop(RandomOps):
         for result in loop.results:
             if result.type != I32:
                 self.k.op("descriptor_store", self.out, result, (self.zero, self.zero))
-        return self.k.program()
+        return self.made()
 
     def body(self, trip, *carried):
         acc, other, position = (carried[self.order.index(place)] for place in range(3))
