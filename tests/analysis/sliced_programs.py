@@ -53,6 +53,8 @@ class Evaluation:
         for op in block.ops:
             if op.name == "yield":
                 return self.of(op.values)
+            if op.name == "condition":
+                return self.of(op.condition), self.of(op.values)
             if op.row.hands_on:
                 self.known.update(zip(op.results, getattr(self, f"_{op.name}")(op), strict=True))
             elif op.results:
@@ -70,6 +72,17 @@ class Evaluation:
             self.known.update(zip(op.blocks[0].args, (trip, *carried), strict=True))
             carried = self.block(op.blocks[0])
         return carried
+
+    def _while(self, op):
+        before, after = op.blocks
+        carried = self.of(op.inits)
+        while True:
+            self.known.update(zip(before.args, carried, strict=True))
+            more, handed = self.block(before)
+            if not more:
+                return handed
+            self.known.update(zip(after.args, handed, strict=True))
+            carried = self.block(after)
 
     def _if(self, op):
         return self.block(op.blocks[0 if self.of(op.condition) else 1])
@@ -173,7 +186,7 @@ class RandomOps:
         pool.append(self.product(pool))
         self.more(pool, steps // 2)
         if self.rng.random() < 0.4:
-            pool += self.loop(pool) if self.rng.random() < 0.6 else self.branch(pool)
+            pool += self.rng.choice((self.loop, self.until, self.branch))(pool)
         self.more(pool, steps - steps // 2)
         square = [value for value in pool if value.type.shape == (N, N)]
         if self.rng.random() < 0.5:
@@ -201,6 +214,23 @@ class RandomOps:
             return [self.rng.choice([value for value in inner if value.type == init.type])]
         self.k.block(loop, body, (I32, init.type))
         return loop.results
+
+    def until(self, pool):
+        """A `while` of two trips."""
+        init = self.pick(pool)
+        types, loop = (I32, init.type), self.k.regions("while", (self.zero, init))
+
+        def before(trip, carried):
+            self.k.op("condition", self.k.op("icmpSLT", trip, self.k.constant(2, I32)), (trip, carried))
+
+        def after(trip, carried):
+            inner = [*pool, carried]
+            self.more(inner, 2)
+            return [self.k.op("add", trip, self.k.constant(1, I32)),
+                    self.rng.choice([value for value in inner if value.type == init.type])]
+        self.k.block(loop, before, types)
+        self.k.block(loop, after, types)
+        return loop.results[1:]
 
     def branch(self, pool):
         type_ = self.pick(pool).type

@@ -12,7 +12,7 @@ from mimw.compiler.analysis.shared_rows import shared, shared_rows
 from mimw.ir import I32, Descriptor, Pointer, Tensor
 from mimw.runtime.simulate import prepare
 from tests.analysis.sliced_programs import cut, random_program, values
-from tests.building import FP16, FP32, Kernel
+from tests.building import FP8, FP16, FP32, I8, Kernel
 
 PARTS = 2
 ACC, HALF = Tensor(FP32, (128, 64)), Tensor(FP16, (128, 64))
@@ -152,6 +152,27 @@ def test_rows_of_a_product_and_what_is_made_of_them():
     (product, ), (first, second) = k.program().named("dot"), k.program().named("store")
     assert {axes[value] for value in (product.a, product.acc, k.acc, sums, first.pointer, second.pointer)} == {0}
     assert product.b not in axes
+
+
+def test_scales_go_with_their_rows():
+    k = Kernel()
+    tiles = [k.op("poison", Tensor(element, shape)) for element, shape in (
+        (FP8, (128, 64)), (I8, (128, 2)), (FP8, (64, 32)), (I8, (32, 2)), (FP32, (128, 32)))]
+    a, a_scale, b, b_scale, acc = tiles
+    result = k.op("dot_scaled", a, a_scale, "e4m3", b, b_scale, "e4m3", False, True, True, acc)
+    assert answer(k) == {a: 0, a_scale: 0, acc: 0, result: 0}
+
+
+def test_rows_that_are_picked():
+    """Each task picks the rows of its own part, by its own row numbers; bins count what all have."""
+    k = Rows()
+    rows = k.op("make_range", Tensor(I32, (128, )), 0, 128)
+    half = k.op("fp_trunc", k.acc, HALF)
+    more = k.op("fadd", half, k.op("descriptor_gather", k.param("table", Descriptor(FP16, (1, 64))), rows, k.zero, HALF))
+    axes = answer(k)
+    assert axes[rows] == axes[more] == 0
+    k.at(9).op("histogram", k.op("fp_to_si", k.op("reshape", k.acc, (128 * 64, ), False), Tensor(I32, (128 * 64, ))), 8, None)
+    assert refusal(k) == (9, "`histogram` counts all elements")
 
 
 def test_the_type_of_a_part():

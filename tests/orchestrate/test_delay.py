@@ -9,6 +9,7 @@ import pytest
 import triton.language as tl
 
 import mimw
+from mimw.compiler.analysis.shared_rows import shared_rows
 from mimw.compiler.orchestrate import delay, late_products
 from mimw.compiler.orchestrate.delay import delayed
 from mimw.compiler.passes.accumulate_dots import accumulate_dots
@@ -64,6 +65,15 @@ def test_attention(causal):
     said = {(remark.site.line, remark.message) for remark in found.remarks}
     assert said == {(26, "this product is done one trip later, beside that of line 13")} and len(found.remarks) == 1 + causal
     assert not found.apart
+
+
+def test_rows_of_late_products_can_be_shared_out():
+    """What is kept of the trip before is shared out as it was: all products by their rows, keys and values whole."""
+    kernel, grid, args, meta, _ = attention.case(t=64, d=D, bm=32, bn=16, causal=True)
+    program = delayed(recorded(kernel, grid, args, meta)).program
+    axes = shared_rows(program, program.walk(), parts=2, least=16)
+    products = program.named("dot")
+    assert len(products) == 8 and all(axes[op.result] == axes[op.a] == 0 and op.b not in axes for op in products)
 
 
 def test_the_late_product_stands_behind_the_first_one_of_its_trip():

@@ -42,7 +42,8 @@ def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int 
 
     program:    a plain one, without words of ours
     ops:        all that a consumer does, ops with regions and what it does in them, each once. Of what it takes from outside, only
-                what loads give is shared out: it is read in parts
+                what loads give is shared out: it is read in parts. A consumer may leave out what is hinted of tiles: a hint is of
+                the whole tile, so one of a tile that is shared out is refused
     parts:      tasks that share out the rows, 1 or more
     least:      a product's part has a multiple of so many rows; wgmma takes 64 for four warps
     """
