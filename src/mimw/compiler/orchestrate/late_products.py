@@ -204,7 +204,7 @@ def _may_be_late(op: Op) -> bool:
     """True of arithmetic, and of loads that may be done at another time."""
     if op.blocks or "dot" in op.row.traits:
         return False
-    loads = op.name == "descriptor_load" or op.row.loads
+    loads = op.row.brings_tile or op.row.loads
     return "pure" in op.row.effects or loads and not _is_volatile(op)
 
 
