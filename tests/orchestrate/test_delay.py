@@ -289,8 +289,8 @@ def _late():
 
 REFUSED = {
     "before": (lambda: line_of("tl.store(out + at, acc)", 1), "it takes the sum of line {late} before the first product"),
-    "first": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the first product takes a tile that goes round the loop"),
-    "carried": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the first product takes a tile that goes round the loop"),
+    "first": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the first product takes a tile that the loop carries"),
+    "carried": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the first product takes a tile that the loop carries"),
     "right": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the product takes on its right what `"),
     "apart": (lambda: line_of("acc = tl.dot(y, x, acc)"), "it takes nothing of the product of line"),
     "taken": (lambda: line_of("extra += acc"), "it takes the product of line"),
@@ -338,7 +338,7 @@ def test_words_of_mimw_are_left_alone():
     (first, *others) = program.body.ops
     ours = dataclasses.replace(program, body=program.body.with_ops((dataclasses.replace(first, name="uniform"), *others)))
     (remark, ) = delayed(ours).remarks
-    assert "word of mimw" in remark.message
+    assert "function of mimw" in remark.message
 
 
 # ---- the helper of these tests ----------------------------------------------------------------------------------------

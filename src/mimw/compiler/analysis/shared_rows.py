@@ -119,7 +119,7 @@ def _check_origin(uses: Uses, inside: frozenset[Op], value: Value) -> None:
 
 
 def _check_effect(op: Op, axes: dict[Value, int]) -> None:
-    """What all tasks would do has to be harmless when each of them does it."""
+    """Refuse an effect that all tasks would have."""
     if any(how.endswith("write") for _, how in op.row.touches):
         if op.value not in axes:
             what = "a whole tile" if shape_of(op.value) else "a number"
