@@ -61,8 +61,11 @@ class Evaluation:
                 found = getattr(self, f"_{op.name}")(op)
                 self.known.update(zip(op.results, found if len(op.results) > 1 else (found, ), strict=True))
             else:
-                self.stored.append(self.of((op.value, *op.offsets)))
+                self.store(op)
         return ()
+
+    def store(self, op):
+        self.stored.append(self.of((op.value, *op.offsets)))
 
     # ---- control flow ---------------------------------------------------------------------------------------------------
 
