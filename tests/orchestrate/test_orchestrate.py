@@ -16,8 +16,8 @@ from mimw.tools.orchestrate.written import written
 CASES = {
     "gemm_descriptors": dict(m=128, n=128, k=320),
     "gemm_persistent": dict(m=256, n=128, k=192, programs=1),
-    "attention": dict(t=128, bn=64),
-    "attention:causal": dict(t=256, bn=64),
+    "attention": dict(t=512, bn=64),
+    "attention:causal": dict(t=512, bn=64),
 }
 
 
@@ -53,8 +53,7 @@ def test_what_is_compiled_is_hopper_s(name):
     one = written(plain(name, **CASES[name]), Plan(consumers=2, stages=2))
     made = mimw.compile(one.kernel, one.plain.launch.grid, *one.arguments(), num_warps=one.num_warps, target="sm_90a")
     ptx = made.ptx
-    assert all(word in ptx for word in ("wgmma.mma_async", "cp.async.bulk.tensor", "setmaxnreg.inc.sync.aligned.u32 240",
-                                        "setmaxnreg.dec.sync.aligned.u32 24"))
+    assert all(word in ptx for word in ("wgmma.mma_async", "cp.async.bulk.tensor", "setmaxnreg.inc", "setmaxnreg.dec"))
     assert made.stack_bytes == 0
 
 
@@ -126,14 +125,14 @@ def test_what_does_not_multiply_stays_plain(name, reason):
 
 def test_a_kernel_in_tasks_is_left_alone():
     kernel, grid, args, meta, _ = case("gemm_descriptors")
-    found = orchestrate(kernel, grid, *args, plan=Plan(), **meta)
+    found = orchestrate(kernel, grid, *args, plan=Plan(stages=2), **meta)
     again = orchestrate(found.kernel, grid, *found.chosen.written.arguments(), num_warps=4)
     assert again.because == "its author has orchestrated it already"
 
 
 def test_the_launch_takes_the_plain_kernel_where_arrays_overlap():
     kernel, grid, args, meta, (out, expected) = case("gemm_descriptors")
-    found = replace(orchestrate(kernel, grid, *args, plan=Plan(), **meta), is_used=True)
+    found = replace(orchestrate(kernel, grid, *args, plan=Plan(stages=2), **meta), is_used=True)
     found[grid](*args, **meta)
     np.testing.assert_allclose(out, expected(), rtol=1e-2, atol=1e-1)
     a, b, _, *sizes = args

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...ir import Program
+from ...ir import Param, Program
 
 
 def host_text(parameters: Sequence[str], program: Program, blocks: Mapping[str, tuple[int, ...]]) -> str:
     """`arguments`, a function of the plain kernel's run-time parameters, in their order. `blocks` has the blocks of descriptors that
     are made anew, since each consumer stores its rows alone."""
     given = []
-    for param in program.params:
+    for param in _arguments(program):
         if param.name in blocks:
             name = param.name
             given.append(f"mimw.TensorDescriptor({name}.base, {name}.shape, {name}.strides, {list(blocks[name])}, {name}.padding)")
@@ -29,3 +29,8 @@ def host_text(parameters: Sequence[str], program: Program, blocks: Mapping[str, 
              '    """The arguments of the kernel above, from those of the plain one."""',
              f"    return ({', '.join(given)}, )"]
     return "\n".join(lines) + "\n"
+
+
+def _arguments(program: Program) -> list[Param]:
+    """One parameter for each argument: the extents and strides of a descriptor are parameters at the same place."""
+    return list({param.path: param for param in reversed(program.params)}.values())[::-1]

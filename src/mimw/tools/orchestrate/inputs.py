@@ -3,7 +3,7 @@
 Input: the arguments of a launch, by name. Output: fresh copies of them. For example:
 
     copies({"a": a, "K": 4096})["a"]        as large as `a`, with random numbers, the same ones at each call
-    bits(arguments)["c"]                    an array as unsigned integers, to be compared bit by bit
+    different(plain, other)                 the names of the arrays of which any bit differs
 
 Floats are random: zeros, of which `numpy.zeros` is full, would be equal whatever a kernel did. Integers may be indices, and keep their
 values.
@@ -34,16 +34,20 @@ def copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _copy(value, made) for name, value in arguments.items()}
 
 
-def bits(arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays among copied arguments, by name, as integers. NaNs are all one."""
-    found = {}
-    for name, value in arguments.items():
-        if (array := _array(value)) is not None:
-            plain = array.array if isinstance(array, HostArray) else array
-            words = np.ascontiguousarray(plain).view(_BITS[plain.dtype.itemsize])
-            found[name] = np.where(np.isnan(plain), words.dtype.type(-1 & (2 ** (8 * words.dtype.itemsize) - 1)), words) \
-                if _is_float(plain) else words
-    return found
+def different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The names of copied arrays that differ in any bit; all NaNs are one."""
+    return sorted(name for name, value in one.items() if _array(value) is not None and not _same(_plain(value), _plain(other[name])))
+
+
+def _plain(value: Any) -> np.ndarray:
+    array = _array(value)
+    return array.array if isinstance(array, HostArray) else array
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    words = _BITS[one.dtype.itemsize]
+    equal = np.ascontiguousarray(one).view(words) == np.ascontiguousarray(other).view(words)
+    return bool(equal.all()) or _is_float(one) and bool((equal | np.isnan(one) & np.isnan(other)).all())
 
 
 def on_the_host(value: Any) -> Any:

@@ -6,7 +6,8 @@ Input: a `Plain` launch and a `Plan`. Output: a `Written`. For example:
     one.text, one.kernel            a module with the kernel and what the host does for it; the kernel, as imported
 
 What is compiled, checked, timed and launched is the kernel that was recorded from the text. It has to equal the passes' program, up to
-names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's.
+names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's. `refused` is what the compiler says of a plan
+that breaks a rule of the language or does not fit.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -26,7 +27,9 @@ from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
+from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.runtime import keep_file
+from ...errors import MimwError
 from ...ir import verify
 from ...runtime.simulate import Launch, prepare
 from .plain import Plain
@@ -43,10 +46,11 @@ class Written:
     text: str = ""
     module: ModuleType | None = None
     wrong: str = ""
+    refused: str = ""
 
     @property
     def kernel(self) -> Any:
-        return None if self.module is None or self.wrong else getattr(self.module, self.plain.name)
+        return None if self.module is None or self.wrong or self.refused else getattr(self.module, self.plain.name)
 
     @property
     def num_warps(self) -> int:
@@ -60,7 +64,7 @@ class Written:
     def launch(self, plain: Plain | None = None) -> Launch:
         """The launch, made ready for the simulator."""
         plain = plain or self.plain
-        return prepare(self.kernel, plain.launch.grid, self.arguments(plain), {"num_warps": self.num_warps}, plain.chip.name)
+        return prepare(getattr(self.module, plain.name), plain.launch.grid, self.arguments(plain), {"num_warps": self.num_warps}, plain.chip.name)
 
 
 def written(plain: Plain, plan: Plan) -> Written:
@@ -78,8 +82,11 @@ def written(plain: Plain, plan: Plan) -> Written:
     host = host_text(plain.parameters, made.program, made.blocks)
     text = module_text(made.program, plain.name, host, f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}")
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name))
-    found = difference(made.program, one.launch().recorded)
-    return one if found is None else Written(plan, plain, made, remarks, text, one.module, found)
+    try:
+        found = difference(made.program, one.launch().recorded)
+    except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
+        return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
+    return one if found is None else replace(one, wrong=found)
 
 
 def imported(text: str, name: str) -> ModuleType:
