@@ -5,8 +5,8 @@
     part = values(program, seed, {x: 0}, 1, 2)                  the second of two tasks that share out `x` along axis 0
 
 A part is computed from parts of what is loaded and of ranges alone; it takes nothing from the whole. All numbers are whole and
-small, so that sums are exact in any order. What is loaded follows from the seed, the descriptor and the offsets; `Evaluation.stored`
-lists what was stored.
+small, so that sums are exact in any order. What is loaded follows from the seed, the descriptor and the offsets;
+`Evaluation.stored` lists what was stored.
 """
 
 import random
@@ -14,7 +14,7 @@ import random
 import numpy as np
 
 from mimw.compiler.analysis.shared_rows import shared
-from mimw.ir import I32, Descriptor, Tensor
+from mimw.ir import I32, Builder, Descriptor, Tensor
 from mimw.ir.ops import OPS
 from tests.building import FP64, I1, Kernel
 
@@ -53,14 +53,19 @@ class Evaluation:
         for op in block.ops:
             if op.name == "yield":
                 return self.of(op.values)
+            if op.name == "condition":
+                return self.of(op.condition), self.of(op.values)
             if op.row.hands_on:
                 self.known.update(zip(op.results, getattr(self, f"_{op.name}")(op), strict=True))
             elif op.results:
                 found = getattr(self, f"_{op.name}")(op)
                 self.known.update(zip(op.results, found if len(op.results) > 1 else (found, ), strict=True))
             else:
-                self.stored.append(self.of((op.value, *op.offsets)))
+                self.store(op)
         return ()
+
+    def store(self, op):
+        self.stored.append(self.of((op.value, *op.offsets)))
 
     # ---- control flow ---------------------------------------------------------------------------------------------------
 
@@ -71,13 +76,24 @@ class Evaluation:
             carried = self.block(op.blocks[0])
         return carried
 
+    def _while(self, op):
+        before, after = op.blocks
+        carried = self.of(op.inits)
+        while True:
+            self.known.update(zip(before.args, carried, strict=True))
+            more, handed = self.block(before)
+            if not more:
+                return handed
+            self.known.update(zip(after.args, handed, strict=True))
+            carried = self.block(after)
+
     def _if(self, op):
         return self.block(op.blocks[0 if self.of(op.condition) else 1])
 
     # ---- what tiles are made of -----------------------------------------------------------------------------------------
 
     def _descriptor_load(self, op):
-        rng = np.random.default_rng((self.seed, self.names.index(op.descriptor), *self.of(op.offsets)))
+        rng = np.random.default_rng((self.seed, self.names.index(op.descriptor), *(int(at) % 2**32 for at in self.of(op.offsets))))
         integers = op.result.type.element == I32
         return self.mine(op.result, rng.integers(0, N, op.result.type.shape) if integers else rng.integers(-3, 4, (N, N)) * 1.0)
 
@@ -150,7 +166,7 @@ def random_program(seed, steps=7):
 class RandomOps:
 
     def __init__(self, seed):
-        self.rng, self.k = random.Random(seed), Kernel()
+        self.rng, self.k, self.seed = random.Random(seed), Kernel(), seed
         self.numbers, self.integers = self.k.param("numbers", NUMBERS), self.k.param("integers", INTEGERS)
         self.out = self.k.param("out", NUMBERS)
         self.zero, self.loads = self.k.constant(0, I32), 0
@@ -173,17 +189,21 @@ class RandomOps:
         pool.append(self.product(pool))
         self.more(pool, steps // 2)
         if self.rng.random() < 0.4:
-            pool += self.loop(pool) if self.rng.random() < 0.6 else self.branch(pool)
+            pool += self.rng.choice((self.loop, self.until, self.branch))(pool)
         self.more(pool, steps - steps // 2)
         square = [value for value in pool if value.type.shape == (N, N)]
         if self.rng.random() < 0.5:
             self.k.op("descriptor_store", self.out, self.rng.choice(square), (self.zero, self.zero))
-        return self.k.program()
+        return self.made()
 
-    def more(self, pool, steps):
+    def made(self):
+        """The program; one in ten is verified, for the time that takes."""
+        return self.k.program() if self.seed % 10 == 0 else Builder.program(self.k, "kernel", 4)
+
+    def more(self, pool, steps, products=True):
+        kinds = (self.arithmetic, self.arithmetic, self.along, self.moved, self.pairs, self.picked, self.masked, self.rows)
         for _ in range(steps):
-            made = self.rng.choice((self.product, self.arithmetic, self.arithmetic, self.along, self.moved, self.pairs, self.picked,
-                                    self.masked, self.rows))(pool)
+            made = self.rng.choice((*kinds, self.product) if products else kinds)(pool)
             if made is not None:
                 pool.append(made)
 
@@ -197,6 +217,23 @@ class RandomOps:
             return [self.rng.choice([value for value in inner if value.type == init.type])]
         self.k.block(loop, body, (I32, init.type))
         return loop.results
+
+    def until(self, pool):
+        """A `while` of two trips."""
+        init = self.pick(pool)
+        types, loop = (I32, init.type), self.k.regions("while", (self.zero, init))
+
+        def before(trip, carried):
+            self.k.op("condition", self.k.op("icmpSLT", trip, self.k.constant(2, I32)), (trip, carried))
+
+        def after(trip, carried):
+            inner = [*pool, carried]
+            self.more(inner, 2)
+            return [self.k.op("add", trip, self.k.constant(1, I32)),
+                    self.rng.choice([value for value in inner if value.type == init.type])]
+        self.k.block(loop, before, types)
+        self.k.block(loop, after, types)
+        return loop.results[1:]
 
     def branch(self, pool):
         type_ = self.pick(pool).type

@@ -9,16 +9,22 @@ import pytest
 import triton.language as tl
 
 import mimw
+from mimw.compiler.analysis.shared_rows import shared_rows
+from mimw.compiler.orchestrate import delay, late_products
 from mimw.compiler.orchestrate.delay import delayed
 from mimw.compiler.passes.accumulate_dots import accumulate_dots
+from mimw.errors import InvalidProgram
+from mimw.ir import verify
+from tests.analysis.sliced_programs import Evaluation
 from tests.orchestrate.cases import attention, gemm_descriptors, linear_attention
+from tests.orchestrate.random_loops import random_loop
 from tests.orchestrate.running import changed, recorded, run
 
 D = 16      # rows and columns of every tile here
 
 
 def line_of(text, nth=0):
-    """The line of this file that has the text, and is no test's."""
+    """The line of this file that has the text, and is no question for it."""
     lines = Path(__file__).read_text().splitlines()
     return [number for number, line in enumerate(lines, 1) if text in line and "line_of" not in line][nth]
 
@@ -61,6 +67,15 @@ def test_attention(causal):
     assert not found.apart
 
 
+def test_rows_of_late_products_can_be_shared_out():
+    """What is kept of the trip before is shared out as it was: all products by their rows, keys and values whole."""
+    kernel, grid, args, meta, _ = attention.case(t=64, d=D, bm=32, bn=16, causal=True)
+    program = delayed(recorded(kernel, grid, args, meta)).program
+    axes = shared_rows(program, program.walk(), parts=2, least=16)
+    products = program.named("dot")
+    assert len(products) == 8 and all(axes[op.result] == axes[op.a] == 0 and op.b not in axes for op in products)
+
+
 def test_the_late_product_stands_behind_the_first_one_of_its_trip():
     """In the loop: k's load, the first product, v's load of the trip before, the late product, and then the exponents."""
     kernel, grid, args, meta, _ = attention.case(t=64, d=D, bm=32, bn=16)
@@ -72,7 +87,7 @@ def test_the_late_product_stands_behind_the_first_one_of_its_trip():
     assert late in loop.blocks[0].ops and late.a in loop.blocks[0].args and late.acc in loop.blocks[0].args
 
 
-# ---- loops of all kinds -------------------------------------------------------------------------------------------------
+# ---- loops of all kinds -----------------------------------------------------------------------------------------------
 
 
 @mimw.jit
@@ -89,11 +104,12 @@ def rounds(q, k, v, out, low, high, step, FADE: tl.constexpr, D: tl.constexpr):
 
 @pytest.mark.parametrize("fade", [False, True])
 def test_trips_and_steps(fade):
-    """0 to 5 trips of one program; starts, steps and ends that do not divide; ends before the start, and rows that are not there."""
+    """0 to 7 trips of one program; starts, steps and ends that do not divide; ends before the start; rows that are not there."""
     out = np.zeros((D, D), np.float32)
     arrays = [described(numbers(rows, seed)) for seed, rows in enumerate((D, 80, 80))]
     seen = set()
-    for low, high, step in ((0, 0, 16), (0, 5, 16), (0, 17, 16), (0, 48, 16), (9, 90, 17), (32, 8, 16), (-40, 3, 7), (3, 4, 2**31 - 4)):
+    for low, high, step in ((0, 0, 16), (0, 5, 16), (0, 17, 16), (0, 48, 16), (9, 90, 17), (32, 8, 16), (-40, 3, 7),
+                            (3, 4, 2**31 - 4)):
         launch = rounds, (1, ), (*arrays, described(out), low, high, step), dict(FADE=fade, D=D)
         check_bits(launch, (out, ), 1)
         seen.add(out.tobytes())
@@ -158,7 +174,49 @@ def test_pointers_that_go_round_the_loop():
         assert found.apart == {("v", "peaks")}
 
 
-# ---- refused ------------------------------------------------------------------------------------------------------------
+# ---- random loops -----------------------------------------------------------------------------------------------------------
+
+
+def differs(seed):
+    """None for a loop that stays as it is; else whether the delayed program is none, or stores anything else."""
+    program = random_loop(seed)
+    found = delayed(program)
+    if not found.late:
+        return None
+    try:
+        verify(found.program)
+    except InvalidProgram:
+        return True
+    plain, other = (Evaluation(one, seed, {}, 0, 1).stored for one in (program, found.program))
+    return len(plain) != len(other) or not all(
+        np.array_equal(a, b) for one, two in zip(plain, other) for a, b in zip(one, two, strict=True))
+
+
+def test_random_loops():
+    """200 loops of 0 to 3 trips: all that is stored, in its order; most of them have a late product."""
+    answers = [differs(seed) for seed in range(200)]
+    assert True not in answers, f"seed {answers.index(True)}"
+    assert 120 < answers.count(False) < 195
+
+
+MISTAKES = {
+    "sums that are taken too early": (late_products._Search, "_check_order", lambda self, first, product, argument: None),
+    "what others take is not done in its own trip": (late_products._Search, "_only", lambda self, again, product: frozenset(again)),
+    "nothing is kept but the number of the trip": (late_products._Search, "_taken", lambda self, product: (
+        self._remade(product.b)[0], (self.body.args[0], product.a, product.acc))),
+    "the late product is always of the first trip": (delay._Writer, "handed_on", lambda self, plan, places, env: delay._now(
+        env, (*(plan.loop.blocks[0].yielded[place] for place in places),
+              *(plan.loop.start if one is plan.loop.blocks[0].args[0] else one for one in plan.kept)))),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found_by_random_loops(mistake, monkeypatch):
+    monkeypatch.setattr(*MISTAKES[mistake])
+    assert any(map(differs, range(200)))
+
+
+# ---- refused ----------------------------------------------------------------------------------------------------------
 
 
 @mimw.jit
@@ -230,9 +288,9 @@ def _late():
 
 
 REFUSED = {
-    "before": (lambda: line_of("tl.store(out + at, acc)", 1), "it takes the sum of line {late} before the first product of its trip"),
-    "first": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the first product takes a tile that goes round the loop"),
-    "carried": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the first product takes a tile that goes round the loop"),
+    "before": (lambda: line_of("tl.store(out + at, acc)", 1), "it takes the sum of line {late} before the first product"),
+    "first": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the first product takes a tile that the loop carries"),
+    "carried": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the first product takes a tile that the loop carries"),
     "right": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the product takes on its right what `"),
     "apart": (lambda: line_of("acc = tl.dot(y, x, acc)"), "it takes nothing of the product of line"),
     "taken": (lambda: line_of("extra += acc"), "it takes the product of line"),
@@ -280,10 +338,10 @@ def test_words_of_mimw_are_left_alone():
     (first, *others) = program.body.ops
     ours = dataclasses.replace(program, body=program.body.with_ops((dataclasses.replace(first, name="uniform"), *others)))
     (remark, ) = delayed(ours).remarks
-    assert "word of mimw" in remark.message
+    assert "function of mimw" in remark.message
 
 
-# ---- the helper of these tests ------------------------------------------------------------------------------------------
+# ---- the helper of these tests ----------------------------------------------------------------------------------------
 
 
 def test_what_is_changed_is_not_kept():

@@ -21,9 +21,6 @@ from .row_links import shape_of
 from .uses import Uses, uses_of
 from .written import accessed, parameters_behind
 
-_BY_DESCRIPTOR = frozenset(("descriptor_load", "descriptor_store", "descriptor_reduce"))
-_BY_POINTERS = frozenset(("load", "masked_load", "store", "masked_store", "atomic_rmw"))
-
 
 def foreign_element(program: Program, ops: Iterable[Op], axes: dict[Value, int]) -> tuple[Op, str] | None:
     """The first access of `ops` that may touch what another task writes, and why; None if each task keeps to its own elements."""
@@ -59,18 +56,26 @@ def _apart(uses: Uses, one: Op, other: Op, axes: dict[Value, int]) -> bool:
     if axes[tiles[1]] != axis or shape_of(tiles[1])[axis] != extent:
         return False
     loops = {*uses.loops(one), *uses.loops(other)}
-    if one.name in _BY_POINTERS and other.name in _BY_POINTERS:
+    if "pointer" in one.row.places and "pointer" in other.row.places:
         return one.pointer is other.pointer and not loops
-    if one.name not in _BY_DESCRIPTOR or other.name not in _BY_DESCRIPTOR or one.descriptor is not other.descriptor:
+    if not _by_box(one) or not _by_box(other) or one.descriptor is not other.descriptor:
         return False
     return one.offsets[axis] is other.offsets[axis] and _stays(uses, one.descriptor, loops) and \
         _steady(uses, one.offsets[axis], extent, loops)
 
 
+def _by_box(op: Op) -> bool:
+    """True of an access to a box of a tensor, of the tile's extents."""
+    return "descriptor" in op.row.places and "offsets" in op.row.places
+
+
 def _tile(op: Op) -> Value | None:
-    if op.name not in _BY_DESCRIPTOR | _BY_POINTERS:
+    """The tile that an op loads or stores; None of an op of another kind."""
+    if "pointer" not in op.row.places and not _by_box(op):
         return None
-    return op.value if "value" in op.row.places else op.result
+    if "value" in op.row.places:
+        return op.value
+    return op.result if op.results else None
 
 
 def _stays(uses: Uses, value: Value, loops: set[Op]) -> bool:
@@ -90,7 +95,7 @@ def _steady(uses: Uses, value: Value, extent: int, loops: set[Op]) -> bool:
         loop = place.parent
         return loop.name == "for" and value is place.block.args[0] and _is_multiple(uses, loop.step, extent) and \
             _steady(uses, loop.start, extent, loops)
-    if op.name in ("add", "sub"):
+    if op.name == "sub" or "sum" in op.row.traits:
         return _steady(uses, op.lhs, extent, loops) and _steady(uses, op.rhs, extent, loops)
     if op.name == "mul":
         return _is_multiple(uses, op.lhs, extent) or _is_multiple(uses, op.rhs, extent)

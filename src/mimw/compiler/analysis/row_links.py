@@ -47,7 +47,7 @@ def shape_of(value: Value | None) -> tuple[int, ...]:
 
 
 def links(op: Op, parts: int) -> Links | None:
-    """What becomes of the axes of an op's tiles in `parts` parts; None if nothing is known of the op. Numbers have no axes."""
+    """The links of an op whose tiles are cut into `parts` parts; None if nothing is known of the op. Numbers have no axes."""
     found = Links()
     if op.row.ours:
         return None

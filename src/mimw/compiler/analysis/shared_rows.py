@@ -24,8 +24,7 @@ from .remarks import Remark
 from .row_links import Axis, links, shape_of
 from .uses import Uses, uses_of
 
-_EFFECTS = frozenset(("store", "masked_store", "descriptor_store", "descriptor_reduce", "descriptor_scatter", "atomic_rmw"))
-_HARMLESS = frozenset(("assert", "assume", "hint", "make_tensor_descriptor", "extern_elementwise"))
+_HARMLESS = frozenset(("pure", "read", "control", "debug"))     # effects that all tasks may have
 WGMMA_ROWS = 64     # that a warpgroup of four warps multiplies at a time: PTX ISA, "wgmma.mma_async", shape m64nNk
 
 
@@ -42,7 +41,8 @@ def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int 
 
     program:    a plain one, without words of ours
     ops:        all that a consumer does, ops with regions and what it does in them, each once. Of what it takes from outside, only
-                what loads give is shared out: it is read in parts
+                what loads give is shared out: it is read in parts. A consumer may leave out what is hinted of tiles: a hint is of
+                the whole tile, so one of a tile that is shared out is refused
     parts:      tasks that share out the rows, 1 or more
     least:      a product's part has a multiple of so many rows; wgmma takes 64 for four warps
     """
@@ -113,14 +113,14 @@ def _check_origin(uses: Uses, inside: frozenset[Op], value: Value) -> None:
     """A tile that is shared out is made by the tasks, or loaded for them."""
     op, place = uses.definition[value], uses.argument.get(value)
     maker = op if op is not None else place.parent if place is not None else None
-    if maker in inside or op is not None and (op.row.loads or op.row.copy == "in"):
+    if maker in inside or op is not None and (op.row.loads or op.row.brings_tile):
         return
     raise _Refused(uses.site(value), "a tile that would be shared out is made outside of the tasks")
 
 
 def _check_effect(op: Op, axes: dict[Value, int]) -> None:
-    """What all tasks would do has to be harmless when each of them does it."""
-    if op.name in _EFFECTS:
+    """Refuse an effect that all tasks would have."""
+    if any(how.endswith("write") for _, how in op.row.touches):
         if op.value not in axes:
             what = "a whole tile" if shape_of(op.value) else "a number"
             raise _Refused(op.site, f"each task would do `{op.row.word}` of {what}")
@@ -131,5 +131,5 @@ def _check_effect(op: Op, axes: dict[Value, int]) -> None:
         volatile = "is_volatile" in op.row.places and getattr(op.is_volatile, "value", op.is_volatile)
         if volatile and op.result not in axes:
             raise _Refused(op.site, f"tasks would do `{op.row.word}` of volatile memory at different times")
-    elif not op.row.hands_over and "pure" not in op.row.effects and op.name not in _HARMLESS:
+    elif not op.row.effects <= _HARMLESS and "assembly" not in op.row.traits and op.name != "make_tensor_descriptor":
         raise _Refused(op.site, f"each task would do `{op.row.word}`")

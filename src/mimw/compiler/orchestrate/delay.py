@@ -1,4 +1,4 @@
-"""A product whose sum only goes round a loop is done one trip later, beside the first product of that trip.
+"""A product whose sum a loop only carries is done one trip later, beside the first product of that trip.
 
 Input: a plain program. Output: `Delayed`, a plain program that computes the same to the last bit, and which of its products run
 behind. `late_products` says which loops are followed. For example:
@@ -38,7 +38,7 @@ class Delayed:
 def delayed(program: Program) -> Delayed:
     """The program with the products of `late_products` one trip later; itself if there are none. It has no words of ours."""
     if ours := program.where(lambda row: row.ours):
-        remark = Remark(f"`{ours[0].row.word}` is a word of mimw: the kernel stays as it is", ours[0].site)
+        remark = Remark(f"`{ours[0].row.word}` is a function of mimw: the kernel stays as it is", ours[0].site)
         return Delayed(program, frozenset(), (remark, ))
     found = {op: late_product(program, op) for op in program.where(lambda row: "loop" in row.traits)}
     plans = {op: plan for op, plan in found.items() if isinstance(plan, LateProduct)}

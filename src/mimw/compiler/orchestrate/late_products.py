@@ -1,4 +1,4 @@
-"""Products that may be done a trip later: in a loop with two products, the second one, whose sum only goes round the loop.
+"""Products that may be done a trip later: in a loop with two products, the second one, whose sum the loop only carries.
 
 Input: a plain program and one of its loops. Output: a `LateProduct`, a `Remark` that says why there is none, or None for a loop
 without two products of its own. For example, of attention's loop:
@@ -53,7 +53,7 @@ class _Stays(Exception):
 
 
 def late_product(program: Program, loop: Op) -> LateProduct | Remark | None:
-    """The product of a loop that may be done a trip later, or why not; None where fewer than two products go round with it."""
+    """The product of a loop that may be done a trip later, or why not; None for a loop with fewer than two products of its own."""
     uses = uses_of(program)
     products = [op for op in _inside(loop) if "dot" in op.row.traits]
     if sum(uses.loops(op)[-1] is loop for op in products) < 2:
@@ -108,7 +108,7 @@ class _Search:
                 raise _Stays(use.op.site, f"it takes the product of line {product.site.line} in its own trip")
         found = [carry for carry in loop_carries(self.loop) if carry.after is product.result]
         if len(found) != 1:
-            raise _Stays(product.site, f"its result goes round the loop as {len(found)} values")
+            raise _Stays(product.site, f"the loop carries its result as {len(found)} values")
         return found[0].argument
 
     def _check_order(self, first: Op, product: Op, argument: Value) -> None:
@@ -119,7 +119,7 @@ class _Search:
         for op in behind | {first}:
             for value in _operands(op):
                 if value in self.body.args[1:] and isinstance(value.type, Tensor) and value.type.element.is_float:
-                    raise _Stays(first.site, "the first product takes a tile that goes round the loop")
+                    raise _Stays(first.site, "the first product takes a tile that the loop carries")
         for op in self.body.ops[:self.body.ops.index(first) + 1]:
             if argument in _operands(op):
                 raise _Stays(op.site, f"it takes the sum of line {product.site.line} before the first product of its trip")
@@ -196,7 +196,7 @@ class _Search:
 
 
 def _operands(op: Op) -> Iterator[Value]:
-    """What an op takes, and what the ops in its regions take."""
+    """The operands of an op, and of the ops in its regions."""
     return (value for one in op.walk() for value in one.operands)
 
 
@@ -204,7 +204,7 @@ def _may_be_late(op: Op) -> bool:
     """True of arithmetic, and of loads that may be done at another time."""
     if op.blocks or "dot" in op.row.traits:
         return False
-    loads = op.name == "descriptor_load" or op.row.loads
+    loads = op.row.brings_tile or op.row.loads
     return "pure" in op.row.effects or loads and not _is_volatile(op)
 
 
