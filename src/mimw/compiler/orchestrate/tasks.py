@@ -32,15 +32,14 @@ from .rings import Ring, Rings, is_read_only, rings_of
 @dataclass(frozen=True)
 class Orchestrated:
     """A program in tasks, or None, with what there is to say. `blocks` has by parameter the block that a descriptor of the host's needs
-    instead of its own, as each consumer stores its rows alone; `ahead` the arrays that are read ahead of stores, and `stored` those
-    that are written: they must not overlap."""
+    instead of its own, as each consumer stores its rows alone; `apart` pairs of (array that is read, array that is written) which must
+    not overlap, as what is read may be read ahead of the store, or by one consumer while another one stores."""
 
     program: Program | None
     rings: Rings
     remarks: tuple[Remark, ...] = ()
     blocks: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    ahead: frozenset[str] = frozenset()
-    stored: frozenset[str] = frozenset()
+    apart: frozenset[tuple[str, str]] = frozenset()
 
 
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = ()) -> Orchestrated:
@@ -56,7 +55,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         mine.add(load)
     theirs = Slice(program, cut=loads)
     for op in program.walk():
-        if op not in loads and not theirs.may_repeat(op) and "terminator" not in op.row.traits:
+        if op not in loads and op.name != "hint" and not theirs.may_repeat(op) and "terminator" not in op.row.traits:
             theirs.add(op)
     axes: dict[Value, int] = {}
     if plan.consumers > 1:
@@ -67,16 +66,18 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     writer = _Writer(program, plan, rings, mine, theirs, axes, late)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
-    return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), *_overlaps(program, mine, loads, writes))
+    return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), _apart(program, mine, theirs if plan.consumers > 1 else None, writes or set()))
 
 
-def _overlaps(program: Program, mine: Slice, loads: Collection[Op], writes: set[str] | None) -> tuple[frozenset[str], frozenset[str]]:
-    """(arrays that the producer reads, arrays that the kernel writes)."""
-    ahead: set[str] = set()
-    for op in mine.ops:
-        for address in accessed(op, "read"):
-            ahead |= parameters_behind(program, address) or set()
-    return frozenset(ahead), frozenset(writes or ())
+def _apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
+    """(array that is read, array that is written): by the producer, and by consumers where there are several. What a consumer reads
+    of the array that it writes are elements of its own (`own_elements`)."""
+    ahead, beside = _read(program, mine), set() if theirs is None else _read(program, theirs)
+    return frozenset((read, write) for write in writes for read in ahead | (beside - {write}))
+
+
+def _read(program: Program, needs: Slice) -> set[str]:
+    return {name for op in needs.ops for address in accessed(op, "read") for name in parameters_behind(program, address) or ()}
 
 
 class _Writer:

@@ -108,7 +108,7 @@ class AutoFunction(MimwFunction):
         return hashlib.sha256(repr(about).encode()).hexdigest()
 
     def _overlap(self, one: Written, args: tuple, meta: dict[str, Any]) -> str:
-        return overlap(dict(zip(self.arg_names, args)) | meta, one.made.ahead, one.made.stored)
+        return overlap(dict(zip(self.arg_names, args)) | meta, one.made.apart)
 
 
 def _launched(one: Written, grid: Any, args: tuple, meta: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ constants, integers that are 1, and multiples of 16: other ones are another kern
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...errors import MimwError
@@ -27,8 +27,7 @@ def why_plain(found: Any, args: tuple, meta: Mapping[str, Any]) -> str:
         return "its arguments do not fit the plain kernel, which says why"
     if key(specialisation) != key(plain.launch.specialisation):
         return "its types, constants, or what 16 divides of its numbers are others than those that it was orchestrated for"
-    made = found.chosen.written.made
-    return overlap(arguments, made.ahead, made.stored)
+    return overlap(arguments, found.chosen.written.made.apart)
 
 
 def key(specialisation: Any) -> tuple:
@@ -37,12 +36,11 @@ def key(specialisation: Any) -> tuple:
             repr(sorted(specialisation.attrs)), repr(sorted(specialisation.options.items(), key=str)))
 
 
-def overlap(arguments: Mapping[str, Any], ahead: frozenset[str], stored: frozenset[str]) -> str:
-    """A sentence on the first array that is read ahead of stores and written; "" if none is."""
-    for write in sorted(stored):
-        for read in sorted(ahead):
-            if _meet(_span(arguments.get(write)), _span(arguments.get(read))):
-                return f"{write}, which is written, overlaps {read}, which is read ahead of stores"
+def overlap(arguments: Mapping[str, Any], apart: Iterable[tuple[str, str]]) -> str:
+    """A sentence on the first pair of (array that is read, array that is written) that overlap; "" if none does."""
+    for read, write in sorted(apart):
+        if _meet(_span(arguments.get(write)), _span(arguments.get(read))):
+            return f"{write}, which is written, overlaps {read}, which is read ahead of stores"
     return ""
 
 

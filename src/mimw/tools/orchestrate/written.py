@@ -69,13 +69,14 @@ class Written:
 
 def written(plain: Plain, plan: Plan) -> Written:
     """The plan carried out."""
-    program, remarks, late = accumulate_dots(plain.program), (), frozenset()
+    program, remarks, late, apart = accumulate_dots(plain.program), (), frozenset(), frozenset()
     if plan.delayed:
         behind = delayed(program)
-        program, remarks, late = behind.program, behind.remarks, behind.late
+        program, remarks, late, apart = behind.program, behind.remarks, behind.late, behind.apart
         verify(program)
     made = orchestrated(program, plan, plain.chip, late)
     remarks = (*remarks, *made.remarks)
+    made = replace(made, apart=made.apart | apart)
     if made.program is None:
         return Written(plan, plain, made, remarks)
     verify(made.program)
