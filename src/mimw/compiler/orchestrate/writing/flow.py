@@ -82,7 +82,7 @@ def assign(w, pairs: list[tuple[str, Text]]) -> None:
         w.line(f"{', '.join(name for name, _ in pairs)} = {', '.join(text.code for _, text in pairs)}")
         return
     for name, text in pairs:
-        w.line(f"{name} = {text.code}")
+        w.assign(name, text.code)
 
 
 # ---- loops ---------------------------------------------------------------------------------------------------------------
@@ -242,6 +242,7 @@ def _tasks(w, op: Op) -> None:
         role = re.sub(r"[^\w -]", "", task.name)[:20] or "task"
         name = role if task.replicas == 1 else f"{role} {task.replica}"
         w.line(f"with tlx.async_task({', '.join(arguments + registers)}):", "" if name == "default" else name)
-        with w.indented():
+        with w.indented(), w.names.scope(w.helpers):
             w.block(block.ops)
+    w.names.taken |= w.names.given
     w.depth -= 1

@@ -8,10 +8,11 @@ Input: a program, op by op. Output: lines. For example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 
-from ....ir import Op, Program, Value
+from ....ir import Op, Program, Tensor, Value
 from ....ir.ops import is_pure
 from ....ir.types import element_of
 from .inlining import Inlining
@@ -109,7 +110,12 @@ class Writer:
         name, signed = self.targets.pop(value, (None, None))
         text = self.with_sign(text, value.type, signed)
         self.texts[value] = Text(name or self.names.fresh(value.name or hint or "t"), signed=text.signed)
-        self.line(f"{self.texts[value].code} = {text.code}", note)
+        self.assign(self.texts[value].code, text.code, note)
+
+    def assign(self, name: str, code: str, note: str = "") -> None:
+        """Write an assignment; `x += y` for `x = x + y`."""
+        added = re.fullmatch(rf"{name} ([-+*]) ([\w.]+|[\w.]+\([^()]*\))", code)
+        self.line(f"{name} {added[1]}= {added[2]}" if added else f"{name} = {code}", note)
 
     # ---- ops --------------------------------------------------------------------------------------------------------
 
@@ -140,7 +146,17 @@ class Writer:
 
     def hint(self, op: Op) -> str:
         """A name for what has none of the author's."""
+        if op.row.loads and (base := self.base_of(op.pointer)):
+            return f"{base}_tile" if isinstance(op.result.type, Tensor) else f"{base}_value"
         return _HINTS.get(op.name) or (f"pid_{'xyz'[op.axis]}" if op.name == "get_program_id" else "t")
+
+
+    def base_of(self, pointer: Value) -> str:
+        """The name of the argument that a pointer is computed from, or of what carries it."""
+        while (op := self.uses.definition.get(pointer)) is not None and (inner := op.row.pointer_of or "value") in op.row.places \
+                and isinstance(getattr(op, inner), Value):
+            pointer = getattr(op, inner)
+        return pointer.name
 
 
 _HINTS = {"dot": "product", "async_dot": "product", "async_dot_wait": "product", "reduce": "total", "load": "loaded",
