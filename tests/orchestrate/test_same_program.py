@@ -25,7 +25,8 @@ def changes(program: Program):
     live = live_values(program)
     for op in program.walk():
         if op.name == "constant" and op.result in live:
-            yield f"another number, {op.site}", with_op(program, op, op.with_operands(value=op.value + 1 if op.value + 1 != op.value else 0))
+            other = op.value + 1 if op.value + 1 != op.value else 0
+            yield f"another number, {op.site}", with_op(program, op, op.with_operands(value=other))
         if op.name in NOT_COMMUTATIVE and op.result in live and op.name != "addptr":
             one, other = ("if_true", "if_false") if op.name == "select" else ("lhs", "rhs")
             if getattr(op, one) is not getattr(op, other) and getattr(op, one).type == getattr(op, other).type:

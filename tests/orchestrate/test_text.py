@@ -208,7 +208,7 @@ SEEDS = (4, 7, 10, 13, 14, 16, 17, 18, 24, 25, 27, 29, 30, 31, 32, 33, 34, 35, 3
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_random_programs_record_again(tmp_path):
-    """Of these seeds, chosen for their speed, every program has a text. `python -m tests.fuzz 0 1000 --stages written` tries more."""
+    """Every program of these seeds has a text. `python -m tests.fuzz 0 1000 --stages written` tries more."""
     for seed in SEEDS:
         program, kernel = shared(seed)
         args = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)

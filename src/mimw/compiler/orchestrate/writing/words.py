@@ -29,8 +29,6 @@ _CALLS = {      # op: word, operands by position, operands by keyword
     "fence_mbarrier_init": ("tlx.fence_mbarrier_init_cluster", "", {}),
     "fence": ("tlx.fence", "scope", {}),
     "tma_store_wait": ("tlx.async_descriptor_store_wait", "pending", {}),
-    "remote_store": ("tlx.remote_shmem_store", "buffer value rank", {}),
-    "async_remote_store": ("tlx.async_remote_shmem_store", "buffer value rank barrier", {}),
     "async_remote_copy": ("tlx.async_remote_shmem_copy", "buffer source rank barrier", {}),
     "barrier": ("tl.debug_barrier", "", {}),
     "prefetch": ("tlx.prefetch", "pointer level", {"mask": "mask"}),
@@ -190,6 +188,19 @@ def _write(w, op: Op) -> None:
     w.line(f"tlx.local_store({w.code(op.buffer)}, {value.code})", w.note(op))
 
 
+@statement("remote_store async_remote_store")
+def _store_there(w, op: Op) -> None:
+    """The word takes a tile of the buffer's shape, and flattens it."""
+    flat, shape = w.inlining.inlined(op.value), op.buffer.type.shape
+    value = flat.value if flat is not None and flat.name == "reshape" else op.value
+    if shape_of(value.type) != shape:
+        raise unwritten(op, "its tile does not have the buffer's shape")
+    text = w.with_sign(w.typed(value), value.type, element_sign(w, op.buffer) if has_sign(value.type) else None)
+    word, more = ("tlx.remote_shmem_store", "") if op.name == "remote_store" else \
+        ("tlx.async_remote_shmem_store", f", {w.code(op.barrier)}")
+    w.line(f"{word}({w.code(op.buffer)}, {text.code}, {argument(w, op, op.rank)}{more})", w.note(op))
+
+
 @statement("prefetch_descriptor")
 def _soon(w, op: Op) -> None:
     w.line(f"tlx.prefetch({w.code(op.descriptor)}, tensormap=True)")
@@ -246,7 +257,8 @@ def _copy_at_once(w, op: Op) -> None:
 @expression("bulk_load")
 def _bulk_in(w, op: Op) -> Text:
     size = f", bulk_size={argument(w, op, op.bytes)}"
-    return Text(f"tlx.async_load({w.code(op.pointer)}, {w.code(op.buffer)}, bulk=True{size}, barrier={w.code(op.barrier)}{hints(op)})")
+    return Text(f"tlx.async_load({w.code(op.pointer)}, {w.code(op.buffer)}, bulk=True{size}, barrier={w.code(op.barrier)}"
+                f"{hints(op)})")
 
 
 @statement("bulk_store")
@@ -258,7 +270,8 @@ def _bulk_out(w, op: Op) -> None:
 def _fetch(w, op: Op) -> None:
     plain(op)
     shape = listed(shape_of(op.buffer.type) or op.buffer.type.shape)
-    w.line(f"tle.gpu.copy({w.code(op.descriptor)}, {w.code(op.buffer)}, {shape}, {offsets(w, op.offsets)}{_eviction(op)})", w.note(op))
+    at = offsets(w, op.offsets)
+    w.line(f"tle.gpu.copy({w.code(op.descriptor)}, {w.code(op.buffer)}, {shape}, {at}{_eviction(op)})", w.note(op))
 
 
 @statement("tma_load")
@@ -279,7 +292,8 @@ def _load_for_all(w, op: Op) -> None:
 @statement("tma_store")
 def _copy_out(w, op: Op) -> None:
     more = _eviction(op) + (f', store_reduce="{op.reduce}"' if op.reduce else "")
-    w.line(f"tlx.async_descriptor_store({w.code(op.descriptor)}, {w.code(op.buffer)}, {offsets(w, op.offsets)}{more})", w.note(op))
+    at = offsets(w, op.offsets)
+    w.line(f"tlx.async_descriptor_store({w.code(op.descriptor)}, {w.code(op.buffer)}, {at}{more})", w.note(op))
 
 
 def _eviction(op: Op) -> str:

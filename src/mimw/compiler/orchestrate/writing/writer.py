@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from ....ir import Op, Program, Tensor, Value
 from ....ir.ops import is_pure
 from ....ir.types import element_of
+from .holders import Holders
 from .inlining import Inlining
 from .lines import broken
 from .names import Names
@@ -36,6 +37,7 @@ class Writer:
         self.names = Names((name, ))
         self.texts: dict[Value, Text] = {}
         self.targets: dict[Value, tuple[str, bool | None]] = {}
+        self.holders = Holders(self)
         self.lines: list[str] = []
         self.helpers: dict[str, str] = {}
         self.depth, self.all_inside = 1, False
@@ -109,8 +111,14 @@ class Writer:
         """Write an assignment of a text to the name of a value."""
         name, signed = self.targets.pop(value, (None, None))
         text = self.with_sign(text, value.type, signed)
-        self.texts[value] = Text(name or self.names.fresh(value.name or hint or "t"), signed=text.signed)
+        name = name or self.holders.free_again(value) or self.names.fresh(value.name or hint or "t")
+        self.hold(value, name, text.signed)
         self.assign(self.texts[value].code, text.code, note)
+
+    def hold(self, value: Value, name: str, signed: bool | None) -> None:
+        """From here on the name means the value."""
+        self.texts[value] = Text(name, signed=signed)
+        self.holders.note(value, name)
 
     def assign(self, name: str, code: str, note: str = "") -> None:
         """Write an assignment; `x += y` for `x = x + y`."""
