@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir import Op, Value
+from ....ir.types import element_of
 from .descriptors import offsets
 from .memory import beside_pointer, given, hints
 from .rows import EXPRESSIONS, STATEMENTS, expression, statement, unwritten
@@ -224,6 +225,15 @@ def _pointers(w, op: Op) -> Text:
 
 # ---- copies --------------------------------------------------------------------------------------------------------------
 
+def source(w, op: Op) -> str:
+    """The pointers of a copy into a buffer, to elements of the sign that the buffer's have."""
+    text, element = w.text(op.pointer), element_of(op.pointer.type)
+    signed = element_sign(w, op.buffer)
+    if element.space != "global" or not has_sign(element.pointee) or text.signed is signed:
+        return text.code
+    return f"{text.inside(ATOM)}.to({type_name(element, signed)})"
+
+
 @statement("async_load async_commit async_wait")
 def _copy_in(w, op: Op) -> None:
     if op.attrs.get("of_copy"):
@@ -238,7 +248,7 @@ def _copy_in(w, op: Op) -> None:
         mask = "" if op.mask is None else f", mask={w.code(beside_pointer(w, op.pointer, op.mask))}"
         other = "" if op.other is None else f", other={given(w, op.other).code}"
         volatile = ", is_volatile=True" if op.is_volatile else ""
-        code = f"tlx.async_load({w.code(op.pointer)}, {w.code(op.buffer)}{mask}{other}{hints(op)}{volatile})"
+        code = f"tlx.async_load({source(w, op)}, {w.code(op.buffer)}{mask}{other}{hints(op)}{volatile})"
     if op.result in w.live:
         w.bind(op.result, Text(code), "token", w.note(op))
     else:
@@ -251,7 +261,7 @@ def _copy_at_once(w, op: Op) -> None:
         return
     if op.mask is not None or op.other is not None or hints(op):
         raise unwritten(op, "the copy is not of a whole tile")
-    w.line(f"tle.gpu.copy({w.code(op.pointer)}, {w.code(op.buffer)}, {listed(op.buffer.type.shape)})", w.note(op))
+    w.line(f"tle.gpu.copy({source(w, op)}, {w.code(op.buffer)}, {listed(op.buffer.type.shape)})", w.note(op))
 
 
 @expression("bulk_load")
