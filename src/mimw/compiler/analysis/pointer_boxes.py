@@ -74,8 +74,8 @@ class _Boxes:
         box = Box(where.base, element, block, tuple(shape), tuple(strides[axis] for axis in order), tuple(offsets), order,
                   tuple(ends.get(axis) for axis in order), ())
         begun = {axis for axis, is_end in bounds if not is_end}
-        assumed = (*where.within, *(one for bound in bounds.values() for one in bound.within),
-                   *conditions_of(self.ranges, box, op, begun))
+        assumed = (*conditions_of(self.ranges, box, op, begun), *where.within,
+                   *(one for bound in bounds.values() for one in bound.within))
         for one in assumed:
             if isinstance(one, Within) and (site := self.ranges.unbounded(one.poly)) is not None:
                 raise NoForm(f"its address follows from what line {site.line} computes, which nothing bounds before the launch", site)
@@ -114,7 +114,8 @@ class _Boxes:
         for bound in bounds_of(self.forms, mask) if mask is not None else ():
             key = bound.axis, bound.end is not None
             if key in found:
-                raise NoForm(f"its mask bounds one axis twice, on lines {found[key].op.site.line} and {bound.op.site.line}",
+                lines = sorted({found[key].op.site.line, bound.op.site.line})
+                raise NoForm(f"its mask bounds one axis twice, on line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}",
                              bound.op.site)
             found[key] = bound
         return found

@@ -120,11 +120,12 @@ class _Module:
     def text(self) -> str:
         name, given = self.lifted.plain.name, self.names.arguments
         made, numbers, arrays = self._made(), self._numbers(), self._arrays()
-        bodies = "\n".join((*made, *numbers, *arrays))
-        known = [one for one in self.names.numbers.values() if re.search(rf"\b{one}\b", "\n".join(numbers))]
-        asked = [one for one in given if re.search(rf"\b{one}\b", "\n".join(arrays))]
+        in_numbers, in_arrays = (set(re.findall(r"\w+", "\n".join(lines))) for lines in (numbers, arrays))
+        known = [one for one in self.names.numbers.values() if one in in_numbers]
+        asked = [one for one in given if one in in_arrays]
         sources = {self.names.numbers[value]: source for value, source in self.names.sources.items()}
-        used = [one for one in _SPANS if re.search(rf"\b{one}\(", bodies)]
+        called = set(re.findall(r"(\w+)\(", "\n".join((*made, *numbers, *arrays))))
+        used = [one for one in _SPANS if one in called]
         return "\n".join((
             f'"""{name} by descriptors: its arguments, and whether a launch may take them. Written by mimw."""',
             "import functools", "", "import mimw", *_call("from mimw.runtime.spans import (", used, ")"), "", "",

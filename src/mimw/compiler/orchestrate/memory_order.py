@@ -48,6 +48,7 @@ def _load(program: Program, op: Op, box: Box) -> Refused | None:
                 return Refused(f"line {other.site.line} writes through an address that comes from elsewhere", other.site)
             if own in names:
                 return Refused(f"line {other.site.line} writes the same array", other.site)
+    for other in program.walk():
         if _acquires(other) and _may_precede(uses, other, op):
             return Refused(f"`{other.row.word or other.name}` on line {other.site.line} orders it", other.site)
     return None
@@ -61,7 +62,8 @@ def _store(program: Program, op: Op, box: Box) -> Refused | None:
             if other is not op and (names is None or own in names):
                 where = "through an address that comes from elsewhere" if names is None else "the same array"
                 return Refused(f"line {other.site.line} accesses {where}", other.site)
-        if _releases(other) and (_may_precede(uses, op, other)):
+    for other in program.walk():
+        if _releases(other) and _may_precede(uses, op, other):
             return Refused(f"`{other.row.word or other.name}` on line {other.site.line} orders it", other.site)
     for loop in uses.loops(op):
         if not _moves(program, box, loop):
