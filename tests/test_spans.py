@@ -68,11 +68,12 @@ def test_programs_of_a_grid():
 
 def test_where_arrays_lie():
     whole = np.zeros((64, 32), np.float16)
-    assert address(whole[2:]) == address(whole) + 2 * 64 and address(mimw.TensorDescriptor.from_tensor(whole, [8, 32])) == address(whole)
+    described = mimw.TensorDescriptor.from_tensor(whole, [8, 32])
+    assert address(whole[2:]) == address(whole) + 2 * 64 and address(described) == address(whole)
     assert apart(whole[:32], whole[32:]) and not apart(whole[:33], whole[32:]) and not apart(whole, whole)
     assert not apart(whole[:, :16], whole[:, 16:]), "their rows lie between each other"
     assert apart(whole[:0], whole) and not apart(whole[::-1], whole[63:])
-    assert not apart(mimw.TensorDescriptor.from_tensor(whole, [8, 32]), whole[63:])
+    assert not apart(described, whole[63:])
     torch = pytest.importorskip("torch")
     one = torch.zeros(64)
     assert apart(one[:32], one[32:]) and not apart(one[:33], one.numpy()[32:])

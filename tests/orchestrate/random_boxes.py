@@ -1,14 +1,15 @@
-"""Random loads by pointers, and what they read: element by element, by numpy alone.
+"""Random loads and stores by pointers, and what they access: element by element, by numpy alone.
 
-Input: a seed. Output: a `Case`: a program with one load of a tile, arguments, and the `Visit`s of that load in one program of the grid,
-with the address of each element and whether the mask admits it. For example:
+Input: a seed. Output: a `Case`: a program with one load or store of a tile, arguments, and the `Visit`s of that access in one
+program of the grid, with the address of each element and whether the mask admits it. For example:
 
     case = random_case(7)
     case.visits(case.program)       [Visit(addresses=.., inside=.., numbers={..}), ..]: one for each round of its loops
     pytest --long tests/orchestrate/test_random_boxes.py        10,000 cases instead of 1,000
 
-Offsets are sums of constants, arguments, the program's number, counters of loops and quotients; masks bound no axis, one or both, above
-and below, in several spellings; pointers are carried by loops or made in them. Integers of 32 bits wrap, as the kernel's do.
+Offsets are sums of constants, arguments, the program's number, counters of loops and quotients; masks bound no axis, one or both,
+above and below, in several spellings; pointers are carried by loops or made in them. Integers of 32 bits wrap, as the kernel's
+do.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ BASE = 1 << 44          # the address of the array: a multiple of 16
 
 @dataclass
 class Visit:
-    """One run of the load: its addresses, the elements that are inside, and the numbers of all scalars and trips then."""
+    """One run of the access: its addresses, the elements that are inside, and the numbers of all scalars and trips then."""
 
     addresses: np.ndarray | None
     inside: np.ndarray | None
@@ -39,14 +40,14 @@ class Visit:
 @dataclass
 class Case:
     program: Program
-    load: Op
+    access: Op
     arguments: dict[str, int]
     pid: int
     programs: int
     shape: tuple[int, ...] = ()
 
     def visits(self, program: Program) -> list[Visit]:
-        """What the load of `program` reads, this case's or the lifted one."""
+        """What the access of `program` reads or writes, this case's or the lifted one."""
         return _Evaluator(self).run(program)
 
 
@@ -67,6 +68,7 @@ class _Maker:
         blocks = (self.r.choice((2, 4, 8)), inner)[2 - self.rank:]
         self.shape = blocks[::-1] if self.turned else blocks
         self.axes = (1, 0) if self.turned else tuple(range(self.rank))      # descriptor's axis -> tile's
+        self.stores = self.r.random() < 0.25
         self.counters: list[Value] = []
 
     def op(self, name: str, *args):
@@ -196,8 +198,12 @@ class _Maker:
         name = {"lt": "icmpSLT", "flipped lt": "icmpSGT", "le": "icmpSLE", "ge": "icmpSGE", "flipped ge": "icmpSLE"}[how]
         return self.op(name, other, tile) if "flipped" in how else self.op(name, tile, other)
 
-    def load(self, pointers: Value, mask: Value | None) -> None:
-        if mask is None:
+    def access(self, pointers: Value, mask: Value | None) -> None:
+        if self.stores:
+            element = Scalar(self.element)
+            value = self.op("splat", Tensor(element, self.shape), self.number(0 if self.element == "i8" else 0.0, element))
+            self.op("store", pointers, value, None) if mask is None else self.op("masked_store", pointers, value, mask, None)
+        elif mask is None:
             self.op("load", pointers, None, False)
         else:
             self.op("masked_load", pointers, mask, None, None, False)
@@ -212,7 +218,7 @@ class _Maker:
         if not depth:
             offsets = [self.offset(place == self.rank - 1) for place in range(self.rank)]
             stride = self.stride() if self.rank == 2 else None
-            self.load(self.address(offsets, stride), self.mask(offsets))
+            self.access(self.address(offsets, stride), self.mask(offsets))
         elif depth == 1 and self.r.random() < 0.4:
             self.carried()
         else:
@@ -226,7 +232,8 @@ class _Maker:
     def loop(self, start: int, step: int, inits: tuple[Value, ...]):
         self.line += 1
         self.b.site = Site("random.py", self.line)
-        return self.b.place("for", self.number(start), self.number(start + step * self.r.choice((0, 1, 2, 3))), self.number(step), inits)
+        end = start + step * self.r.choice((0, 1, 2, 3))
+        return self.b.place("for", self.number(start), self.number(end), self.number(step), inits)
 
     def carried(self) -> None:
         """A pointer that goes along one axis, and a mask by what the counter says."""
@@ -238,7 +245,7 @@ class _Maker:
         with self.b.inside(loop, (I32, pointers.type)) as (counter, carried):
             moved = list(offsets)
             moved[place] = self.op("add", offsets[place], self.op("mul", counter, self.number(by)))
-            self.load(carried, self.mask(moved))
+            self.access(carried, self.mask(moved))
             more = self.number(by)
             if place < self.rank - 1:
                 more = self.op("mul", more, stride)
@@ -249,10 +256,12 @@ def random_case(seed: int) -> Case:
     """The case of a seed. Most arguments are such as kernels get; some are odd, negative, or too large for 32 bits."""
     maker = _Maker(seed)
     program, r = maker.program(), maker.r
-    load = next(op for op in program.walk() if op.row.loads)
+    access = next(op for op in program.walk() if op.row.loads or op.row.stores)
     row = maker.row
     arguments = {"M": r.randrange(1, 40), "N": r.randrange(1, 80), "s": row * 2 * r.randrange(1, 9), "t": r.randrange(1, 4),
                  "x": r.randrange(0, 4), "y": r.randrange(0, 3)}
+    if maker.stores and r.random() < 0.7:
+        arguments["M"], arguments["N"] = (16 * r.randrange(1, 5) for _ in "MN")
     odd = r.random()
     if odd < 0.1:
         arguments["x"] = r.choice((-1, -2, 1 << 27, (1 << 31) - 1))
@@ -263,7 +272,7 @@ def random_case(seed: int) -> Case:
     elif odd < 0.3:
         arguments["y"] = r.choice((-1, 1 << 28))
     programs = r.randrange(1, 4)
-    return Case(program, load, arguments, r.randrange(programs), programs, maker.shape)
+    return Case(program, access, arguments, r.randrange(programs), programs, maker.shape)
 
 
 class _Evaluator:
@@ -288,7 +297,7 @@ class _Evaluator:
                 return tuple(self.env[value] for value in op.values)
             if op.name == "for":
                 self.loop(op)
-            elif op.row.loads or op.name == "descriptor_load":
+            elif op.row.loads or op.row.stores or op.row.copy:
                 self.visit(op)
             elif op.name != "trans":
                 self.env[op.result] = self.value(op)
@@ -306,11 +315,12 @@ class _Evaluator:
 
     def visit(self, op: Op) -> None:
         numbers = {value: int(number) for value, number in self.env.items() if np.ndim(number) == 0} | self.trips
-        if op.name == "descriptor_load":
+        if op.row.copy:
             self.found.append(Visit(None, None, numbers, tuple(int(self.env[one]) for one in op.offsets)))
             return
-        mask = np.ones(self.case.shape, bool) if op.name == "load" else self.env[op.mask]
-        self.found.append(Visit(np.broadcast_to(self.env[op.pointer], self.case.shape), np.broadcast_to(mask, self.case.shape), numbers))
+        mask = self.env[op.mask] if "mask" in op.row.places else True
+        addresses, inside = (np.broadcast_to(one, self.case.shape) for one in (self.env[op.pointer], mask))
+        self.found.append(Visit(addresses, inside, numbers))
 
     def value(self, op: Op):
         env, name = self.env, op.name
@@ -356,10 +366,20 @@ def read_by(box, visit: Visit) -> tuple[np.ndarray, np.ndarray]:
     return addresses.transpose(back), np.broadcast_to(inside, addresses.shape).transpose(back)
 
 
-def same(box, visits: list[Visit]) -> bool:
-    """True if the box reads, in every visit, the elements that the pointers read, and no others."""
+def same(box, visits: list[Visit], stores: bool = False) -> bool:
+    """True if the box has, in every visit, the elements that the pointers have, and no others."""
     for visit in visits:
         addresses, inside = read_by(box, visit)
         if (inside != visit.inside).any() or (addresses != visit.addresses)[visit.inside].any():
             return False
+        if stores and not _written(box, visit, addresses[inside]):
+            return False
     return True
+
+
+def _written(box, visit: Visit, addresses: np.ndarray) -> bool:
+    """True if TMA writes these elements and nothing else: no block begins in front of the tensor, no place is written twice, and
+    no row ends within 16 bytes, which TMA would write all."""
+    extent = int(box.shape[-1].at(visit.numbers)) * box.element.bytes
+    corner = min(int(offset.at(visit.numbers)) for offset in box.offsets)
+    return not addresses.size or corner >= 0 and len(np.unique(addresses)) == addresses.size and extent % 16 == 0

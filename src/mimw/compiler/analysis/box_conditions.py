@@ -4,7 +4,7 @@ Input: a box, its op, and what the host knows of scalars. Output: `Within`s and 
 example, for 16-bit elements:
 
     Multiple(stride_am, 8)                              strides are multiples of 16 bytes
-    Within(128*pid, 0, 2^31 - 1)                        no block begins in front of the tensor, where pointers would read what is there
+    Within(128*pid, 0, 2^31 - 1)                        none begins in front of the tensor, where pointers read what is there
     Multiple(N, 8)          of a store alone: TMA writes 16 bytes at a time
 
 The limits are those of `ir.tensor_map`, with what differs between TMA and pointers.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ...ir import Op
 from ...ir.tensor_map import MOST, ROW_BYTES, STRIDE_BITS
-from .pointer_forms import NoForm, Within
+from .address_forms import NoForm, Within
 from .polynomials import Poly
 from .scalar_ranges import Ranges
 from .tensor_boxes import UNBOUNDED, Box, Multiple
@@ -74,8 +74,8 @@ class _Conditions:
         for monomial, factor in self.box.offsets[-1].terms.items():
             known = Poly({tuple(symbol for symbol in monomial if self.ranges.exact(symbol)): factor})
             if known.constant is not None and factor % self.granule:
-                raise NoForm(f"its block begins anywhere in a row ({self.ranges.shown(self.box.offsets[-1])}), and TMA begins at multiples of 16 bytes",
-                             self.site)
+                raise NoForm(f"its block begins anywhere in a row ({self.ranges.shown(self.box.offsets[-1])}), and TMA begins at "
+                             "multiples of 16 bytes", self.site)
             found += self._multiple(known, "a block begins in its row at multiples of {poly}, which 16 bytes do not divide")
         return found
 

@@ -5,7 +5,8 @@ Input: the forms of a program and a mask. Output: the `Bound`s whose conjunction
     (rows[:, None] < M) & (ks[None, :] < K - k * 64)        axis 0 ends at M - 128*pid, axis 1 ends at K - 64*trip
     rows[:, None] >= 0                                      axis 0 begins at -128*pid
 
-Bounds are of positions in the tile: position i is inside where begin <= i < end. Comparisons are of signed numbers, in any spelling.
+Bounds are of positions in the tile: position i is inside where begin <= i < end. Comparisons are of signed numbers, in any
+spelling.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir import Op, Tensor, Value
-from .pointer_forms import Forms, NoForm, Within, fits, positions
+from .address_forms import NoForm, Within, fits, positions
+from .pointer_forms import Forms
 from .polynomials import Poly
 
 

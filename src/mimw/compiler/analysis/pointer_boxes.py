@@ -6,9 +6,9 @@ Input: a program and one of its `tl.load`s or `tl.store`s of a tile. Output: its
                 mask=(rows[:, None] < M) & (ks[None, :] < K - k * 64), other=0.0)
     box_of(program, op)     base a, shape [M, K], strides [stride_am, 1], at [128*pid, 64*trip@3], a block of 128 x 64
 
-Elements that the box has are those that the mask admits, at the same addresses; the others are 0, as `other` says. An axis that no mask
-bounds is promised to be inside by the program, so its extent is one that cuts nothing off (`UNBOUNDED`). All that this takes for
-granted of a launch stands in `assumed`: the host has to ask it (`orchestrate.box_host`).
+Elements that the box has are those that the mask admits, at the same addresses; the others are 0, as `other` says. An axis that
+no mask bounds is promised to be inside by the program, so its extent is one that cuts nothing off (`UNBOUNDED`). All that this
+takes for granted of a launch stands in `assumed`: the host has to ask it (`orchestrate.box_host`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from math import copysign
 from ...ir import Op, Program, Scalar, Tensor, Value
 from ...ir.extents import is_odd
 from ...ir.tensor_map import block_problem
+from .address_forms import Form, NoForm, Within, positions
 from .box_conditions import conditions_of
 from .mask_bounds import Bound, bounds_of
-from .pointer_forms import Form, Forms, NoForm, Within, positions
+from .pointer_forms import Forms
 from .polynomials import Poly
 from .scalar_ranges import Ranges
 from .tensor_boxes import UNBOUNDED, Box, Refused
@@ -78,7 +79,8 @@ class _Boxes:
                    *(one for bound in bounds.values() for one in bound.within))
         for one in assumed:
             if isinstance(one, Within) and (site := self.ranges.unbounded(one.poly)) is not None:
-                raise NoForm(f"its address follows from what line {site.line} computes, which nothing bounds before the launch", site)
+                raise NoForm(f"its address follows from what line {site.line} computes, which nothing bounds before the launch",
+                             site)
         return replace(box, assumed=tuple(dict.fromkeys(assumed)))
 
     def _check(self, op: Op, element) -> None:
@@ -156,8 +158,8 @@ class _Boxes:
             return Poly.number(UNBOUNDED)
         extent = offset + end.end
         if not self.ranges.is_exact(extent):
-            raise NoForm(f"its mask on line {end.op.site.line} bounds something else than the address moves by: {self.ranges.shown(extent)} is not "
-                         "made of arguments alone", end.op.site)
+            raise NoForm(f"its mask on line {end.op.site.line} bounds something else than the address moves by: "
+                         f"{self.ranges.shown(extent)} is not made of arguments alone", end.op.site)
         return extent
 
 
@@ -174,8 +176,8 @@ class _Split:
         return poly.part(lambda monomial: not all(map(self.ranges.exact, monomial)))
 
     def offsets(self) -> tuple[Poly, ...]:
-        """The offsets in the descriptor's order. Each split is right, since sum of offset * stride == start; which one it is decides
-        whether extents are made of arguments alone."""
+        """The offsets in the descriptor's order. Each split is right, since sum of offset * stride == start; which one it is
+        decides whether extents are made of arguments alone."""
         if len(self.order) == 1:
             return self.start,
         outer, inner = self.order

@@ -5,62 +5,23 @@ Input: the def-use index and a value. Output: its `Form`, or `NoForm` with the r
     a + rows[:, None] * stride_am + ks[None, :]         base a, polynomial 128*pid*stride_am + i*stride_am + j
     a_at += BK * stride_ak, carried by a loop           what it was before the loop, + trip * 64 * stride_ak
 
-Sums, differences and products of 32 bits are right modulo 2^32 however often they wrap. So wrapping counts only where a number of 32
-bits is taken for the number itself: as an offset of a pointer, a wider integer, a side of a comparison, a dividend. There the form
-notes that its polynomial is to stay `Within` what the bits hold. Anything else of one number is a symbol of its own.
+Sums, differences and products of 32 bits are right modulo 2^32 however often they wrap. So wrapping counts only where a number of
+32 bits is taken for the number itself: as an offset of a pointer, a wider integer, a side of a comparison, a dividend. There the
+form notes that its polynomial is to stay `Within` what the bits hold. Anything else of one number is a symbol of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ...ir import Op, Pointer, Scalar, Site, Tensor, Value
+from ...ir import Op, Pointer, Scalar, Value
 from ...ir.flow import induction, loop_carry
 from ...ir.types import element_of
+from .address_forms import Form, NoForm, Within, fits
 from .polynomials import Poly, Position, Trip
 from .uses import Uses
 
 MOST_TERMS = 64     # of one polynomial: what needs more is no address that people write
-
-
-class NoForm(Exception):
-    """Why a value has no form: the reason, a part of a sentence, and the line."""
-
-    def __init__(self, reason: str, site: Site):
-        super().__init__(reason)
-        self.reason, self.site = reason, site
-
-
-@dataclass(frozen=True)
-class Within:
-    """Something that is to hold at each launch: `poly`, over all programs, trips and elements, lies in `least` to `most`. `what` is
-    the fault otherwise, a sentence; `site` the line that it is about."""
-
-    poly: Poly
-    least: int
-    most: int
-    what: str
-    site: Site
-
-
-@dataclass(frozen=True)
-class Form:
-    """`base` (None: an integer) + `poly` elements; `within` is what has to hold for that."""
-
-    base: Value | None
-    poly: Poly
-    within: tuple[Within, ...] = ()
-
-
-def fits(poly: Poly, bits: int, site: Site, unsigned: bool = False) -> tuple[Within, ...]:
-    """What has to hold where a number of so many bits is taken for the number itself; nothing if it surely does."""
-    least, most = (0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
-    if all(isinstance(symbol, Position) for symbol in poly.symbols):
-        ends = [poly.at({symbol: end * (symbol.extent - 1) for symbol in poly.symbols}) for end in (0, 1)]
-        if len(poly.symbols) < 2 and least <= min(ends) and max(ends) <= most:
-            return ()
-    return Within(poly, least, most, f"{{poly}} may be more than {bits} bits hold", site),
 
 
 class Forms:
@@ -163,9 +124,11 @@ class Forms:
 
     def _varies(self, symbol: Value | Trip, loop: Op) -> bool:
         """True if the symbol may differ from one round of the loop to the next."""
-        op, place = (symbol.loop, None) if isinstance(symbol, Trip) else (self.uses.definition[symbol], self.uses.argument.get(symbol))
-        inside = op if op is not None else place.parent if place is not None else None
-        return inside is not None and self.uses.position[loop] <= self.uses.position[inside] <= self.uses.last[loop]
+        uses = self.uses
+        inside = symbol.loop if isinstance(symbol, Trip) else uses.definition[symbol]
+        if inside is None and symbol in uses.argument:
+            inside = uses.argument[symbol].parent
+        return inside is not None and uses.position[loop] <= uses.position[inside] <= uses.last[loop]
 
     def invariant(self, poly: Poly, loop: Op) -> bool:
         """True if nothing in `poly` differs from one round of the loop to the next."""
@@ -256,19 +219,3 @@ def _cast(forms: Forms, op: Op) -> Form | None:
 
 _RULES = {"constant": _constant, "make_range": _range, "splat": _same, "broadcast": _same, "expand_dims": _expand, "trans": _trans,
           "add": _sum, "sub": _sum, "addptr": _addptr, "mul": _product, "shl": _shifted, "sdiv": _quotient, "int_cast": _cast}
-
-
-def positions(poly: Poly, tile: Tensor) -> tuple[Poly, tuple[Poly, ...]] | None:
-    """(what is the same in all elements, what each axis' position is multiplied with); None if positions are multiplied with each
-    other."""
-    start, strides = Poly(), [Poly() for _ in tile.shape]
-    for monomial, factor in poly.terms.items():
-        moving = [symbol for symbol in monomial if isinstance(symbol, Position)]
-        if len(moving) > 1:
-            return None
-        term = Poly({tuple(symbol for symbol in monomial if not isinstance(symbol, Position)): factor})
-        if moving:
-            strides[moving[0].axis] = strides[moving[0].axis] + term
-        else:
-            start = start + term
-    return start, tuple(strides)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from ...ir import Param, Scalar, Site, Value
 from ...ir.flow import bounds, induction
-from .pointer_forms import Forms, NoForm
+from .address_forms import NoForm
+from .pointer_forms import Forms
 from .polynomials import Poly, Position, Symbol, Trip
 
 # The function of `runtime.spans` for each op of two integers of which the host knows the meaning.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir import Op, Scalar, Site, Value
-from .pointer_forms import Within
+from .address_forms import Within
 from .polynomials import Poly
 
 UNBOUNDED = (1 << 31) - 16      # an extent that cuts nothing off, and a multiple of 16 bytes for any element
@@ -27,7 +27,8 @@ class Refused:
 
 @dataclass(frozen=True)
 class Multiple:
-    """Something that is to hold at each launch: `poly`, of arguments alone, is a multiple of `of`; `what` is the fault otherwise."""
+    """Something that is to hold at each launch: `poly`, of arguments alone, is a multiple of `of`; `what` is the fault
+    otherwise."""
 
     poly: Poly
     of: int
@@ -37,9 +38,12 @@ class Multiple:
 
 @dataclass(frozen=True)
 class Box:
-    """A block of a tensor. `shape`, `strides` and `offsets` are in elements, in the order of the descriptor's axes, as `block` is;
-    shape and strides are of arguments alone. `order[d]` is the axis of the tile that is axis d of the descriptor. `bounds[d]` is the
-    comparison in the mask that proved the extent, None where the program promises it. `assumed` has to hold at a launch."""
+    """A block of a tensor.
+
+    `shape`, `strides` and `offsets` are in elements, in the order of the descriptor's axes, as `block` is; shape and strides are of
+    arguments alone. `order[d]` is the axis of the tile that is axis d of the descriptor. `bounds[d]` is the comparison in the mask
+    that proved the extent, None where the program promises it. `assumed` has to hold at a launch.
+    """
 
     base: Value
     element: Scalar

@@ -5,9 +5,9 @@ Input: a `Lifted`. Output: two functions and what they import. For example, of a
     def arguments(a, b, c, M, N, K, stride_am, ..):     what the kernel by descriptors takes: the same, and the descriptors
     def fits(grid, a, b, c, M, N, K, stride_am, ..):    "" if it may take them, else a sentence: launch the plain kernel
 
-Both take the run-time arguments of the plain kernel in their order, each field of a tuple by itself; `grid` is a tuple of ints. What
-depends on numbers alone is kept for the numbers of earlier launches. Spans (`mimw.runtime.spans`) stand for what differs between
-programs and trips, so `fits` may refuse a launch that would be right, and takes none that would be wrong.
+Both take the run-time arguments of the plain kernel in their order, each field of a tuple by itself; `grid` is a tuple of ints.
+What depends on numbers alone is kept for the numbers of earlier launches. Spans (`mimw.runtime.spans`) stand for what differs
+between programs and trips, so `fits` may refuse a launch that would be right, and takes none that would be wrong.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from ...ir import Descriptor, Param, Pointer, Value
+from ..analysis.address_forms import Within
 from ..analysis.pointer_boxes import ranges_of
-from ..analysis.pointer_forms import Within
 from ..analysis.polynomials import Poly, Position, Symbol
 from ..analysis.tensor_boxes import Multiple
-from .boxes import HostDescriptor, Lifted
+from .box_rewrite import HostDescriptor
+from .boxes import Lifted
 
-_SPANS = ("Span", "address", "apart", "bits", "counter", "either", "larger", "program", "programs", "quotient", "remainder", "smaller",
-          "trips", "within")
+_SPANS = ("Span", "address", "apart", "bits", "counter", "either", "larger", "program", "programs", "quotient", "remainder",
+          "smaller", "trips", "within")
 _TAKEN = (*_SPANS, "mimw", "functools", "grid", "arguments", "fits", "numbers_fit", "arrays_fit")
 _KEPT = 4096        # launches whose numbers are remembered
 _WIDTH = 120

@@ -1,13 +1,14 @@
 """Whether a load or store may become one by TMA, as the order of accesses to global memory has it.
 
-Input: a program, and an access that is a box of a parameter. Output: a `Refused` with the line in the way, or None; and the pairs of
-arguments that may share no byte at a launch. For example:
+Input: a program, and an access that is a box of a parameter. Output: a `Refused` with the line in the way, or None; and the pairs
+of arguments that may share no byte at a launch. For example:
 
     tl.store(c_at, acc); x = tl.load(c_at)          refused: TMA reads what stores by pointers need not have written yet
     x = tl.load(a_at); tl.store(c_at, acc)          ("a", "c"): if they overlap, the plain kernel is launched
 
-TMA accesses memory in the asynchronous proxy. What orders accesses by pointers (the program's order, a barrier, an atomic operation)
-does not order those (PTX ISA, "Async proxy"), so an access is refused where any of these decides what it reads or what stays written.
+TMA accesses memory in the asynchronous proxy. What orders accesses by pointers (the program's order, a barrier, an atomic
+operation) does not order those (PTX ISA, "Async proxy"), so an access is refused where any of these decides what it reads or what
+stays written.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def _store(program: Program, op: Op, box: Box) -> Refused | None:
             return Refused(f"`{other.row.word or other.name}` on line {other.site.line} orders it", other.site)
     for loop in uses.loops(op):
         if not _moves(program, box, loop):
-            return Refused(f"the loop on line {loop.site.line} may write one place in two of its rounds, and stores by TMA land in any "
-                           "order", loop.site)
+            return Refused(f"the loop on line {loop.site.line} may write one place in two of its rounds, and stores by TMA land in "
+                           "any order", loop.site)
     return None
 
 
@@ -90,7 +91,8 @@ def _may_precede(uses: Uses, first: Op, op: Op) -> bool:
 
 
 def _moves(program: Program, box: Box, loop: Op) -> bool:
-    """True if the box of each of the loop's rounds lies beside those of all others: along one axis it moves by its extent or more."""
+    """True if the box of each of the loop's rounds lies beside those of all others: along one axis it moves by its extent or
+    more."""
     forms = ranges_of(program).forms
     for offset, block in zip(box.offsets, box.block):
         step = offset.terms.get((Trip(loop), ), 0)
