@@ -86,7 +86,7 @@ def quotient(number: int | Span, by: int | Span) -> int | Span:
 
 
 def remainder(number: int | Span, by: int | Span) -> int | Span:
-    """What a quotient leaves, with the sign of what is divided. What 0 may divide can be anything."""
+    """The rest that a quotient leaves, with the sign of what is divided. What 0 may divide can be anything."""
     if least(by) <= 0 <= most(by):
         return Span(-EVERYTHING, EVERYTHING)
     if not isinstance(number, Span) and not isinstance(by, Span):
@@ -122,7 +122,7 @@ def program(grid: tuple[int, ...], axis: int) -> Span:
 
 
 def programs(grid: tuple[int, ...], axis: int) -> int:
-    """How many programs the grid has along an axis."""
+    """The number of programs that the grid has along an axis."""
     return grid[axis] if axis < len(grid) else 1
 
 

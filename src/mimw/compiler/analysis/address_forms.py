@@ -15,7 +15,7 @@ from .polynomials import Poly, Position
 
 
 class NoForm(Exception):
-    """Why a value has no form: the reason, a part of a sentence, and the line."""
+    """A value has no form: the reason, a part of a sentence, and the line."""
 
     def __init__(self, reason: str, site: Site):
         super().__init__(reason)
@@ -44,7 +44,7 @@ class Form:
 
 
 def fits(poly: Poly, bits: int, site: Site, unsigned: bool = False) -> tuple[Within, ...]:
-    """What has to hold where a number of so many bits is taken for the number itself; nothing if it surely does."""
+    """The conditions under which a number of so many bits is the number itself; none if it surely is."""
     least, most = (0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
     if all(isinstance(symbol, Position) for symbol in poly.symbols):
         ends = [poly.at({symbol: end * (symbol.extent - 1) for symbol in poly.symbols}) for end in (0, 1)]

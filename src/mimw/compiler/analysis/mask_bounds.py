@@ -39,6 +39,8 @@ def bounds_of(forms: Forms, mask: Value) -> tuple[Bound, ...]:
     if op.name == "and":
         found = dict.fromkeys((*bounds_of(forms, op.lhs), *bounds_of(forms, op.rhs)))
         return tuple({(one.axis, one.end, one.begin): one for one in found}.values())
+    if op.name == "splat":
+        return bounds_of(forms, op.value)
     if op.row.elements_of == ("value", ):
         return _moved(forms, op)
     if op.name == "constant" and op.value:
@@ -50,7 +52,7 @@ def bounds_of(forms: Forms, mask: Value) -> tuple[Bound, ...]:
 
 def _moved(forms: Forms, op: Op) -> tuple[Bound, ...]:
     """The bounds of a mask of another shape: axes that are new or broadcast have none."""
-    if op.name == "broadcast" or op.name == "splat":
+    if op.name == "broadcast":
         return bounds_of(forms, op.value)
     rank = len(op.result.type.shape)
     if op.name == "expand_dims":

@@ -172,7 +172,7 @@ class _Split:
         self.ends = {axis: -self._moving(bound.end) for (axis, is_end), bound in bounds.items() if is_end}
 
     def _moving(self, poly: Poly) -> Poly:
-        """What differs between programs and trips."""
+        """The terms that differ between programs and trips."""
         return poly.part(lambda monomial: not all(map(self.ranges.exact, monomial)))
 
     def offsets(self) -> tuple[Poly, ...]:

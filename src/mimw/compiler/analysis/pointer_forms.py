@@ -110,7 +110,7 @@ class Forms:
         return Form(None, start.poly + Poly.of(Trip(loop)) * step, start.within) if step is not None and step > 0 else None
 
     def _carried(self, loop: Op, value: Value) -> Form | None:
-        """What a loop adds to in each round is init + increment * trip, where the increment is the same in each."""
+        """A value that a loop adds to is init + increment * trip, where the increment is the same in each round."""
         carry = loop_carry(loop, value)
         after = self.uses.definition.get(carry.after) if carry is not None and carry.after is not None else None
         if after is None or after.name not in ("add", "sub", "addptr") or after.lhs is not value:
@@ -143,7 +143,7 @@ def _bits(value: Value) -> int:
 
 
 def _offset(form: Form, op: Op) -> tuple[Within, ...]:
-    """What has to hold of the offset that an `addptr` takes: it is a signed number."""
+    """The conditions on the offset that an `addptr` takes: it is a signed number."""
     return (*form.within, *(fits(form.poly, _bits(op.rhs), op.site) if _bits(op.rhs) < 64 else ()))
 
 

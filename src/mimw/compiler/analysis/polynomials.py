@@ -171,7 +171,7 @@ def _poly(one: Poly | int) -> Poly:
 
 
 def _key(symbol: Symbol) -> tuple[int, int]:
-    """Where a symbol stands in a monomial: any order will do, if it is the same in all."""
+    """The order of symbols in a monomial: any will do, if it is the same in all."""
     if isinstance(symbol, Position):
         return 2, symbol.axis
     return (1, id(symbol.loop)) if isinstance(symbol, Trip) else (0, id(symbol))

@@ -43,7 +43,8 @@ class Ranges:
         self._exact: dict[Symbol, bool] = {}
 
     def rule(self, symbol: Symbol) -> Rule | None:
-        """How the host finds the numbers that a symbol may be; None for a parameter, a position, and where it cannot."""
+        """The rule by which the host finds the numbers that a symbol may be; None for a parameter, a position, and for others where
+        there is none."""
         if isinstance(symbol, Trip):
             return self._loop("trips", symbol.loop)
         if isinstance(symbol, Position) or symbol in self.params:

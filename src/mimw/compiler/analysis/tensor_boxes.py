@@ -19,7 +19,7 @@ UNBOUNDED = (1 << 31) - 16      # an extent that cuts nothing off, and a multipl
 
 @dataclass(frozen=True)
 class Refused:
-    """Why an access stays one by pointers: `reason` is a part of a sentence, `site` the line that it is about."""
+    """An access stays one by pointers: `reason` is a part of a sentence, `site` the line that it is about."""
 
     reason: str
     site: Site

@@ -152,7 +152,7 @@ class _Module:
         return scope.lines
 
     def _numbers(self) -> list[str]:
-        """What has to hold of arguments that are numbers, and of the grid."""
+        """The questions about arguments that are numbers, and about the grid."""
         scope = _Scope(self, self.names.numbers)
         for one in _needed(self.lifted.descriptors):
             value = scope.expression(one.poly)
@@ -164,7 +164,7 @@ class _Module:
         return scope.lines
 
     def _arrays(self) -> list[str]:
-        """Where arrays begin, and which of them may share no byte."""
+        """The questions about arrays: where they begin, and whether two of them share a byte."""
         lines = []
         for base in dict.fromkeys(host.base for host in self.lifted.descriptors):
             lines += [f"    if address({self.names.of_param[base]}) % 16:",
@@ -184,7 +184,7 @@ def _call(head: str, parts: Iterable[str], tail: str) -> list[str]:
 
 
 def _needed(descriptors: tuple[HostDescriptor, ...]) -> list[Within | Multiple]:
-    """What the descriptors assume, each thing once, without what a narrower one says."""
+    """The assumptions of the descriptors, each once, without those that a narrower one implies."""
     every = list(dict.fromkeys(one for host in descriptors for one in host.assumed))
 
     def implied(one: Within | Multiple, place: int) -> bool:

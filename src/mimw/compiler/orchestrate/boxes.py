@@ -87,7 +87,7 @@ def _for_products(program: Program) -> set[Op]:
 
 
 def _why_none(program: Program, target: Target) -> Refused | None:
-    """Why nothing in a program is lifted."""
+    """The reason for which nothing in a program is lifted; None if there is none."""
     if not target.has("tma"):
         return Refused(f"{target} has no TMA", program.site)
     ours = next((op for op in program.where(lambda row: row.ours) if "observer" not in op.row.traits), None)
@@ -99,7 +99,7 @@ def _word(op: Op) -> str:
 
 
 def _said(program: Program, op: Op, box: Box) -> str:
-    """What a box is, in a sentence."""
+    """A box, in a sentence."""
     shown = ranges_of(program).shown
     extents = ["any" if bound is None else shown(extent) for extent, bound in zip(box.shape, box.bounds)]
     proofs = sorted({bound.site.line for bound in box.bounds if bound is not None})

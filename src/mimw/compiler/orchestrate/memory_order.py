@@ -22,7 +22,7 @@ from ..analysis.written import accessed, parameters_behind
 
 
 def out_of_order(program: Program, op: Op, box: Box) -> Refused | None:
-    """Why the access has to keep its place in the program's order; None if TMA may do it."""
+    """The reason for which an access keeps its place in the program's order; None if TMA may do it."""
     return _store(program, op, box) if op.row.stores else _load(program, op, box)
 
 
