@@ -264,6 +264,36 @@ def test_equal_boxes_share_a_descriptor_and_names_are_new():
     assert (y == 2 * a[:16] + a[16:] + 3).all()
 
 
+def test_arguments_of_any_kind():
+    """Fields of tuples, extents of a descriptor, and names that the host's module has itself."""
+
+    @mimw.jit
+    def mixed(pair, x_desc, bits, grid, B: tl.constexpr):
+        rows, cols = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+        a, stride = pair[0], pair[1]
+        x = tl.load(a + (grid + rows) * stride + cols, mask=grid + rows < x_desc.shape[0], other=0.0)
+        tl.store(bits + rows * B + cols, x + x_desc.load([0, 0]))
+
+    a, x, y = np.arange(512, dtype=np.float32).reshape(32, 16), np.ones((12, 16), np.float32), np.zeros((16, 16), np.float32)
+    args = (a, 16), mimw.TensorDescriptor.from_tensor(x, [16, 16]), y, 3
+    launched = Launched(mixed, (1, ), args, dict(B=16), loads="all")
+    assert [len(one.assumed) > 0 for one in launched.made.descriptors] == [True, False]
+    assert launched.host["fits"]((1, ), *launched.values) == ""
+    launched.run_lifted()
+    expected = np.concatenate([a[3:12], np.zeros((7, 16), np.float32)])
+    expected[:12] += 1
+    assert (y == expected).all()
+
+
+def test_a_program_without_boxes_has_a_host_module_too():
+    launched, *_ = of_case("linear_attention", dict(heads=1, t=64))
+    module: dict = {}
+    exec(host_source(launched.made), module)
+    assert module["fits"]((1, ), *launched.values) == "" and module["arguments"](*launched.values) == tuple(launched.values)
+    with pytest.raises(mimw.errors.ArgumentError, match="loads is .*; got 'some'"):
+        lifted(launched.launch.recorded, HOPPER, loads="some")
+
+
 def test_a_lifted_program_is_not_lifted_again():
     launched, *_ = of_case("gemm_bias_gelu", CASES["gemm_bias_gelu"][0])
     again = lifted(launched.made.program, HOPPER)

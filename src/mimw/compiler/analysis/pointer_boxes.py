@@ -85,7 +85,7 @@ class _Boxes:
 
     def _check(self, op: Op, element) -> None:
         """Refuse what no descriptor does, wherever the pointers are."""
-        if not isinstance(element, Scalar) or element.bits not in (8, 16, 32):
+        if not isinstance(element, Scalar) or element.bits not in (8, 16, 32) or element.name == "fp8e4b15":
             raise NoForm(f"its elements are {element}, and boxes are of 8, 16 or 32 bits", op.site)
         if op.pointer.type.element.space not in ("global", "constant"):
             raise NoForm("it is no access to global memory", op.site)

@@ -33,7 +33,8 @@ _WIDTH = 120
 
 
 def host_source(lifted: Lifted) -> str:
-    """The text of the module. Its `arguments` may raise what `mimw.TensorDescriptor` raises, unless `fits` has said ""."""
+    """The text of the module. Where `fits` says "", its `arguments` raises only for what no `mimw.TensorDescriptor` takes as a base,
+    such as a tensor under another type (`triton.reinterpret`)."""
     return _Module(lifted).text()
 
 
@@ -129,7 +130,7 @@ class _Module:
         used = [one for one in _SPANS if one in called]
         return "\n".join((
             f'"""{name} by descriptors: its arguments, and whether a launch may take them. Written by mimw."""',
-            "import functools", "", "import mimw", *_call("from mimw.runtime.spans import (", used, ")"), "", "",
+            "import functools", "", "import mimw", *(_call("from mimw.runtime.spans import (", used, ")") if used else ()), "", "",
             *_call("def arguments(", given, "):"),
             f'    """The arguments of {name} by descriptors, from those of the plain kernel."""',
             *made, *_call("    return (", (*given, *self.descriptors), ")"), "", "",

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...errors import ArgumentError
 from ...ir import Op, Program, Site
 from ...target import Target
 from ..analysis.pointer_boxes import box_of, is_tile_access, ranges_of
@@ -45,7 +46,10 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
                loads     "products": those in loops that a product takes; "all"; or "none"
                stores    whether stores are lifted, too
     returns:   `Lifted`; its program is the same object if nothing is lifted, and a remark says why
+    errors:    ArgumentError for any other `loads`
     """
+    if loads not in ("products", "all", "none"):
+        raise ArgumentError(f'loads is "products", "all" or "none"; got {loads!r}')
     boxes, remarks, pairs = {}, [], {}
     for op in _candidates(program, loads, stores):
         found: Box | Refused = _why_none(program, target) or box_of(program, op)
