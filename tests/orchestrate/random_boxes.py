@@ -58,7 +58,7 @@ class _Maker:
         self.r, self.b, self.line = random.Random(seed), Builder(Site("random.py", 1)), 1
         self.element = self.r.choice(list(ELEMENTS))
         self.base = self.b.param("a", Pointer(Scalar(self.element)))
-        self.params = {name: self.b.param(name, I32) for name in ("M", "N", "s", "t", "x", "y")}
+        self.params = {name: self.b.param(name, I32) for name in ("M", "N", "s", "t", "x", "y", "n")}
         self.pid = self.op("get_program_id", 0)
         self.wide = self.r.random() < 0.2       # indices of 64 bits
         self.rank = self.r.choice((1, 2, 2, 2, 2))
@@ -232,8 +232,13 @@ class _Maker:
     def loop(self, start: int, step: int, inits: tuple[Value, ...]):
         self.line += 1
         self.b.site = Site("random.py", self.line)
-        end = start + step * self.r.choice((0, 1, 2, 3))
-        return self.b.place("for", self.number(start), self.number(end), self.number(step), inits)
+        r, end = self.r, self.number(start + step * self.r.choice((0, 1, 2, 3)))
+        bounds = self.number(start), end, self.number(step)
+        if not inits and r.random() < 0.3:      # as many rounds as arguments say
+            bounds = r.choice((bounds[0], self.params["x"], self.pid)), self.params["n"], bounds[2]
+        if not inits and r.random() < 0.1:      # tiles in turn
+            bounds = self.pid, self.params["n"], self.op("get_num_programs", 0)
+        return self.b.place("for", *bounds, inits)
 
     def carried(self) -> None:
         """A pointer that goes along one axis, and a mask by what the counter says."""
@@ -259,7 +264,7 @@ def random_case(seed: int) -> Case:
     access = next(op for op in program.walk() if op.row.loads or op.row.stores)
     row = maker.row
     arguments = {"M": r.randrange(1, 40), "N": r.randrange(1, 80), "s": row * 2 * r.randrange(1, 9), "t": r.randrange(1, 4),
-                 "x": r.randrange(0, 4), "y": r.randrange(0, 3)}
+                 "x": r.randrange(0, 4), "y": r.randrange(0, 3), "n": r.randrange(0, 6)}
     if maker.stores and r.random() < 0.7:
         arguments["M"], arguments["N"] = (16 * r.randrange(1, 5) for _ in "MN")
     odd = r.random()
@@ -328,6 +333,8 @@ class _Evaluator:
             return np.dtype(f"int{op.type.bits}").type(op.value)
         if name == "get_program_id":
             return np.int32(self.case.pid)
+        if name == "get_num_programs":
+            return np.int32(self.case.programs)
         if name == "make_range":
             return np.arange(op.start, op.end, dtype=np.int32)
         if name == "splat":
