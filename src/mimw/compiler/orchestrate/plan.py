@@ -17,7 +17,7 @@ class Plan:
     """One way to orchestrate a program.
 
     consumers           tasks that share out the rows of a tile; 1: one task has all of them
-    warps               of each consumer; None: as many as the plain kernel has
+    warps               of each consumer; None: the plain kernel's are shared out, four at least
     stages              slots of each pipe; None: as many as fit into shared memory, at most 8
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
@@ -31,6 +31,10 @@ class Plan:
     stores: bool = False
     producer_registers: int | None = 24
     consumer_registers: int | None = 240
+
+    def warps_of(self, plain: int) -> int:
+        """Warps of a consumer, if the plain kernel has so many."""
+        return self.warps or max(4, plain // self.consumers)
 
     def text(self) -> str:
         """The plan as one line of JSON."""

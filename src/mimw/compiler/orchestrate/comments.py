@@ -1,0 +1,102 @@
+"""What each word of a pipe orders, in words: the comments of an orchestrated kernel's text.
+
+Input: a program. Output: a comment for some of its ops. For example, of a pipe that line 12 of the plain kernel fills:
+
+    pipe_acquire        free again: line 13 has read the chunk before
+    pipe_commit         line 13 waits for what line 12 loads
+    pipe_wait           what line 12 loads
+    pipe_release        line 13 has read it: line 12 may load there
+    for                 line 12
+
+Lines are those of the ops' sites, which the orchestration keeps from the plain kernel.
+"""
+
+from __future__ import annotations
+
+from ...ir import Op, Program, Value
+from ..analysis.uses import Uses, uses_of
+
+
+def comments(program: Program) -> dict[Op, str]:
+    """The comments, by op."""
+    uses = uses_of(program)
+    found = {op: _line(program, op) for op in program.walk() if op.name in ("for", "while")}
+    for make in program.named("pipe_make"):
+        found |= _of_pipe(uses, make)
+    return {op: note for op, note in found.items() if note}
+
+
+def _line(program: Program, op: Op) -> str:
+    """Which line of the plain kernel a loop is; nothing if the program does not say."""
+    site = op.site
+    if site.line <= 0:
+        return ""
+    return f"line {site.line}" if site.file == program.site.file else f"line {site.line} of {_stem(site.file)}"
+
+
+def _stem(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+def _of_pipe(uses: Uses, make: Op) -> dict[Op, str]:
+    calls = [use.op for use in uses.of(make.result) if use.op.row.end]
+    writes = _lines(_reached(uses, calls, "pipe_acquire", written=True))
+    fields = ", ".join(make.attrs["names"])
+    slots = "1 slot" if make.capacity == 1 else f"{make.capacity} slots"
+    found = {make: f"{slots} of {fields}" + (f": what {writes} loads" if writes else "")}
+    once = bool(make.attrs.get("one_shot"))
+    for op in calls:
+        who = op.attrs.get("reader")
+        theirs = [call for call in calls if call.name == "pipe_wait" and (who is None or call.attrs.get("reader") == who)]
+        reads = _lines(_reached(uses, theirs, "pipe_wait", written=False))
+        found[op] = _said(op.name, writes, reads, once)
+    return found
+
+
+def _said(name: str, writes: str, reads: str, once: bool) -> str:
+    if name == "pipe_acquire":
+        return "" if once or not reads else f"free again: {reads} has read the chunk that was here"
+    if name == "pipe_commit":
+        return f"{reads or 'the reader'} waits for what {writes} loads" if writes else f"{reads} waits for it" if reads else ""
+    if name == "pipe_wait":
+        return f"until what {writes} loads is here" if writes else ""
+    if name == "pipe_release" and not once:
+        return f"{reads} has read it" + (f": {writes} may load there" if writes else "") if reads else ""
+    return ""
+
+
+def _reached(uses: Uses, calls: list[Op], name: str, written: bool) -> list[Op]:
+    """The ops that write, or read, the slots that these calls give."""
+    found = []
+    for call in calls:
+        if call.name == name:
+            for value in call.results:
+                found += [op for op in _through(uses, value, set()) if not written or _fills(op)]
+    return found
+
+
+def _through(uses: Uses, value: Value, seen: set[Value]):
+    """The ops that take a buffer, or a view of it; of one that is read into registers those that take the tile."""
+    if value in seen:
+        return
+    seen.add(value)
+    for op, _ in uses.of(value):
+        if op.row.view_of or op.name == "local_load":
+            for result in op.results:
+                yield from _through(uses, result, seen)
+        elif "terminator" not in op.row.traits:
+            yield op
+
+
+def _fills(op: Op) -> bool:
+    return bool(op.row.writes) or op.row.copy == "in"
+
+
+def _lines(ops: list[Op]) -> str:
+    """The lines of some ops, in words."""
+    numbers = sorted({op.site.line for op in ops if op.site.line > 0})
+    if not numbers:
+        return ""
+    if len(numbers) == 1:
+        return f"line {numbers[0]}"
+    return f"lines {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

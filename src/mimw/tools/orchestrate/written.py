@@ -1,0 +1,105 @@
+"""One way to orchestrate a launch: the passes, the text of the module, and the kernel that is recorded from that text.
+
+Input: a `Plain` launch and a `Plan`. Output: a `Written`. For example:
+
+    one = written(plain, Plan(consumers=2))
+    one.text, one.kernel            a module with the kernel and what the host does for it; the kernel, as imported
+
+What is compiled, checked, timed and launched is the kernel that was recorded from the text. It has to equal the passes' program, up to
+names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's. `refused` is what the compiler says of a plan
+that breaks a rule of the language or does not fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+from ...compiler.analysis.remarks import Remark
+from ...compiler.analysis.same_program import difference
+from ...compiler.orchestrate.delay import delayed
+from ...compiler.orchestrate.host import host_text
+from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
+from ...compiler.orchestrate.text import module_text
+from ...compiler.passes.accumulate_dots import accumulate_dots
+from ...compiler.triton_port.codegen import CompilationError
+from ...compiler.triton_port.runtime import keep_file
+from ...errors import MimwError
+from ...ir import verify
+from ...runtime.simulate import Launch, prepare
+from .plain import Plain
+
+
+@dataclass(frozen=True)
+class Written:
+    """A plan carried out. `kernel` is None if there is nothing to hand over, or if the text does not say what the passes made."""
+
+    plan: Plan
+    plain: Plain
+    made: Orchestrated
+    remarks: tuple[Remark, ...] = ()
+    text: str = ""
+    module: ModuleType | None = None
+    wrong: str = ""
+    refused: str = ""
+
+    @property
+    def kernel(self) -> Any:
+        return None if self.module is None or self.wrong or self.refused else getattr(self.module, self.plain.name)
+
+    @property
+    def num_warps(self) -> int:
+        return self.plan.warps_of(self.plain.num_warps)
+
+    def arguments(self, plain: Plain | None = None) -> tuple:
+        """The arguments of the kernel for a launch of the plain one, by default the one that it was made of."""
+        plain = plain or self.plain
+        return self.module.arguments(*(plain.arguments[name] for name in plain.parameters))
+
+    def launch(self, plain: Plain | None = None) -> Launch:
+        """The launch, made ready for the simulator."""
+        plain = plain or self.plain
+        return prepare(getattr(self.module, plain.name), plain.launch.grid, self.arguments(plain), {"num_warps": self.num_warps}, plain.chip.name)
+
+
+def written(plain: Plain, plan: Plan) -> Written:
+    """The plan carried out."""
+    program, remarks, late, apart = accumulate_dots(plain.program), (), frozenset(), frozenset()
+    if plan.delayed:
+        behind = delayed(program)
+        program, remarks, late, apart = behind.program, behind.remarks, behind.late, behind.apart
+        verify(program)
+    made = orchestrated(program, plan, plain.chip, late)
+    remarks = (*remarks, *made.remarks)
+    made = replace(made, apart=made.apart | apart)
+    if made.program is None:
+        return Written(plan, plain, made, remarks)
+    verify(made.program)
+    host = host_text(plain.parameters, made.program, made.blocks)
+    text = module_text(made.program, plain.name, host, f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}")
+    one = Written(plan, plain, made, remarks, text, imported(text, plain.name))
+    try:
+        found = difference(made.program, one.launch().recorded)
+    except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
+        return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
+    return one if found is None else replace(one, wrong=found)
+
+
+def imported(text: str, name: str) -> ModuleType:
+    """The module of a text, which lies in Triton's cache on disk, since a kernel's source is read from its file."""
+    path = keep_file(hashlib.sha256(text.encode()).hexdigest(), f"{name}.py", text)
+    module = ModuleType(name)
+    module.__file__ = path
+    linecache.checkcache(path)
+    exec(compile(text, path, "exec"), vars(module))
+    return module
+
+
+def reasons(remarks: Sequence[Remark]) -> list[str]:
+    """What is said of the plain kernel's lines, in their order."""
+    return [f"line {one.site.line}: {one.message}" for one in sorted(remarks, key=lambda one: one.site.line)]
