@@ -77,6 +77,7 @@ _INSIDE = {
         "fits": (),
         "case": (),
         "results": ("host", ),
+        "spans": ("host", ),
         "simulate": ("breakpoints", "call", "fits", "host", "results"),
         "ahead": ("call", "compile_kernel", "compiled", "simulate"),
         "watchdog": ("host", "simulate"),

@@ -26,6 +26,8 @@ TABLES = ("ir/ops/", "compiler/lowering/", "simulator/words/")
 # Files that name several ops at once all the same, each with its reason.
 ARGUED = {
     "compiler/analysis/affine.py": "one rule of arithmetic for each op, as an emission or a meaning is one",
+    "compiler/analysis/pointer_forms.py": "as affine.py: one rule for each op",
+    "compiler/analysis/scalar_ranges.py": "as affine.py: the host's function for each op",
     "compiler/analysis/mask_runs.py": "as affine.py: one rule for each op",
     "compiler/passes/check_scratch.py": "names of Triton's ops that take scratch, not of ours",
     "compiler/passes/pad_ends.py": "the rewriting of each op that idle elements could be seen by, as an emission is one",
