@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
+from types import MappingProxyType
 
 from ...ir import Descriptor, Param, Pointer, Value
 from ..analysis.address_forms import Within
@@ -35,7 +36,17 @@ _WIDTH = 120
 def host_source(lifted: Lifted) -> str:
     """The text of the module. Where `fits` says "", its `arguments` raises only for what no `mimw.TensorDescriptor` takes as a base,
     such as a tensor under another type (`triton.reinterpret`)."""
-    return _Module(lifted).text()
+    imports, functions = host_parts(lifted)
+    name = lifted.plain.name
+    head = f'"""{name} by descriptors: its arguments, and whether a launch may take them. Written by mimw."""'
+    return "\n".join((head, *imports, "", "", functions))
+
+
+def host_parts(lifted: Lifted, blocks: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> tuple[list[str], str]:
+    """(lines that import, the functions). `blocks` has by the name of a descriptor the block that a part of its tile has: one of the
+    plain kernel's is made anew with it."""
+    made = _Module(lifted, blocks)
+    return made.text()
 
 
 class _Names:
@@ -106,8 +117,8 @@ class _Scope:
 
 class _Module:
 
-    def __init__(self, lifted: Lifted):
-        self.lifted, self.ranges, self.names = lifted, ranges_of(lifted.plain), _Names(lifted)
+    def __init__(self, lifted: Lifted, blocks: Mapping[str, tuple[int, ...]]):
+        self.lifted, self.ranges, self.names, self.blocks = lifted, ranges_of(lifted.plain), _Names(lifted), blocks
         self.scalars: dict[Symbol, str] = {}
         self.descriptors = [self.names.new(one.name) for one in lifted.descriptors]
 
@@ -119,7 +130,7 @@ class _Module:
             self.scalars[symbol] = self.names.new(plain)
         return self.scalars[symbol]
 
-    def text(self) -> str:
+    def text(self) -> tuple[list[str], str]:
         name, given = self.lifted.plain.name, self.names.arguments
         made, numbers, arrays = self._made(), self._numbers(), self._arrays()
         in_numbers, in_arrays = (set(re.findall(r"\w+", "\n".join(lines))) for lines in (numbers, arrays))
@@ -128,12 +139,12 @@ class _Module:
         sources = {self.names.numbers[value]: source for value, source in self.names.sources.items()}
         called = set(re.findall(r"(\w+)\(", "\n".join((*made, *numbers, *arrays))))
         used = [one for one in _SPANS if one in called]
-        return "\n".join((
-            f'"""{name} by descriptors: its arguments, and whether a launch may take them. Written by mimw."""',
-            "import functools", "", "import mimw", *(_call("from mimw.runtime.spans import (", used, ")") if used else ()), "", "",
+        imports = ["import functools", "", "import mimw", *(_call("from mimw.runtime.spans import (", used, ")") if used else ())]
+        passed = [self._anew(one) for one in given] + self.descriptors
+        return imports, "\n".join((
             *_call("def arguments(", given, "):"),
-            f'    """The arguments of {name} by descriptors, from those of the plain kernel."""',
-            *made, *_call("    return (", (*given, *self.descriptors), ")"), "", "",
+            f'    """The arguments of the kernel, from those of the plain {name}."""',
+            *made, *_call("    return (", [*passed[:-1], f"{passed[-1]}, "] if len(passed) == 1 else passed, ")"), "", "",
             *_call("def fits(", ("grid", *given), "):"),
             '    """"" if this launch may take the kernel by descriptors, else why it takes the plain one."""',
             *_call("    fault = numbers_fit(", ("tuple(map(int, grid))", *(f"int({sources[one]})" for one in known)), ")"),
@@ -143,13 +154,19 @@ class _Module:
             *_call("def arrays_fit(", asked, "):"),
             '    """The first fault in where arrays lie, or ""."""', *arrays, '    return ""', ""))
 
+    def _anew(self, name: str) -> str:
+        """An argument as the kernel takes it: of a descriptor with another block one with that block."""
+        block = self.blocks.get(name)
+        return name if block is None else (f"mimw.TensorDescriptor({name}.base, {name}.shape, {name}.strides, {list(block)}, "
+                                           f"{name}.padding)")
+
     def _made(self) -> list[str]:
         """The lines that make the descriptors."""
         scope = _Scope(self, self.names.sources)
         for host, name in zip(self.lifted.descriptors, self.descriptors):
             shape, strides = ([scope.expression(one) for one in many] for many in (host.shape, host.strides))
             scope.lines.append(f"    {name} = mimw.TensorDescriptor({self.names.of_param[host.base]}, [{', '.join(shape)}], "
-                               f"[{', '.join(strides)}], {list(host.block)})")
+                               f"[{', '.join(strides)}], {list(self.blocks.get(host.name, host.block))})")
         return scope.lines
 
     def _numbers(self) -> list[str]:
