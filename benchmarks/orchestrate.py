@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import mimw
 import triton
+
+import mimw
 from mimw.testing.benchmark import Row, alternate
 from mimw.tools.orchestrate.choose import candidates
 from mimw.tools.orchestrate.plain import plain_of

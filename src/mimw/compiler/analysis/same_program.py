@@ -30,7 +30,7 @@ _SAME_IF_TYPES_ARE = ("int_cast", "bitcast", "fp_to_fp", "fp_trunc", "fp_ext")
 
 
 def difference(one: Program, other: Program) -> str | None:
-    """What two programs do differently, first, or None. Parameters are matched by their order and have to have the same types."""
+    """The first thing that two programs do differently, or None. Parameters are matched by their order and have to have the same types."""
     types, others = ([param.value.type for param in program.params] for program in (one, other))
     if types != others:
         return f"the parameters are {_listed(types)}, and in the other program {_listed(others)}"
@@ -70,7 +70,7 @@ class _Numbered:
         return found
 
     def parts(self, number: int) -> tuple:
-        """What a number stands for."""
+        """The parts that a number stands for."""
         if number >= len(self.contents):
             self.contents = list(self.numbers)
         return self.contents[number]
@@ -133,7 +133,7 @@ class _Numbered:
         return self.number(("broadcast", parts[1] if parts[0] == "broadcast" else inner, type_.shape), op)
 
     def content(self, op: Op) -> tuple:
-        """What makes an op: its operands, its attributes, the types of its results and what its regions compute."""
+        """The content of an op: its operands, its attributes, the types of its results and what its regions compute."""
         args = [self.argument(arg) for arg in op.args]
         while args and args[-1] is None:
             args.pop()
@@ -247,7 +247,7 @@ class _Numbered:
 
 
 def _moving(classes: list[tuple[int, int]]) -> tuple:
-    """What a loop changes, in no order."""
+    """The values that a loop changes, in no order."""
     return tuple(sorted(set(classes) - {_STEADY}))
 
 

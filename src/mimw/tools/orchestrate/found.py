@@ -51,7 +51,7 @@ class Orchestration:
 
     @property
     def refused(self) -> list[str]:
-        """What stays as it is, a line each with its reason."""
+        """The lines that stay as they are, each with its reason."""
         return reasons(self.search.remarks)
 
     def write(self, path: str | Path) -> None:
@@ -64,8 +64,8 @@ class Orchestration:
         Path(path).write_text(self.source)
 
     def __getitem__(self, grid: Any) -> Any:
-        """A launch over `grid` with the plain kernel's arguments: by the orchestrated kernel where it is taken, and where the launch
-        is one that it is right for (`guards.py`)."""
+        """A launch over `grid` with the plain kernel's arguments: by the orchestrated kernel where it is taken, and where the
+        launch is one that it is right for (`guards.py`)."""
         def launch(*args: Any, **meta: Any) -> Any:
             kernel = self.plain.kernel
             extents = extents_of(grid, dict(zip(kernel.arg_names, args)) | meta)

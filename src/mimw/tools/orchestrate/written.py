@@ -5,9 +5,9 @@ Input: a `Plain` launch and a `Plan`. Output: a `Written`. For example:
     one = written(plain, Plan(consumers=2))
     one.text, one.kernel            a module with the kernel and what the host does for it; the kernel, as imported
 
-What is compiled, checked, timed and launched is the kernel that was recorded from the text. It has to equal the passes' program, up to
-names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's. `refused` is what the compiler says of a plan
-that breaks a rule of the language or does not fit.
+What is compiled, checked, timed and launched is the kernel that was recorded from the text. It has to equal the passes'
+program, up to names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's.
+`refused` is what the compiler says of a plan that breaks a rule of the language or does not fit.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Written:
     module: ModuleType | None = None
     wrong: str = ""
     refused: str = ""
+    is_delayed: bool = False
 
     @property
     def kernel(self) -> Any:
@@ -68,7 +69,7 @@ class Written:
         return [named[name] for name in self.plain.parameters]
 
     def why_plain(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> str:
-        """Why a launch of this specialisation takes the plain kernel; "" if it may take this one."""
+        """The reason for which a launch of this specialisation takes the plain kernel; "" if it may take this one."""
         given = self.given(args, meta)
         return self.module.fits(grid, *given) or overlap(dict(zip(self.plain.parameters, given)), self.made.apart)
 
@@ -80,12 +81,14 @@ class Written:
     def launch(self, plain: Plain | None = None) -> Launch:
         """The launch, made ready for the simulator."""
         plain = plain or self.plain
-        return prepare(getattr(self.module, plain.name), plain.launch.grid, self.arguments(plain), {"num_warps": self.num_warps}, plain.chip.name)
+        kernel, options = getattr(self.module, plain.name), {"num_warps": self.num_warps}
+        return prepare(kernel, plain.launch.grid, self.arguments(plain), options, plain.chip.name)
 
 
 def written(plain: Plain, plan: Plan) -> Written:
     """The plan carried out."""
-    boxes = lifted(plain.program, plain.chip, *(() if plan.boxes else ("none", False)))
+    unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
+    boxes = lifted(plain.program, plain.chip, *(("products", True) if plan.boxes else ("none", False)), unsigned=unsigned)
     program, remarks, late, apart = accumulate_dots(boxes.program), boxes.remarks, frozenset(), frozenset()
     if plan.delayed:
         behind = delayed(program)
@@ -103,7 +106,7 @@ def written(plain: Plain, plan: Plan) -> Written:
         text = module_text(made.program, plain.name, host, about, imports)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
-    one = Written(plan, plain, made, remarks, text, imported(text, plain.name))
+    one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late))
     try:
         if misfit := one.why_plain(plain.launch.grid, (), plain.arguments):
             return replace(one, refused=misfit)
@@ -124,5 +127,5 @@ def imported(text: str, name: str) -> ModuleType:
 
 
 def reasons(remarks: Sequence[Remark]) -> list[str]:
-    """What is said of the plain kernel's lines, in their order."""
+    """Remarks on the plain kernel's lines, in their order."""
     return [f"line {one.site.line}: {one.message}" for one in sorted(remarks, key=lambda one: one.site.line)]

@@ -57,7 +57,7 @@ def allocated(program: Program, buffer: Value) -> Value:
 
 
 class _Told:
-    """What the uses of values tell of their signs."""
+    """The signs that the uses of values tell."""
 
     def __init__(self, program: Program):
         self.uses = uses_of(program)

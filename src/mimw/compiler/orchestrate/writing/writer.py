@@ -99,7 +99,7 @@ class Writer:
 
     @contextmanager
     def indented(self):
-        """What is written within stands one step to the right; `pass` if it is nothing."""
+        """The lines that are written within stand one step to the right; `pass` if there are none."""
         before = len(self.lines)
         self.depth += 1
         yield
