@@ -1,6 +1,6 @@
 """Kernels by pointers with descriptors in place of their loads and stores: which, why not, and the same result to the last bit."""
 
-import importlib
+import importlib.util
 
 import ml_dtypes  # noqa: F401  numpy learns its types
 import numpy as np
@@ -8,9 +8,11 @@ import pytest
 import triton.language as tl
 
 import mimw
+from mimw.compiler.analysis.same_program import difference
 from mimw.compiler.analysis.tensor_boxes import UNBOUNDED
 from mimw.compiler.orchestrate.box_host import host_source
 from mimw.compiler.orchestrate.boxes import lifted
+from mimw.compiler.orchestrate.text import module_text
 from mimw.compiler.passes import run_passes
 from mimw.ir import verify
 from mimw.runtime.simulate import prepare
@@ -133,6 +135,24 @@ def test_switches():
 def test_the_text_for_the_host(golden):
     launched, *_ = of_case("gemm_pointers", CASES["gemm_pointers"][0])
     golden(host_source(launched.made))
+
+
+@pytest.mark.parametrize("name", ["gemm_pointers", "gemm_int4"])
+def test_the_text_is_the_same_kernel(name, tmp_path):
+    """Lifted, printed with the host's part, and recorded again; the packed weights are unsigned, as the host's descriptor is."""
+    launched, out, _ = of_case(name, CASES[name][0])
+    launched.run_plain()
+    plain = out.copy()
+    out[...] = 0
+    (tmp_path / f"{name}_text.py").write_text(module_text(launched.made.program, f"{name}_text", host_source(launched.made)))
+    spec = importlib.util.spec_from_file_location(f"{name}_text", tmp_path / f"{name}_text.py")
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    assert module.fits(launched.launch.grid, *launched.values) == ""
+    kernel, args = getattr(module, f"{name}_text"), module.arguments(*launched.values)
+    again = prepare(kernel, launched.launch.grid, args, dict(num_warps=launched.made.program.num_warps))
+    assert difference(launched.made.program, again.recorded) is None
+    run(run_passes(again.recorded, HOPPER), again.grid, again.values)
+    assert plain.tobytes() == out.tobytes()
 
 
 def test_extents_that_cut_nothing_off(machine):
