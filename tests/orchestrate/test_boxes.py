@@ -12,6 +12,8 @@ from mimw.compiler.analysis.same_program import difference
 from mimw.compiler.analysis.tensor_boxes import UNBOUNDED
 from mimw.compiler.orchestrate.box_host import host_source
 from mimw.compiler.orchestrate.boxes import lifted
+from mimw.compiler.orchestrate.plan import Plan
+from mimw.compiler.orchestrate.tasks import orchestrated
 from mimw.compiler.orchestrate.text import module_text
 from mimw.compiler.passes import run_passes
 from mimw.ir import verify
@@ -137,21 +139,29 @@ def test_the_text_for_the_host(golden):
     golden(host_source(launched.made))
 
 
-@pytest.mark.parametrize("name", ["gemm_pointers", "gemm_int4"])
-def test_the_text_is_the_same_kernel(name, tmp_path):
-    """Lifted, printed with the host's part, and recorded again; the packed weights are unsigned, as the host's descriptor is."""
-    launched, out, _ = of_case(name, CASES[name][0])
+@pytest.mark.parametrize("name, consumers, sizes", [
+    ("gemm_pointers", 0, {}), ("gemm_int4", 0, {}), ("gemm_pointers", 2, dict(m=200, n=72, k=72, bm=128, bn=64, bk=32)),
+])
+def test_the_text_is_the_same_kernel(name, consumers, sizes, tmp_path):
+    """Lifted, in tasks if there are consumers, printed with the host's part, and recorded again. Packed weights are unsigned, as
+    the host's descriptor is; each of two consumers stores half of a tile's rows."""
+    launched, out, _ = of_case(name, CASES[name][0] | sizes)
+    program, host = launched.made.program, host_source(launched.made)
+    if consumers:
+        tasks = orchestrated(program, Plan(consumers=consumers, stages=2), HOPPER)
+        program, host = tasks.program, host_source(launched.made, tasks.program, tasks.blocks, tasks.apart)
+        assert "c_desc = mimw.TensorDescriptor(c, [M, N], [stride_cm, 1], [64, 64])" in host and host.count("not apart(") == 2
     launched.run_plain()
     plain = out.copy()
     out[...] = 0
-    (tmp_path / f"{name}_text.py").write_text(module_text(launched.made.program, f"{name}_text", host_source(launched.made)))
+    (tmp_path / f"{name}_text.py").write_text(module_text(program, f"{name}_text", host))
     spec = importlib.util.spec_from_file_location(f"{name}_text", tmp_path / f"{name}_text.py")
     spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
     assert module.fits(launched.launch.grid, *launched.values) == ""
     kernel, args = getattr(module, f"{name}_text"), module.arguments(*launched.values)
-    again = prepare(kernel, launched.launch.grid, args, dict(num_warps=launched.made.program.num_warps))
-    assert difference(launched.made.program, again.recorded) is None
-    run(run_passes(again.recorded, HOPPER), again.grid, again.values)
+    again = prepare(kernel, launched.launch.grid, args, dict(num_warps=program.num_warps))
+    assert difference(program, again.recorded) is None
+    run(again.program, again.grid, again.values)
     assert plain.tobytes() == out.tobytes()
 
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
+from types import MappingProxyType
 
-from ...ir import Descriptor, Param, Pointer, Value
+from ...ir import Descriptor, Param, Pointer, Program, Value
 from ..analysis.address_forms import Within
 from ..analysis.pointer_boxes import ranges_of
 from ..analysis.polynomials import Poly, Position, Symbol
@@ -32,10 +33,17 @@ _KEPT = 4096        # launches whose numbers are remembered
 _WIDTH = 120
 
 
-def host_source(lifted: Lifted) -> str:
+def host_source(lifted: Lifted, program: Program | None = None, blocks: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+                apart: Iterable[tuple[str, str]] = ()) -> str:
     """The text of the module. Where `fits` says "", its `arguments` raises only for what no `mimw.TensorDescriptor` takes as a base,
-    such as a tensor under another type (`triton.reinterpret`)."""
-    return _Module(lifted).text()
+    such as a tensor under another type (`triton.reinterpret`).
+
+    args:      lifted    as `boxes.lifted` gives it
+               program   (opt) what later steps made of its program: the arguments are this one's, by their names
+               blocks    (opt) by the name of a descriptor the block in which that program sees it, where a consumer stores its rows
+               apart     (opt) further arguments of that program, in pairs, that may share no byte
+    """
+    return _Module(lifted, program or lifted.program, blocks, apart).text()
 
 
 class _Names:
@@ -106,10 +114,15 @@ class _Scope:
 
 class _Module:
 
-    def __init__(self, lifted: Lifted):
-        self.lifted, self.ranges, self.names = lifted, ranges_of(lifted.plain), _Names(lifted)
+    def __init__(self, lifted: Lifted, program: Program, blocks: Mapping[str, tuple[int, ...]], apart: Iterable[tuple[str, str]]):
+        self.lifted, self.program, self.blocks = lifted, program, blocks
+        self.ranges, self.names = ranges_of(lifted.plain), _Names(lifted)
         self.scalars: dict[Symbol, str] = {}
-        self.descriptors = [self.names.new(one.name) for one in lifted.descriptors]
+        self.descriptors = {one.name: self.names.new(one.name) for one in lifted.descriptors}
+        bases = {one.name: one.base for one in lifted.descriptors}
+        asked = {frozenset(pair[:2]) for pair in lifted.apart}
+        more = {(bases.get(one, one), bases.get(other, other)) for one, other in apart}
+        self.more = sorted(pair for pair in more if frozenset(pair) not in asked)
 
     def named(self, symbol: Symbol) -> str:
         """The name of a scalar that the host computes, the same in each function."""
@@ -133,7 +146,7 @@ class _Module:
             "import functools", "", "import mimw", *(_call("from mimw.runtime.spans import (", used, ")") if used else ()), "", "",
             *_call("def arguments(", given, "):"),
             f'    """The arguments of {name} by descriptors, from those of the plain kernel."""',
-            *made, *_call("    return (", (*given, *self.descriptors), ")"), "", "",
+            *made, *_call("    return (", self._returned(), ")"), "", "",
             *_call("def fits(", ("grid", *given), "):"),
             '    """"" if this launch may take the kernel by descriptors, else why it takes the plain one."""',
             *_call("    fault = numbers_fit(", ("tuple(map(int, grid))", *(f"int({sources[one]})" for one in known)), ")"),
@@ -146,11 +159,22 @@ class _Module:
     def _made(self) -> list[str]:
         """The lines that make the descriptors."""
         scope = _Scope(self, self.names.sources)
-        for host, name in zip(self.lifted.descriptors, self.descriptors):
+        for host in self.lifted.descriptors:
             shape, strides = ([scope.expression(one) for one in many] for many in (host.shape, host.strides))
-            scope.lines.append(f"    {name} = mimw.TensorDescriptor({self.names.of_param[host.base]}, [{', '.join(shape)}], "
-                               f"[{', '.join(strides)}], {list(host.block)})")
+            scope.lines.append(
+                f"    {self.descriptors[host.name]} = mimw.TensorDescriptor({self.names.of_param[host.base]}, [{', '.join(shape)}], "
+                f"[{', '.join(strides)}], {list(self.blocks.get(host.name, host.block))})")
         return scope.lines
+
+    def _returned(self) -> list[str]:
+        """The arguments of the program, in its order."""
+        found = []
+        for name in {param.path: param.name for param in reversed(self.program.params)}.values():
+            own = self.descriptors.get(name) or self.names.of_param[name]
+            if name in self.blocks and name not in self.descriptors:
+                own = f"mimw.TensorDescriptor({own}.base, {own}.shape, {own}.strides, {list(self.blocks[name])}, {own}.padding)"
+            found.append(own)
+        return found[::-1] if len(found) > 1 else [*found, ""]
 
     def _numbers(self) -> list[str]:
         """The questions about arguments that are numbers, and about the grid."""
@@ -173,6 +197,9 @@ class _Module:
         for one, other, site in self.lifted.apart:
             lines += [f"    if not apart({self.names.of_param[one]}, {self.names.of_param[other]}):",
                       f'        return "line {site.line}: {one} and {other} overlap, and the kernel writes one of them"']
+        for one, other in self.more:
+            lines += [f"    if not apart({self.names.of_param[one]}, {self.names.of_param[other]}):",
+                      f'        return "{one} and {other} overlap, and one is read ahead of what is written to the other"']
         return lines
 
 
