@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import mimw
+import triton
 from mimw.testing.benchmark import Row, alternate
 from mimw.tools.orchestrate.choose import candidates
 from mimw.tools.orchestrate.plain import plain_of
@@ -184,6 +185,7 @@ def main() -> None:
     some_of(parser, "cases", CASES)
     parser.add_argument("--prove", action="store_true", help="prove the plan of each row as well; takes ten seconds a row")
     options = parsed(parser)
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     rows = (measure(name, options.prove) for name in each(options.cases or CASES))
     table(rows, options.results / "orchestrate.jsonl", line, lambda row: "plain", "plain Triton")
 

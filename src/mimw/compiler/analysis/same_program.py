@@ -4,12 +4,12 @@ Input: two programs. Output: None if both do the same, else one sentence with bo
 
     difference(one, other)      'the value of store at a.py:9 is fadd at a.py:8, and in the other program fsub at b.py:12'
 
-Effects (stores, loads, copies, waits, arrivals, loops, branches, tasks) have to be the same in the same order. Values are compared by
-what they are made of, so it makes no difference how often, where, or in which order among themselves pure ops stand, nor do ops
-that nothing needs. Ops that change nothing are their operand: a cast of a value to its own type, a tile spread to its own shape.
-Values that a loop carries may come in another order. Each value gets a number, which stands for the op's name, its attributes and the
-numbers of its operands; what a loop carries is divided into classes, by its start and by what a trip makes of it, until no class
-splits any more: values of one class are equal on each trip.
+Effects (stores, loads, copies, waits, arrivals, loops, branches, tasks) have to be the same in the same order. Values are
+compared by what they are made of, so it makes no difference how often, where, or in which order among themselves pure ops stand,
+nor do ops that nothing needs. Ops that change nothing are their operand: a cast of a value to its own type, a tile spread to its
+own shape. Values that a loop carries may come in another order. Each value gets a number, which stands for the op's name, its
+attributes and the numbers of its operands; what a loop carries is divided into classes, by its start and by what a trip makes of
+it, until no class splits any more: values of one class are equal on each trip.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ...ir.ops import is_pure
 from ...ir.types import element_of
 from .live import live_values
 
+_STEADY = -1, -1     # the class of what a loop carries and does not change
 _SAME_IF_TYPES_ARE = ("int_cast", "bitcast", "fp_to_fp", "fp_trunc", "fp_ext")
 
 
@@ -191,7 +192,7 @@ class _Numbered:
         for one, (class_, after) in zip(carries, classes):
             steady = self.of[one.argument] == self.of[one.init]
             self.of[one.result] = self.of[one.init] if steady else self.number(("result of for", serial, class_, after), op)
-        self.effect(("end of for", tuple(sorted(set(classes)))), op)
+        self.effect(("end of for", _moving(classes)), op)
 
     def while_loop(self, op: Op) -> None:
         serial = self.effect(("while", self.attributes(op)), op)
@@ -208,9 +209,11 @@ class _Numbered:
 
         nexts = [value for value, arg in zip(after.yielded, before.args) if arg in self.live]
         classes = self.classes(op, serial, pairs, trip, nexts)
+        steady = {self.of[arg] for init, arg in pairs if self.of[arg] == self.of[init]}
         for value, result in zip(last.values, op.results):
-            self.of[result] = self.number(("result of while", serial, self.known(value)), op)
-        self.effect(("end of while", tuple(sorted(set(classes)))), op)
+            known = self.known(value)
+            self.of[result] = known if known in steady else self.number(("result of while", serial, known), op)
+        self.effect(("end of while", _moving(classes)), op)
 
     def classes(self, op: Op, serial: int, pairs: list[tuple[Value, Value]], trip, afters: list[Value]) -> list[tuple[int, int]]:
         """Number what a loop carries, and its body by `trip`: of each carry its class and the number that a trip hands on."""
@@ -228,7 +231,7 @@ class _Numbered:
             if still:
                 steady |= still
             elif len({split[place] for place in moving}) == len({classes[place] for place in moving}):
-                return [(classes[place], handed[place]) if place not in steady else (-1, -1) for place in range(len(pairs))]
+                return [(classes[place], handed[place]) if place not in steady else _STEADY for place in range(len(pairs))]
             else:
                 classes = split
 
@@ -241,6 +244,11 @@ class _Numbered:
             self.effect(("end of a task", ), op)
         for result, value in zip(op.results, op.blocks[0].yielded):
             self.of[result] = self.of[value]
+
+
+def _moving(classes: list[tuple[int, int]]) -> tuple:
+    """What a loop changes, in no order."""
+    return tuple(sorted(set(classes) - {_STEADY}))
 
 
 def _bits(value: Any, type_: Any) -> Hashable:

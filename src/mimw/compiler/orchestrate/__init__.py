@@ -10,5 +10,6 @@ files, in the order in which a program goes through them:
     late_products.py    which product of a loop that is, or why there is none
     rings.py        which loads share a pipe, where they are read, and when a slot is given back
     tasks.py        program and plan to tasks and pipes
-    text.py         a program as the text of a module
+    text.py         a program as the text of a module, by the files of writing/
+    comments.py     what each word of a pipe orders, in words
 """

@@ -40,29 +40,43 @@ def _stem(path: str) -> str:
 
 def _of_pipe(uses: Uses, make: Op) -> dict[Op, str]:
     calls = [use.op for use in uses.of(make.result) if use.op.row.end]
-    writes = _lines(_reached(uses, calls, "pipe_acquire", written=True))
-    fields = ", ".join(make.attrs["names"])
+    writes = _Lines(_reached(uses, calls, "pipe_acquire", written=True))
     slots = "1 slot" if make.capacity == 1 else f"{make.capacity} slots"
-    found = {make: f"{slots} of {fields}" + (f": what {writes} loads" if writes else "")}
-    once = bool(make.attrs.get("one_shot"))
+    found = {make: f"{slots} of {', '.join(make.attrs['names'])}" + writes.does(": what {} load{s}")}
     for op in calls:
         who = op.attrs.get("reader")
         theirs = [call for call in calls if call.name == "pipe_wait" and (who is None or call.attrs.get("reader") == who)]
-        reads = _lines(_reached(uses, theirs, "pipe_wait", written=False))
-        found[op] = _said(op.name, writes, reads, once)
+        reads = _Lines(_reached(uses, theirs, "pipe_wait", written=False))
+        found[op] = _said(op.name, writes, reads, bool(make.attrs.get("one_shot")))
     return found
 
 
-def _said(name: str, writes: str, reads: str, once: bool) -> str:
+def _said(name: str, writes: _Lines, reads: _Lines, once: bool) -> str:
     if name == "pipe_acquire":
-        return "" if once or not reads else f"free again: {reads} has read the chunk that was here"
+        return "" if once else reads.does("free again: {} {has} read the chunk that was here")
     if name == "pipe_commit":
-        return f"{reads or 'the reader'} waits for what {writes} loads" if writes else f"{reads} waits for it" if reads else ""
+        return reads.does("{} wait{s} for it") + (writes.does(": for what {} load{s}") if reads.numbers else "")
     if name == "pipe_wait":
-        return f"until what {writes} loads is here" if writes else ""
+        return writes.does("until what {} load{s} is here")
     if name == "pipe_release" and not once:
-        return f"{reads} has read it" + (f": {writes} may load there" if writes else "") if reads else ""
+        return reads.does("{} {has} read it") + (writes.does(": {} may load there") if reads.numbers else "")
     return ""
+
+
+class _Lines:
+    """The lines of some ops, in words."""
+
+    def __init__(self, ops: list[Op]):
+        self.numbers = sorted({op.site.line for op in ops if op.site.line > 0})
+
+    def does(self, sentence: str) -> str:
+        """A sentence about the lines, with its verbs in the right number; nothing if there are none."""
+        if not self.numbers:
+            return ""
+        *most, last = map(str, self.numbers)
+        one = not most
+        return sentence.format(f"line {last}" if one else f"lines {', '.join(most)} and {last}", s="s" if one else "",
+                               has="has" if one else "have")
 
 
 def _reached(uses: Uses, calls: list[Op], name: str, written: bool) -> list[Op]:
@@ -90,13 +104,3 @@ def _through(uses: Uses, value: Value, seen: set[Value]):
 
 def _fills(op: Op) -> bool:
     return bool(op.row.writes) or op.row.copy == "in"
-
-
-def _lines(ops: list[Op]) -> str:
-    """The lines of some ops, in words."""
-    numbers = sorted({op.site.line for op in ops if op.site.line > 0})
-    if not numbers:
-        return ""
-    if len(numbers) == 1:
-        return f"line {numbers[0]}"
-    return f"lines {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

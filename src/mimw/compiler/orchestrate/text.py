@@ -60,7 +60,7 @@ def _params(w: Writer, program: Program) -> list[str]:
         if param.value in parts:
             continue
         names.append(w.names.fresh(param.name))
-        w.texts[param.value] = Text(names[-1], signed=_sign(param.value.type, signs.get(param.value)))
+        w.hold(param.value, names[-1], _sign(param.value.type, signs.get(param.value)))
     for value, (whole, place) in parts.items():
         w.texts[value] = Text(f"{w.texts[whole].code}.{place}", signed=True)
     return names

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ....ir import Op, Pointer, Value
 from ....ir.types import element_of
 from .rows import expression, unwritten
-from .shapes import implicit
+from .shapes import implicit, narrow
 from .texts import AND, ATOM, COMPARE, OR, PRODUCT, SHIFT, SUM, UNARY, XOR, Text, has_sign, literal
 
 _OPERATORS = {      # symbol, precedence, the sign that operands must have
@@ -90,7 +90,6 @@ def _negated(w, op: Op) -> Text | None:
 
 def _inverted(w, op: Op) -> Text | None:
     """`~x` for x ^ -1."""
-    from .shapes import narrow
     ones = w.constant(narrow(w, op.rhs))
     if ones is None or literal(ones.value, ones.type) not in ("-1", "True") or w.text(op.lhs).number:
         return None

@@ -15,7 +15,7 @@ from .texts import ATOM, Text, has_sign, literal, type_name
 
 
 def pieces(program: Program) -> dict[Value, tuple[Value, str]]:
-    """Parameters that are part of a descriptor which the host gives: extents and strides, each with the descriptor and its place."""
+    """Parameters that are part of a descriptor which the host gives, each with the descriptor and its place: extents, strides."""
     found: dict[Value, tuple[Value, str]] = {}
     for param in program.params:
         whole = next(one for one in program.params if one.path == param.path)

@@ -24,7 +24,7 @@ from .texts import Text, has_sign, literal, reads_as
 _LOOP_ATTRS = {"tt.num_stages": "num_stages", "tt.loop_unroll_factor": "loop_unroll_factor",
                "tt.disallow_acc_multi_buffer": "disallow_acc_multi_buffer", "tt.flatten": "flatten",
                "tt.warp_specialize": "warp_specialize", "llvm.loop_annotation": "disable_licm"}
-_MANY = ("while", "pipe_wait", "pipe_acquire", "pipe_held", "pipe_make", "warp_specialize")     # whose results have names of their own
+_MANY = ("while", "pipe_wait", "pipe_acquire", "pipe_held", "pipe_make", "warp_specialize")     # results have names of their own
 
 
 # ---- names of what is handed on -------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def start(w, op: Op, carry: LoopCarry) -> tuple[str, bool | None]:
 
 
 def _may_take_over(w, op: Op, value: Value) -> bool:
-    """True if the name of a value may be the loop's from here on: the loop is its only reader, and it was assigned in this block."""
+    """True if the name of a value may be the loop's from here on: only the loop reads it, and it was assigned in this block."""
     if value in w.params or w.inlining.inlined(value) or not w.text(value).code.isidentifier() or len(w.inlining.used(value)) != 1:
         return False
     made, here = w.uses.definition.get(value), w.uses.place[op].block
@@ -82,7 +82,7 @@ def assign(w, pairs: list[tuple[str, Text]]) -> None:
         w.line(f"{', '.join(name for name, _ in pairs)} = {', '.join(text.code for _, text in pairs)}")
         return
     for name, text in pairs:
-        w.line(f"{name} = {text.code}")
+        w.assign(name, text.code)
 
 
 # ---- loops ---------------------------------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ def _for(w, op: Op) -> None:
     w.line(f"for {number} in {'tl.range' if options else 'range'}({bounds}{options}):", w.note(op))
     _trip(w, op, op.blocks[0], [(carry.argument, carry.after) for carry in carries], names)
     for carry, (name, sign) in zip(carries, names):
-        w.texts[carry.result] = Text(name, signed=sign)
+        w.hold(carry.result, name, sign)
 
 
 def _trip(w, op: Op, block: Block, handed: list[tuple[Value, Value]], names: list) -> None:
     """The body of a loop, behind its head."""
-    for (old, new), (name, signed) in zip(handed, names):
-        w.texts[old] = Text(name, signed=signed)
+    for (old, _), (name, signed) in zip(handed, names):
+        w.hold(old, name, signed)
     for (old, new), (name, signed) in zip(handed, names):
         aim(w, block, [old], new, name, signed if has_sign(old.type) else None)
     with w.indented():
@@ -171,7 +171,7 @@ def _while(w, op: Op) -> None:
     handed = [(after.args[place], after.yielded[place]) for place in keep]
     _trip(w, op, after, handed, names)
     for place, (name, signed) in zip(keep, names):
-        w.texts[op.results[place]] = Text(name, signed=signed)
+        w.hold(op.results[place], name, signed)
 
 
 def _condition(w, op: Op, before: Block, last: Op) -> str:
@@ -208,7 +208,7 @@ def _if(w, op: Op) -> None:
     if len(w.lines) == begin + 1:
         w.lines.pop()
     for place, (name, signed) in zip(kept, names):
-        w.texts[op.results[place]] = Text(name, signed=signed)
+        w.hold(op.results[place], name, signed)
 
 
 def _branch(w, block: Block, values: list[Value], names: list) -> None:
@@ -242,6 +242,7 @@ def _tasks(w, op: Op) -> None:
         role = re.sub(r"[^\w -]", "", task.name)[:20] or "task"
         name = role if task.replicas == 1 else f"{role} {task.replica}"
         w.line(f"with tlx.async_task({', '.join(arguments + registers)}):", "" if name == "default" else name)
-        with w.indented():
+        with w.indented(), w.names.scope(w.helpers):
             w.block(block.ops)
+    w.names.taken |= w.names.given
     w.depth -= 1

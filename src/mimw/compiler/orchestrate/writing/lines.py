@@ -20,8 +20,8 @@ def broken(code: str, indent: str, note: str = "") -> list[str]:
     lines = textwrap.wrap(note, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ") if note else []
     begin, margin, places = 0, indent, _places(code)
     while len(margin) + len(code) - begin > WIDTH:
-        fitting = [place for place in places if place > begin and len(margin) + place - begin <= WIDTH]
-        place = fitting[-1] if fitting else next((place for place in places if place > begin), None)
+        fitting = [(-depth, place) for place, depth in places if place > begin and len(margin) + place - begin <= WIDTH]
+        place = max(fitting)[1] if fitting else next((place for place, _ in places if place > begin), None)
         if place is None:
             break
         lines.append(margin + code[begin:place].rstrip())
@@ -29,8 +29,8 @@ def broken(code: str, indent: str, note: str = "") -> list[str]:
     return [*lines, margin + code[begin:]]
 
 
-def _places(code: str) -> list[int]:
-    """Behind each comma within brackets."""
+def _places(code: str) -> list[tuple[int, int]]:
+    """Behind each comma within brackets, with the number of brackets around it: a line is broken in as few as will do."""
     found, depth, quoted = [], 0, ""
     for index, letter in enumerate(code):
         if quoted:
@@ -40,5 +40,5 @@ def _places(code: str) -> list[int]:
         else:
             depth += (letter in "([{") - (letter in ")]}")
             if letter == "," and depth and code[index + 1:index + 2] == " ":
-                found.append(index + 1)
+                found.append((index + 1, depth))
     return found

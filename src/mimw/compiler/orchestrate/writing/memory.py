@@ -12,7 +12,7 @@ from ....ir import Op, Value
 from ....ir.types import element_of
 from .rows import expression, statement, unwritten
 from .shapes import narrow
-from .texts import ATOM, Text, has_sign, reads_as, shape_of
+from .texts import ATOM, Text, has_sign, reads_as, shape_of, type_name
 
 _KINDS = {"ADD": "add", "FADD": "add", "AND": "and", "OR": "or", "XOR": "xor", "XCHG": "xchg", "MAX": "max", "UMAX": "max",
           "MIN": "min", "UMIN": "min"}
@@ -124,17 +124,14 @@ def _change(w, op: Op) -> Text:
         raise unwritten(op, f"Triton has no atomic {kind} of {element}")
     signed = {"MAX": True, "MIN": True, "UMAX": False, "UMIN": False}.get(kind)
     if signed is not None and pointer.signed is not signed:
-        pointer = Text(f"{pointer.inside(ATOM)}.to({_pointer_type(op.pointer, signed)})", ATOM, signed)
+        if element_of(op.pointer.type).space != "global":
+            raise unwritten(op, "the buffer's elements have the other sign")
+        pointer = Text(f"{pointer.inside(ATOM)}.to({type_name(element_of(op.pointer.type), signed)})", ATOM, signed)
     value = given(w, op.value)
     if not value.number:
         value = w.typed(beside_pointer(w, op.pointer, op.value))
     code = f"tl.atomic_{_KINDS[kind]}({pointer.code}, {value.code}{only_where(w, op)}{ordered(op, 'acq_rel')})"
     return Text(code, ATOM, pointer.signed)
-
-
-def _pointer_type(pointer: Value, signed: bool) -> str:
-    from .texts import type_name
-    return type_name(element_of(pointer.type), signed)
 
 
 @expression("atomic_cas")

@@ -32,7 +32,7 @@ def implicit(w, *values: Value) -> tuple[Value, ...]:
 
 
 def spread(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape of tiles that Triton has spread to each other, a scalar to any; None if they have different ranks, or do not fit."""
+    """The shape of tiles that Triton has spread to each other, a scalar to any; None for different ranks, or if they do not fit."""
     tiles = [shape for shape in shapes if shape]
     if len({len(shape) for shape in tiles}) > 1:
         return None

@@ -5,8 +5,9 @@ Input: a program. Output: signs by value. For example:
     argument_signs(program)     {%w: False}             what is loaded through %w is shifted as an unsigned number
     buffer_signs(program)       {%tiles: False}         a descriptor of unsigned elements is copied into %tiles
 
-Triton gives both a sign, and an op that asks for one takes its operand as it is if it has that one; another it would have cast. So
-the ops that a value goes into as it is tell its sign. Where none tells, any will do: the text casts a value whose sign is not known.
+Triton gives both a sign, and an op that asks for one takes its operand as it is if it has that one; another it would have cast.
+So the ops that a value goes into as it is tell its sign. Where none tells, any will do: the text casts a value whose sign is not
+known.
 """
 
 from __future__ import annotations

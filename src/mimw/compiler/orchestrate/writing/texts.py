@@ -6,8 +6,8 @@ Input: code, or a constant and its type. Output: `Text`s, names of types, litera
     literal(-1, I8, signed=False)           "255", and "-1" as a signed number
     reads_as(3, I32), reads_as(3, I64)      True, False: a bare 3 is an int32
 
-Integers of the IR have no sign; those of Triton do, and the sign decides which division, comparison, shift, conversion or extension is
-meant. So each text knows the sign that Triton gives it; None is unknown, as of what an argument points to.
+Integers of the IR have no sign; those of Triton do, and the sign decides which division, comparison, shift, conversion or
+extension is meant. So each text knows the sign that Triton gives it; None is unknown, as of what an argument points to.
 """
 
 from __future__ import annotations

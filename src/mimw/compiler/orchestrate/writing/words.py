@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir import Op, Value
+from ....ir.types import element_of
 from .descriptors import offsets
 from .memory import beside_pointer, given, hints
 from .rows import EXPRESSIONS, STATEMENTS, expression, statement, unwritten
@@ -29,8 +30,6 @@ _CALLS = {      # op: word, operands by position, operands by keyword
     "fence_mbarrier_init": ("tlx.fence_mbarrier_init_cluster", "", {}),
     "fence": ("tlx.fence", "scope", {}),
     "tma_store_wait": ("tlx.async_descriptor_store_wait", "pending", {}),
-    "remote_store": ("tlx.remote_shmem_store", "buffer value rank", {}),
-    "async_remote_store": ("tlx.async_remote_shmem_store", "buffer value rank barrier", {}),
     "async_remote_copy": ("tlx.async_remote_shmem_copy", "buffer source rank barrier", {}),
     "barrier": ("tl.debug_barrier", "", {}),
     "prefetch": ("tlx.prefetch", "pointer level", {"mask": "mask"}),
@@ -190,6 +189,19 @@ def _write(w, op: Op) -> None:
     w.line(f"tlx.local_store({w.code(op.buffer)}, {value.code})", w.note(op))
 
 
+@statement("remote_store async_remote_store")
+def _store_there(w, op: Op) -> None:
+    """The word takes a tile of the buffer's shape, and flattens it."""
+    flat, shape = w.inlining.inlined(op.value), op.buffer.type.shape
+    value = flat.value if flat is not None and flat.name == "reshape" else op.value
+    if shape_of(value.type) != shape:
+        raise unwritten(op, "its tile does not have the buffer's shape")
+    text = w.with_sign(w.typed(value), value.type, element_sign(w, op.buffer) if has_sign(value.type) else None)
+    word, more = ("tlx.remote_shmem_store", "") if op.name == "remote_store" else \
+        ("tlx.async_remote_shmem_store", f", {w.code(op.barrier)}")
+    w.line(f"{word}({w.code(op.buffer)}, {text.code}, {argument(w, op, op.rank)}{more})", w.note(op))
+
+
 @statement("prefetch_descriptor")
 def _soon(w, op: Op) -> None:
     w.line(f"tlx.prefetch({w.code(op.descriptor)}, tensormap=True)")
@@ -213,6 +225,15 @@ def _pointers(w, op: Op) -> Text:
 
 # ---- copies --------------------------------------------------------------------------------------------------------------
 
+def source(w, op: Op) -> str:
+    """The pointers of a copy into a buffer, to elements of the sign that the buffer's have."""
+    text, element = w.text(op.pointer), element_of(op.pointer.type)
+    signed = element_sign(w, op.buffer)
+    if element.space != "global" or not has_sign(element.pointee) or text.signed is signed:
+        return text.code
+    return f"{text.inside(ATOM)}.to({type_name(element, signed)})"
+
+
 @statement("async_load async_commit async_wait")
 def _copy_in(w, op: Op) -> None:
     if op.attrs.get("of_copy"):
@@ -227,7 +248,7 @@ def _copy_in(w, op: Op) -> None:
         mask = "" if op.mask is None else f", mask={w.code(beside_pointer(w, op.pointer, op.mask))}"
         other = "" if op.other is None else f", other={given(w, op.other).code}"
         volatile = ", is_volatile=True" if op.is_volatile else ""
-        code = f"tlx.async_load({w.code(op.pointer)}, {w.code(op.buffer)}{mask}{other}{hints(op)}{volatile})"
+        code = f"tlx.async_load({source(w, op)}, {w.code(op.buffer)}{mask}{other}{hints(op)}{volatile})"
     if op.result in w.live:
         w.bind(op.result, Text(code), "token", w.note(op))
     else:
@@ -240,13 +261,14 @@ def _copy_at_once(w, op: Op) -> None:
         return
     if op.mask is not None or op.other is not None or hints(op):
         raise unwritten(op, "the copy is not of a whole tile")
-    w.line(f"tle.gpu.copy({w.code(op.pointer)}, {w.code(op.buffer)}, {listed(op.buffer.type.shape)})", w.note(op))
+    w.line(f"tle.gpu.copy({source(w, op)}, {w.code(op.buffer)}, {listed(op.buffer.type.shape)})", w.note(op))
 
 
 @expression("bulk_load")
 def _bulk_in(w, op: Op) -> Text:
     size = f", bulk_size={argument(w, op, op.bytes)}"
-    return Text(f"tlx.async_load({w.code(op.pointer)}, {w.code(op.buffer)}, bulk=True{size}, barrier={w.code(op.barrier)}{hints(op)})")
+    return Text(f"tlx.async_load({w.code(op.pointer)}, {w.code(op.buffer)}, bulk=True{size}, barrier={w.code(op.barrier)}"
+                f"{hints(op)})")
 
 
 @statement("bulk_store")
@@ -258,7 +280,8 @@ def _bulk_out(w, op: Op) -> None:
 def _fetch(w, op: Op) -> None:
     plain(op)
     shape = listed(shape_of(op.buffer.type) or op.buffer.type.shape)
-    w.line(f"tle.gpu.copy({w.code(op.descriptor)}, {w.code(op.buffer)}, {shape}, {offsets(w, op.offsets)}{_eviction(op)})", w.note(op))
+    at = offsets(w, op.offsets)
+    w.line(f"tle.gpu.copy({w.code(op.descriptor)}, {w.code(op.buffer)}, {shape}, {at}{_eviction(op)})", w.note(op))
 
 
 @statement("tma_load")
@@ -279,7 +302,8 @@ def _load_for_all(w, op: Op) -> None:
 @statement("tma_store")
 def _copy_out(w, op: Op) -> None:
     more = _eviction(op) + (f', store_reduce="{op.reduce}"' if op.reduce else "")
-    w.line(f"tlx.async_descriptor_store({w.code(op.descriptor)}, {w.code(op.buffer)}, {offsets(w, op.offsets)}{more})", w.note(op))
+    at = offsets(w, op.offsets)
+    w.line(f"tlx.async_descriptor_store({w.code(op.descriptor)}, {w.code(op.buffer)}, {at}{more})", w.note(op))
 
 
 def _eviction(op: Op) -> str:

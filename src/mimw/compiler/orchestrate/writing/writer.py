@@ -8,12 +8,14 @@ Input: a program, op by op. Output: lines. For example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 
-from ....ir import Op, Program, Value
+from ....ir import Op, Program, Tensor, Value
 from ....ir.ops import is_pure
 from ....ir.types import element_of
+from .holders import Holders
 from .inlining import Inlining
 from .lines import broken
 from .names import Names
@@ -35,6 +37,7 @@ class Writer:
         self.names = Names((name, ))
         self.texts: dict[Value, Text] = {}
         self.targets: dict[Value, tuple[str, bool | None]] = {}
+        self.holders = Holders(self)
         self.lines: list[str] = []
         self.helpers: dict[str, str] = {}
         self.depth, self.all_inside = 1, False
@@ -108,8 +111,19 @@ class Writer:
         """Write an assignment of a text to the name of a value."""
         name, signed = self.targets.pop(value, (None, None))
         text = self.with_sign(text, value.type, signed)
-        self.texts[value] = Text(name or self.names.fresh(value.name or hint or "t"), signed=text.signed)
-        self.line(f"{self.texts[value].code} = {text.code}", note)
+        name = name or self.holders.free_again(value) or self.names.fresh(value.name or hint or "t")
+        self.hold(value, name, text.signed)
+        self.assign(self.texts[value].code, text.code, note)
+
+    def hold(self, value: Value, name: str, signed: bool | None) -> None:
+        """From here on the name means the value."""
+        self.texts[value] = Text(name, signed=signed)
+        self.holders.note(value, name)
+
+    def assign(self, name: str, code: str, note: str = "") -> None:
+        """Write an assignment; `x += y` for `x = x + y`."""
+        added = re.fullmatch(rf"{name} ([-+*]) ([\w.]+|[\w.]+\([^()]*\))", code)
+        self.line(f"{name} {added[1]}= {added[2]}" if added else f"{name} = {code}", note)
 
     # ---- ops --------------------------------------------------------------------------------------------------------
 
@@ -140,7 +154,17 @@ class Writer:
 
     def hint(self, op: Op) -> str:
         """A name for what has none of the author's."""
+        if op.row.loads and (base := self.base_of(op.pointer)):
+            return f"{base}_tile" if isinstance(op.result.type, Tensor) else f"{base}_value"
         return _HINTS.get(op.name) or (f"pid_{'xyz'[op.axis]}" if op.name == "get_program_id" else "t")
+
+
+    def base_of(self, pointer: Value) -> str:
+        """The name of the argument that a pointer is computed from, or of what carries it."""
+        while (op := self.uses.definition.get(pointer)) is not None and (inner := op.row.pointer_of or "value") in op.row.places \
+                and isinstance(getattr(op, inner), Value):
+            pointer = getattr(op, inner)
+        return pointer.name
 
 
 _HINTS = {"dot": "product", "async_dot": "product", "async_dot_wait": "product", "reduce": "total", "load": "loaded",
