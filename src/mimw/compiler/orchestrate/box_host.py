@@ -35,8 +35,8 @@ _WIDTH = 120
 
 def host_source(lifted: Lifted, program: Program | None = None, blocks: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
                 apart: Iterable[tuple[str, str]] = ()) -> str:
-    """The text of the module. Where `fits` says "", its `arguments` raises only for what no `mimw.TensorDescriptor` takes as a base,
-    such as a tensor under another type (`triton.reinterpret`).
+    """The text of the module. Where `fits` says "", its `arguments` raises only for what no `mimw.TensorDescriptor` takes as a
+    base, such as a tensor under another type (`triton.reinterpret`).
 
     args:      lifted    as `boxes.lifted` gives it
                program   (opt) what later steps made of its program: the arguments are this one's, by their names
@@ -161,9 +161,9 @@ class _Module:
         scope = _Scope(self, self.names.sources)
         for host in self.lifted.descriptors:
             shape, strides = ([scope.expression(one) for one in many] for many in (host.shape, host.strides))
-            scope.lines.append(
-                f"    {self.descriptors[host.name]} = mimw.TensorDescriptor({self.names.of_param[host.base]}, [{', '.join(shape)}], "
-                f"[{', '.join(strides)}], {list(self.blocks.get(host.name, host.block))})")
+            name, base = self.descriptors[host.name], self.names.of_param[host.base]
+            scope.lines.append(f"    {name} = mimw.TensorDescriptor({base}, [{', '.join(shape)}], [{', '.join(strides)}], "
+                               f"{list(self.blocks.get(host.name, host.block))})")
         return scope.lines
 
     def _returned(self) -> list[str]:
