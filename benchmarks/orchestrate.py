@@ -122,9 +122,9 @@ def measure(name: str, prove_it: bool = False) -> Row:
     runs: dict[str, Callable[[], Any]] = {}
     chosen: dict[str, Any] = {"plans": len(ours)}
     if ours:
-        best = _best([_run(one, problem.launches[at]) for at, one in ours])
+        best = _best([one.runs(*problem.launches[at][1:]) for at, one in ours])
         at, one = ours[best]
-        runs["mimw"] = _run(one, problem.launches[at])
+        runs["mimw"] = one.runs(*problem.launches[at][1:])
         tile = {key: value for key, value in problem.launches[at][3].items() if key.startswith("B") or key == "num_warps"}
         chosen |= {"plan": asdict(one.plan), "tile": tile}
         if prove_it:
@@ -149,14 +149,6 @@ def _plans(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[An
     """All plans for a launch, written."""
     found = candidates(plain_of(kernel, grid, args, meta), predict=False)
     return [one.written for one in found.candidates if not one.out]
-
-
-def _run(one: Any, launch: tuple) -> Callable[[], Any]:
-    """A launch of an orchestrated kernel on the tensors of the plain one's."""
-    kernel, grid, args, meta = launch
-    named = dict(zip(kernel.arg_names, args)) | meta
-    given = one.module.arguments(*(named[parameter] for parameter in one.plain.parameters))
-    return lambda: one.kernel[grid](*given, num_warps=one.num_warps)
 
 
 def _best(runs: list[Callable[[], Any]]) -> int:

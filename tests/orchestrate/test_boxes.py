@@ -10,7 +10,7 @@ import triton.language as tl
 import mimw
 from mimw.compiler.analysis.same_program import difference
 from mimw.compiler.analysis.tensor_boxes import UNBOUNDED
-from mimw.compiler.orchestrate.box_host import host_source
+from mimw.compiler.orchestrate.box_host import host_parts, host_source
 from mimw.compiler.orchestrate.boxes import lifted
 from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.orchestrate.tasks import orchestrated
@@ -146,15 +146,15 @@ def test_the_text_is_the_same_kernel(name, consumers, sizes, tmp_path):
     """Lifted, in tasks if there are consumers, printed with the host's part, and recorded again. Packed weights are unsigned, as
     the host's descriptor is; each of two consumers stores half of a tile's rows."""
     launched, out, _ = of_case(name, CASES[name][0] | sizes)
-    program, host = launched.made.program, host_source(launched.made)
+    program, (imports, host) = launched.made.program, host_parts(launched.made)
     if consumers:
         tasks = orchestrated(program, Plan(consumers=consumers, stages=2), HOPPER)
-        program, host = tasks.program, host_source(launched.made, tasks.program, tasks.blocks, tasks.apart)
+        program, (imports, host) = tasks.program, host_parts(launched.made, tasks.blocks)
         assert "c_desc = mimw.TensorDescriptor(c, [M, N], [stride_cm, 1], [64, 64])" in host and host.count("not apart(") == 2
     launched.run_plain()
     plain = out.copy()
     out[...] = 0
-    (tmp_path / f"{name}_text.py").write_text(module_text(program, f"{name}_text", host))
+    (tmp_path / f"{name}_text.py").write_text(module_text(program, f"{name}_text", host, imports=imports))
     spec = importlib.util.spec_from_file_location(f"{name}_text", tmp_path / f"{name}_text.py")
     spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
     assert module.fits(launched.launch.grid, *launched.values) == ""

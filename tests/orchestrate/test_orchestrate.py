@@ -17,6 +17,8 @@ CASES = {
     "gemm_descriptors": dict(m=128, n=128, k=320),
     "gemm_persistent": dict(m=256, n=128, k=192, programs=1),
     "attention": dict(t=512, bn=64),
+    "gemm_pointers": dict(m=192, n=136, k=328),
+    "gemm_bias_gelu": dict(),
     "attention:causal": dict(t=512, bn=64),
 }
 
@@ -137,6 +139,6 @@ def test_the_launch_takes_the_plain_kernel_where_arrays_overlap():
     np.testing.assert_allclose(out, expected(), rtol=1e-2, atol=1e-1)
     a, b, _, *sizes = args
     from mimw.tools.orchestrate.guards import why_plain
-    assert why_plain(found, args, meta) == ""
-    assert "overlaps" in why_plain(found, (a, b, mimw.TensorDescriptor.from_tensor(a.base.array, [128, 128]), *sizes), meta)
-    assert "others than" in why_plain(found, args, meta | {"num_warps": 8})
+    assert why_plain(found, grid, args, meta) == ""
+    assert "overlaps" in why_plain(found, grid, (a, b, mimw.TensorDescriptor.from_tensor(a.base.array, [128, 128]), *sizes), meta)
+    assert "others than" in why_plain(found, grid, args, meta | {"num_warps": 8})

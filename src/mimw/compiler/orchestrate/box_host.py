@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from types import MappingProxyType
 
-from ...ir import Descriptor, Param, Pointer, Program, Value
+from ...ir import Descriptor, Param, Pointer, Value
 from ..analysis.address_forms import Within
 from ..analysis.pointer_boxes import ranges_of
 from ..analysis.polynomials import Poly, Position, Symbol
@@ -33,17 +33,20 @@ _KEPT = 4096        # launches whose numbers are remembered
 _WIDTH = 120
 
 
-def host_source(lifted: Lifted, program: Program | None = None, blocks: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
-                apart: Iterable[tuple[str, str]] = ()) -> str:
+def host_source(lifted: Lifted) -> str:
     """The text of the module. Where `fits` says "", its `arguments` raises only for what no `mimw.TensorDescriptor` takes as a
-    base, such as a tensor under another type (`triton.reinterpret`).
+    base, such as a tensor under another type (`triton.reinterpret`)."""
+    imports, functions = host_parts(lifted)
+    name = lifted.plain.name
+    head = f'"""{name} by descriptors: its arguments, and whether a launch may take them. Written by mimw."""'
+    return "\n".join((head, *imports, "", "", functions))
 
-    args:      lifted    as `boxes.lifted` gives it
-               program   (opt) what later steps made of its program: the arguments are this one's, by their names
-               blocks    (opt) by the name of a descriptor the block in which that program sees it, where a consumer stores its rows
-               apart     (opt) further arguments of that program, in pairs, that may share no byte
-    """
-    return _Module(lifted, program or lifted.program, blocks, apart).text()
+
+def host_parts(lifted: Lifted, blocks: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> tuple[list[str], str]:
+    """(lines that import, the functions). `blocks` has by the name of a descriptor the block that a part of its tile has: one of
+    the plain kernel's is made anew with it."""
+    made = _Module(lifted, blocks)
+    return made.text()
 
 
 class _Names:
@@ -114,15 +117,10 @@ class _Scope:
 
 class _Module:
 
-    def __init__(self, lifted: Lifted, program: Program, blocks: Mapping[str, tuple[int, ...]], apart: Iterable[tuple[str, str]]):
-        self.lifted, self.program, self.blocks = lifted, program, blocks
-        self.ranges, self.names = ranges_of(lifted.plain), _Names(lifted)
+    def __init__(self, lifted: Lifted, blocks: Mapping[str, tuple[int, ...]]):
+        self.lifted, self.ranges, self.names, self.blocks = lifted, ranges_of(lifted.plain), _Names(lifted), blocks
         self.scalars: dict[Symbol, str] = {}
-        self.descriptors = {one.name: self.names.new(one.name) for one in lifted.descriptors}
-        bases = {one.name: one.base for one in lifted.descriptors}
-        asked = {frozenset(pair[:2]) for pair in lifted.apart}
-        more = {(bases.get(one, one), bases.get(other, other)) for one, other in apart}
-        self.more = sorted(pair for pair in more if frozenset(pair) not in asked)
+        self.descriptors = [self.names.new(one.name) for one in lifted.descriptors]
 
     def named(self, symbol: Symbol) -> str:
         """The name of a scalar that the host computes, the same in each function."""
@@ -132,7 +130,7 @@ class _Module:
             self.scalars[symbol] = self.names.new(plain)
         return self.scalars[symbol]
 
-    def text(self) -> str:
+    def text(self) -> tuple[list[str], str]:
         name, given = self.lifted.plain.name, self.names.arguments
         made, numbers, arrays = self._made(), self._numbers(), self._arrays()
         in_numbers, in_arrays = (set(re.findall(r"\w+", "\n".join(lines))) for lines in (numbers, arrays))
@@ -141,12 +139,12 @@ class _Module:
         sources = {self.names.numbers[value]: source for value, source in self.names.sources.items()}
         called = set(re.findall(r"(\w+)\(", "\n".join((*made, *numbers, *arrays))))
         used = [one for one in _SPANS if one in called]
-        return "\n".join((
-            f'"""{name} by descriptors: its arguments, and whether a launch may take them. Written by mimw."""',
-            "import functools", "", "import mimw", *(_call("from mimw.runtime.spans import (", used, ")") if used else ()), "", "",
+        imports = ["import functools", "", "import mimw", *(_call("from mimw.runtime.spans import (", used, ")") if used else ())]
+        passed = [self._anew(one) for one in given] + self.descriptors
+        return imports, "\n".join((
             *_call("def arguments(", given, "):"),
-            f'    """The arguments of {name} by descriptors, from those of the plain kernel."""',
-            *made, *_call("    return (", self._returned(), ")"), "", "",
+            f'    """The arguments of the kernel, from those of the plain {name}."""',
+            *made, *_call("    return (", [*passed[:-1], f"{passed[-1]}, "] if len(passed) == 1 else passed, ")"), "", "",
             *_call("def fits(", ("grid", *given), "):"),
             '    """"" if this launch may take the kernel by descriptors, else why it takes the plain one."""',
             *_call("    fault = numbers_fit(", ("tuple(map(int, grid))", *(f"int({sources[one]})" for one in known)), ")"),
@@ -156,25 +154,20 @@ class _Module:
             *_call("def arrays_fit(", asked, "):"),
             '    """The first fault in where arrays lie, or ""."""', *arrays, '    return ""', ""))
 
+    def _anew(self, name: str) -> str:
+        """An argument as the kernel takes it: of a descriptor with another block one with that block."""
+        block = self.blocks.get(name)
+        return name if block is None else (f"mimw.TensorDescriptor({name}.base, {name}.shape, {name}.strides, {list(block)}, "
+                                           f"{name}.padding)")
+
     def _made(self) -> list[str]:
         """The lines that make the descriptors."""
         scope = _Scope(self, self.names.sources)
-        for host in self.lifted.descriptors:
+        for host, name in zip(self.lifted.descriptors, self.descriptors):
             shape, strides = ([scope.expression(one) for one in many] for many in (host.shape, host.strides))
-            name, base = self.descriptors[host.name], self.names.of_param[host.base]
-            scope.lines.append(f"    {name} = mimw.TensorDescriptor({base}, [{', '.join(shape)}], [{', '.join(strides)}], "
-                               f"{list(self.blocks.get(host.name, host.block))})")
+            scope.lines.append(f"    {name} = mimw.TensorDescriptor({self.names.of_param[host.base]}, [{', '.join(shape)}], "
+                               f"[{', '.join(strides)}], {list(self.blocks.get(host.name, host.block))})")
         return scope.lines
-
-    def _returned(self) -> list[str]:
-        """The arguments of the program, in its order."""
-        found = []
-        for name in {param.path: param.name for param in reversed(self.program.params)}.values():
-            own = self.descriptors.get(name) or self.names.of_param[name]
-            if name in self.blocks and name not in self.descriptors:
-                own = f"mimw.TensorDescriptor({own}.base, {own}.shape, {own}.strides, {list(self.blocks[name])}, {own}.padding)"
-            found.append(own)
-        return found[::-1] if len(found) > 1 else [*found, ""]
 
     def _numbers(self) -> list[str]:
         """The questions about arguments that are numbers, and about the grid."""
@@ -197,9 +190,6 @@ class _Module:
         for one, other, site in self.lifted.apart:
             lines += [f"    if not apart({self.names.of_param[one]}, {self.names.of_param[other]}):",
                       f'        return "line {site.line}: {one} and {other} overlap, and the kernel writes one of them"']
-        for one, other in self.more:
-            lines += [f"    if not apart({self.names.of_param[one]}, {self.names.of_param[other]}):",
-                      f'        return "{one} and {other} overlap, and one is read ahead of what is written to the other"']
         return lines
 
 

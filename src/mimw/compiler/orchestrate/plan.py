@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 class Plan:
     """One way to orchestrate a program.
 
+    boxes               loads and stores by pointers become ones by descriptors, where masks and strides prove it
     consumers           tasks that share out the rows of a tile; 1: one task has all of them
     warps               of each consumer; None: the plain kernel's are shared out, four at least
     stages              slots of each pipe; None: as many as fit into shared memory, at most 8
@@ -24,6 +25,7 @@ class Plan:
     producer_registers, consumer_registers      a thread's registers in each kind of task
     """
 
+    boxes: bool = True
     consumers: int = 1
     warps: int | None = None
     stages: int | None = None

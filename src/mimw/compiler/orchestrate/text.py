@@ -12,6 +12,7 @@ file to say: record it, and ask `analysis.same_program.difference`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ...errors import NotYet
 from ...ir import I32, Descriptor, Program, Type
@@ -27,13 +28,14 @@ _IMPORTS = (("tl", "import triton.language as tl"), ("", ""), ("mimw", "import m
             ("tlx", "import mimw.tlx as tlx"))
 
 
-def module_text(program: Program, name: str, host: str = "", docstring: str = "") -> str:
+def module_text(program: Program, name: str, host: str = "", docstring: str = "", imports: Sequence[str] = ()) -> str:
     """The text of a module with the kernel `name`.
 
     args:      program      as it was recorded, before pipes are expanded
                name         of the kernel
                host         (opt) text that stands behind the kernel: functions of the host
                docstring    (opt) the module's
+               imports      (opt) lines that import what `host` takes
     returns:   the text; `name` in it is the kernel, with the program's arguments in their order
     errors:    NotYet for an op that has no text, with its line
     """
@@ -50,6 +52,8 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
     body = "\n\n\n".join(parts)
     head = [f'"""{docstring}"""'] if docstring else []
     used = [line for module, line in _IMPORTS if not module or re.search(rf"\b{module}\.", body)]
+    used = [*(line for line in imports if line.startswith("import functools")), *used,
+            *(line for line in imports if line and line not in used and not line.startswith("import functools"))]
     return "\n".join([*head, "\n".join(used).strip("\n"), "", ""]) + f"\n{body}\n"
 
 

@@ -19,13 +19,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...compiler.launch import extents_of
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.triton_port.runtime import driver, gpu_is_active, keep_text, kept_text
 from ...errors import MimwError
 from ...runtime.jit import MimwFunction
 from ...runtime.simulate import specialised
 from ...target import wanted
-from .guards import key, overlap
+from .guards import key
 from .plain import plain_of
 from .written import Written, written
 
@@ -55,8 +56,9 @@ class AutoFunction(MimwFunction):
     def run(self, *args: Any, grid: Any, warmup: bool, **meta: Any) -> Any:
         if not warmup:
             decision = self.decision(grid, args, meta)
-            if decision.written is not None and not self._overlap(decision.written, args, meta):
-                return _launched(decision.written, grid, args, meta)
+            extents = extents_of(grid, dict(zip(self.arg_names, args)) | meta)
+            if decision.written is not None and not decision.written.why_plain(extents, args, meta):
+                return decision.written.runs(extents, args, meta)()
         return super().run(*args, grid=grid, warmup=warmup, **meta)
 
     def why(self, grid: Any, /, *args: Any, **meta: Any) -> str:
@@ -64,7 +66,7 @@ class AutoFunction(MimwFunction):
         decision = self.decision(grid, args, meta)
         if decision.written is None:
             return f"plain: {decision.because}"
-        found = self._overlap(decision.written, args, meta)
+        found = decision.written.why_plain(extents_of(grid, dict(zip(self.arg_names, args)) | meta), args, meta)
         return f"plain: {found}" if found else f"orchestrated: {decision.because}"
 
     def decision(self, grid: Any, args: tuple, meta: dict[str, Any]) -> Decision:
@@ -106,15 +108,6 @@ class AutoFunction(MimwFunction):
         import mimw
         about = (mimw.__version__, self.cache_key, key(plain.launch.specialisation), plain.chip.name, gpu_is_active())
         return hashlib.sha256(repr(about).encode()).hexdigest()
-
-    def _overlap(self, one: Written, args: tuple, meta: dict[str, Any]) -> str:
-        return overlap(dict(zip(self.arg_names, args)) | meta, one.made.apart)
-
-
-def _launched(one: Written, grid: Any, args: tuple, meta: dict[str, Any]) -> Any:
-    named = dict(zip(one.plain.launch.specialisation.fn.arg_names, args)) | meta
-    given = one.module.arguments(*(named[name] for name in one.plain.parameters))
-    return one.kernel[grid(named) if callable(grid) else grid](*given, num_warps=one.num_warps)
 
 
 def auto(fn: Callable[..., Any] | None = None, **options: Any) -> Any:

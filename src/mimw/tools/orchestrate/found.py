@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...compiler.launch import extents_of
 from ...compiler.orchestrate.plan import Plan
 from .choose import QUICKER, Candidate, Search
 from .guards import why_plain
@@ -66,13 +67,11 @@ class Orchestration:
         """A launch over `grid` with the plain kernel's arguments: by the orchestrated kernel where it is taken, and where the launch
         is one that it is right for (`guards.py`)."""
         def launch(*args: Any, **meta: Any) -> Any:
-            if not self.is_used or why_plain(self, args, meta):
-                return self.plain.kernel[grid](*args, **meta)
-            written = self.chosen.written
-            named = dict(zip(written.plain.launch.specialisation.fn.arg_names, args)) | meta
-            given = written.module.arguments(*(named[name] for name in written.plain.parameters))
-            extents = grid(named) if callable(grid) else grid
-            return written.kernel[extents](*given, num_warps=written.num_warps)
+            kernel = self.plain.kernel
+            extents = extents_of(grid, dict(zip(kernel.arg_names, args)) | meta)
+            if not self.is_used or why_plain(self, extents, args, meta):
+                return kernel[grid](*args, **meta)
+            return self.chosen.written.runs(extents, args, meta)()
         return launch
 
     def as_json(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Input: an `Orchestration`, and the arguments of a launch. Output: "" or the reason. For example:
 
-    why_plain(found, (a, b, c, 4096), {})       "c, which is written, overlaps a, which is read ahead of stores"
+    why_plain(found, (32, ), (a, b, c, 4096), {})       "c, which is written, overlaps a, which is read ahead of stores"
 
 The producer reads ahead of the kernel's stores, so what it reads must lie apart from what is written. And the kernel was made for types,
 constants, integers that are 1, and multiples of 16: other ones are another kernel.
@@ -18,16 +18,16 @@ from ...runtime.host import is_array
 from ...runtime.simulate import specialised
 
 
-def why_plain(found: Any, args: tuple, meta: Mapping[str, Any]) -> str:
+def why_plain(found: Any, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> str:
     """Why a launch goes to the plain kernel; "" if it need not."""
     plain = found.plain
     try:
-        specialisation, arguments, _, _ = specialised(plain.kernel, args, dict(meta), plain.chip)
+        specialisation, _, _, _ = specialised(plain.kernel, args, dict(meta), plain.chip)
     except MimwError:
         return "its arguments do not fit the plain kernel, which says why"
     if key(specialisation) != key(plain.launch.specialisation):
         return "its types, constants, or what 16 divides of its numbers are others than those that it was orchestrated for"
-    return overlap(arguments, found.chosen.written.made.apart)
+    return found.chosen.written.why_plain(grid, args, meta)
 
 
 def key(specialisation: Any) -> tuple:

@@ -15,9 +15,10 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from ...compiler.launch import extents_of
 from ...compiler.triton_port.runtime import gpu_is_active
 from ..compile_ahead import compile_ahead
-from .choose import Candidate, Search
+from .choose import Search
 
 ROUNDS, MOST = 5, 12    # rounds; candidates that are timed
 WARM_MS, TIMED_MS = 5, 20
@@ -33,7 +34,8 @@ def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[
     from triton.testing import do_bench
     tried = [one for one in search.candidates if not one.out][:MOST]
     runs: list[Callable[[], Any]] = [lambda: kernel[grid](*args, **meta)]
-    runs += [_run(one, grid, args, meta) for one in tried]
+    extents = extents_of(grid, dict(zip(getattr(kernel, "arg_names", ()), args)) | dict(meta))
+    runs += [one.written.runs(extents, args, meta) for one in tried]
     tensors = {id(tensor): tensor for value in (*args, *meta.values()) if (tensor := _tensor(value)) is not None}
     kept = [(tensor, tensor.clone()) for tensor in tensors.values()]
     times: dict[int, list[float]] = {at: [] for at in range(len(runs))}
@@ -56,14 +58,6 @@ def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[
     search.candidates = sorted(done, key=lambda one: (bool(one.out), one.measured)) + \
         [one for one in search.candidates if one not in tried]
     return search
-
-
-def _run(one: Candidate, grid: Any, args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
-    written = one.written
-    named = dict(zip(written.plain.launch.specialisation.fn.arg_names, args)) | dict(meta)
-    given = written.module.arguments(*(named[name] for name in written.plain.parameters))
-    extents = grid(named) if callable(grid) else grid
-    return lambda: written.kernel[extents](*given, num_warps=written.num_warps)
 
 
 def _tensor(value: Any) -> Any:

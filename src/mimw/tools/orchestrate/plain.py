@@ -49,8 +49,14 @@ class Plain:
 
     @property
     def parameters(self) -> list[str]:
-        """The names of the parameters that a launch may change: all but those of `tl.constexpr`."""
-        return [one.name for one in self.launch.specialisation.fn.params if not one.is_constexpr]
+        """The names of the arguments that the program takes, in their order: without constants, and numbers that are 1."""
+        names = self.launch.specialisation.fn.arg_names
+        return [names[place] for place, *_ in dict.fromkeys(param.path for param in self.program.params)]
+
+    @property
+    def given(self) -> list[Any]:
+        """The values of these arguments."""
+        return [self.launch.arguments[name] for name in self.parameters]
 
     @property
     def num_warps(self) -> int:

@@ -135,9 +135,11 @@ def _programs(launch: Launch, grid: tuple[int, ...]) -> tuple[tuple[int, int, in
 
 
 def _compared(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], programs: tuple) -> dict[str, Any] | None:
-    """A line of the certificate; None if the plain kernel is not made for these sizes."""
+    """A line of the certificate; None if the plain kernel is not made for these sizes, or would be launched."""
     plain = one.plain.with_values({**copies(one.plain.arguments), **sizes})
     other = one.plain.with_values({**copies(one.plain.arguments), **sizes})
+    if one.why_plain(grid, (), other.arguments):
+        return None
     with one_by_one():
         try:
             _run(plain.launch, grid, programs)

@@ -14,24 +14,26 @@ from __future__ import annotations
 
 import hashlib
 import linecache
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
+from ...compiler.orchestrate.box_host import host_parts
+from ...compiler.orchestrate.boxes import lifted
 from ...compiler.orchestrate.delay import delayed
-from ...compiler.orchestrate.host import host_text
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.runtime import keep_file
-from ...errors import MimwError
+from ...errors import MimwError, NotYet
 from ...ir import verify
 from ...runtime.simulate import Launch, prepare
+from .guards import overlap
 from .plain import Plain
 
 
@@ -58,8 +60,22 @@ class Written:
 
     def arguments(self, plain: Plain | None = None) -> tuple:
         """The arguments of the kernel for a launch of the plain one, by default the one that it was made of."""
-        plain = plain or self.plain
-        return self.module.arguments(*(plain.arguments[name] for name in plain.parameters))
+        return self.module.arguments(*(plain or self.plain).given)
+
+    def given(self, args: tuple, meta: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a launch of the plain kernel that its program takes, in their order."""
+        named = dict(zip(self.plain.launch.specialisation.fn.arg_names, args)) | dict(meta)
+        return [named[name] for name in self.plain.parameters]
+
+    def why_plain(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> str:
+        """Why a launch of this specialisation takes the plain kernel; "" if it may take this one."""
+        given = self.given(args, meta)
+        return self.module.fits(grid, *given) or overlap(dict(zip(self.plain.parameters, given)), self.made.apart)
+
+    def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
+        """A function that launches this kernel in place of the plain one."""
+        given, launch = self.module.arguments(*self.given(args, meta)), self.kernel[grid]
+        return lambda: launch(*given, num_warps=self.num_warps)
 
     def launch(self, plain: Plain | None = None) -> Launch:
         """The launch, made ready for the simulator."""
@@ -69,10 +85,11 @@ class Written:
 
 def written(plain: Plain, plan: Plan) -> Written:
     """The plan carried out."""
-    program, remarks, late, apart = accumulate_dots(plain.program), (), frozenset(), frozenset()
+    boxes = lifted(plain.program, plain.chip, *(() if plan.boxes else ("none", False)))
+    program, remarks, late, apart = accumulate_dots(boxes.program), boxes.remarks, frozenset(), frozenset()
     if plan.delayed:
         behind = delayed(program)
-        program, remarks, late, apart = behind.program, behind.remarks, behind.late, behind.apart
+        program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
         verify(program)
     made = orchestrated(program, plan, plain.chip, late)
     remarks = (*remarks, *made.remarks)
@@ -80,10 +97,16 @@ def written(plain: Plain, plan: Plan) -> Written:
     if made.program is None:
         return Written(plan, plain, made, remarks)
     verify(made.program)
-    host = host_text(plain.parameters, made.program, made.blocks)
-    text = module_text(made.program, plain.name, host, f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}")
+    imports, host = host_parts(boxes, made.blocks)
+    about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
+    try:
+        text = module_text(made.program, plain.name, host, about, imports)
+    except NotYet as error:
+        return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name))
     try:
+        if misfit := one.why_plain(plain.launch.grid, (), plain.arguments):
+            return replace(one, refused=misfit)
         found = difference(made.program, one.launch().recorded)
     except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
         return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
