@@ -15,44 +15,12 @@ from mimw.compiler.orchestrate.boxes import lifted
 from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.orchestrate.tasks import orchestrated
 from mimw.compiler.orchestrate.text import module_text
-from mimw.compiler.passes import run_passes
 from mimw.ir import verify
 from mimw.runtime.simulate import prepare
 from mimw.simulator import run
 from mimw.target import wanted
 from tests.orchestrate import refused
-
-HOPPER = wanted("sm_90a")
-
-
-class Launched:
-    """One launch of a kernel, plain and by descriptors."""
-
-    def __init__(self, kernel, grid, args, meta, **options):
-        self.launch = prepare(kernel, grid, args, dict(meta))
-        self.made = lifted(self.launch.recorded, HOPPER, **options)
-        self.paths = list(dict.fromkeys(param.path for param in self.launch.recorded.params))
-        self.host: dict = {}
-        if self.made.descriptors:
-            exec(compile(host_source(self.made), "host.py", "exec"), self.host)
-
-    @property
-    def values(self):
-        return [self.launch.values[path] for path in self.paths]
-
-    def fault(self, grid=None, **changed) -> str:
-        """What `fits` says, with other arguments by their names."""
-        names = [param.name for param in self.launch.recorded.params]
-        values = [changed.get(name, value) for name, value in zip(names, self.values, strict=True)]
-        return self.host["fits"](grid or self.launch.grid, *values)
-
-    def run_plain(self, **options) -> None:
-        run(run_passes(self.launch.recorded, HOPPER), self.launch.grid, self.launch.values, **options)
-
-    def run_lifted(self, **options) -> None:
-        program = run_passes(self.made.program, HOPPER)
-        paths = dict.fromkeys(param.path for param in program.params)
-        run(program, self.launch.grid, dict(zip(paths, self.host["arguments"](*self.values), strict=True)), **options)
+from tests.orchestrate.launched import HOPPER, Launched
 
 
 def of_case(name: str, sizes: dict, **options):
