@@ -7,7 +7,7 @@ Input: two programs. Output: None if both do the same, else one sentence with bo
 Effects (stores, loads, copies, waits, arrivals, loops, branches, tasks) have to be the same in the same order. Values are
 compared by what they are made of, so it makes no difference how often, where, or in which order among themselves pure ops stand,
 nor do ops that nothing needs. Ops that change nothing are their operand: a cast of a value to its own type, a tile spread to its
-own shape. Values that a loop carries may come in another order. Each value gets a number, which stands for the op's name, its
+own shape; and a cache policy that asks for nothing is none. Values that a loop carries may come in another order. Each value gets a number, which stands for the op's name, its
 attributes and the numbers of its operands; what a loop carries is divided into classes, by its start and by what a trip makes of
 it, until no class splits any more: values of one class are equal on each trip.
 """
@@ -25,6 +25,7 @@ from ...ir.ops import is_pure
 from ...ir.types import element_of
 from .live import live_values
 
+_NO_HINT = "cache", "none", "evict_normal"       # a cache policy that asks for nothing
 _STEADY = -1, -1     # the class of what a loop carries and does not change
 _SAME_IF_TYPES_ARE = ("int_cast", "bitcast", "fp_to_fp", "fp_trunc", "fp_ext")
 
@@ -147,6 +148,8 @@ class _Numbered:
     def argument(self, arg: Any) -> Hashable:
         if isinstance(arg, Value):
             return ("value", self.of[arg])
+        if arg == _NO_HINT:
+            return None
         if isinstance(arg, (tuple, list)):
             return tuple(map(self.argument, arg))
         if hasattr(type(arg), "__members__"):
