@@ -7,9 +7,12 @@ Input: two programs. Output: None if both do the same, else one sentence with bo
 Effects (stores, loads, copies, waits, arrivals, loops, branches, tasks) have to be the same in the same order. Values are
 compared by what they are made of, so it makes no difference how often, where, or in which order among themselves pure ops stand,
 nor do ops that nothing needs. Ops that change nothing are their operand: a cast of a value to its own type, a tile spread to its
-own shape; and a cache policy that asks for nothing is none. Values that a loop carries may come in another order. Each value gets a number, which stands for the op's name, its
-attributes and the numbers of its operands; what a loop carries is divided into classes, by its start and by what a trip makes of
-it, until no class splits any more: values of one class are equal on each trip.
+own shape. Integer ops of two constants are a constant, a cache policy that asks for nothing is none, and values that a loop
+carries may come in another order.
+
+Each value gets a number, which stands for the op's name, its attributes and the numbers of its operands. What a loop carries is
+divided into classes, by its start and by what a trip makes of it, until no class splits any more: values of one class are equal
+on each trip.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ import struct
 from collections.abc import Hashable
 from typing import Any
 
-from ...ir import Block, Op, Program, Scalar, Tensor, Value
+from ...ir import I32, Block, Op, Program, Scalar, Tensor, Value
 from ...ir.flow import induction, loop_carries, region, terminator
 from ...ir.ops import is_pure
 from ...ir.types import element_of
+from .folding import folded
 from .live import live_values
 
 _NO_HINT = "cache", "none", "evict_normal"       # a cache policy that asks for nothing
@@ -120,7 +124,31 @@ class _Numbered:
         if op.name == "int_cast":
             signed = op.signed and element_of(type_).bits > element_of(op.value.type).bits
             return self.number(("int_cast", self.of[op.value], type_, bool(signed)), op)
+        if op.name[:4] in ("icmp", "fcmp"):
+            return self.comparison(op)
+        if op.row.folds and (number := self.folded(op)) is not None:
+            return number
         return self.number((op.name, *self.content(op)), op)
+
+    def comparison(self, op: Op) -> int:
+        """`0 < x` is `x > 0`: a number stands behind."""
+        name, one, other = op.name, self.of[op.lhs], self.of[op.rhs]
+        if self.is_constant(one) and not self.is_constant(other):
+            order = name[5:7]
+            name, one, other = name[:5] + {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}.get(order, order), other, one
+        return self.number((name, ("value", one), ("value", other)), op)
+
+    def is_constant(self, number: int) -> bool:
+        parts = self.parts(number)
+        return parts[0] == "constant" or parts[0] == "splat" and self.is_constant(parts[2])
+
+    def folded(self, op: Op) -> int | None:
+        """The number of a constant that an op of two constants gives."""
+        one, other = self.parts(self.of[op.lhs]), self.parts(self.of[op.rhs])
+        if one[0] != "constant" or other[0] != "constant":
+            return None
+        value = folded(op, one[2], other[2])
+        return None if value is None else self.number(("constant", op.result.type, _bits(value, op.result.type)), op)
 
     def spread(self, op: Op, type_: Tensor) -> int:
         inner = self.of[op.value]
@@ -136,6 +164,9 @@ class _Numbered:
     def content(self, op: Op) -> tuple:
         """What makes an op: its operands, its attributes, the types of its results and what its regions compute."""
         args = [self.argument(arg) for arg in op.args]
+        for place, operand in enumerate(op.row.operands[:len(args)]):
+            if operand.text.startswith("int|#int") and isinstance(given := getattr(op, operand.name), int):
+                args[place] = "value", self.number(("constant", I32, _bits(given, I32)), op)
         while args and args[-1] is None:
             args.pop()
         return tuple(args), self.attributes(op), tuple(result.type for result in op.results), tuple(map(self.inside, op.blocks))

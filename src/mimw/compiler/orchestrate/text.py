@@ -48,7 +48,8 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
     helpers = [f"@mimw.jit\ndef {helper}{text}" for helper, text in w.helpers.items()]
     parts = [*helpers, kernel, *([host.strip("\n")] if host else [])]
     body = "\n\n\n".join(parts)
-    head = [f'"""{docstring}"""'] if docstring else []
+    end = "\n" if "\n" in docstring.strip("\n") else ""
+    head = [f'"""{docstring.strip(chr(10))}{end}"""', ""] if docstring else []
     used = [line for module, line in _IMPORTS if not module or re.search(rf"\b{module}\.", body)]
     return "\n".join([*head, "\n".join(used).strip("\n"), "", ""]) + f"\n{body}\n"
 

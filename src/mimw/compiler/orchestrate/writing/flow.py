@@ -72,6 +72,9 @@ def aim(w, block: Block, olds: list[Value], new: Value, name: str, signed: bool 
         later -= 1      # its bounds, and what it begins with, are read behind the assignment in front of the loop
     if not any(later < read <= last for old in olds for read in w.inlining.reads(old)):
         w.targets[new] = name, signed
+        for carry in loop_carries(made) if made.name == "for" else ():
+            if carry.result is new and len(w.inlining.used(carry.init)) == 1:
+                aim(w, block, olds, carry.init, name, signed)       # what the loop begins with has the name, too
 
 
 def assign(w, pairs: list[tuple[str, Text]]) -> None:
