@@ -7,12 +7,14 @@ Input: two functions and fake tensors. Output: True if ours was quicker. For exa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from mimw.ops.log import LOGGER, shown
 
 from .torch_versions import with_figures_of_its_own, with_real_tensors
 
@@ -20,13 +22,16 @@ _FOUND: dict[tuple, bool] = {}
 _WARM, _TIMED = 3, 10
 
 
-def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gradients: bool = False) -> bool:
+def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gradients: bool = False,
+               made: Mapping[int, Callable[[Tensor], Tensor]] = {}) -> bool:
     """True if `ours` takes less time than `theirs` for tensors like those in `given`.
 
     args:      name           of the call with all that is not in `given`; what was timed is kept by it
                given          arguments of both; fake tensors are replaced by random ones of the same shape, strides and type
                of_gradients   the time of forward and backward together
-    returns:   False, too, where an extent is symbolic: what is quicker at one extent may be slower at the next
+               made           number of an argument -> what makes another tensor of it, where random numbers would not do
+    returns:   False, too, where an extent is symbolic: what is quicker at one extent may be slower at the next. With MIMW_LOG=1 the
+               log has both times
     """
     tensors = [one for one in given if isinstance(one, Tensor)]
     if not all(isinstance(extent, int) for one in tensors for extent in (*one.shape, *one.stride())):
@@ -36,7 +41,11 @@ def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gra
     if key not in _FOUND:
         with with_real_tensors(), torch.set_grad_enabled(of_gradients):
             real = tuple(_like(one, of_gradients) if isinstance(one, Tensor) else one for one in given)
-            _FOUND[key] = seconds(ours, real, of_gradients) < seconds(theirs, real, of_gradients)
+            real = tuple(made[at](one) if at in made else one for at, one in enumerate(real))
+            by_ours, by_torch = (seconds(one, real, of_gradients) for one in (ours, theirs))
+        _FOUND[key] = by_ours < by_torch
+        LOGGER.info("torch.compile, %s(%s): mimw %.1f us, torch %.1f us", name.partition("\n")[0], shown(given), 1e6 * by_ours,
+                    1e6 * by_torch)
     return _FOUND[key]
 
 
