@@ -35,7 +35,7 @@ _SAME_IF_TYPES_ARE = ("int_cast", "bitcast", "fp_to_fp", "fp_trunc", "fp_ext")
 
 
 def difference(one: Program, other: Program) -> str | None:
-    """What two programs do differently, first, or None. Parameters are matched by their order and have to have the same types."""
+    """The first difference of two programs in a sentence, or None. Parameters are matched by their order and have to have the same types."""
     types, others = ([param.value.type for param in program.params] for program in (one, other))
     if types != others:
         return f"the parameters are {_listed(types)}, and in the other program {_listed(others)}"
@@ -75,7 +75,7 @@ class _Numbered:
         return found
 
     def parts(self, number: int) -> tuple:
-        """What a number stands for."""
+        """The content behind a number."""
         if number >= len(self.contents):
             self.contents = list(self.numbers)
         return self.contents[number]
@@ -133,8 +133,8 @@ class _Numbered:
     def comparison(self, op: Op) -> int:
         """`0 < x` is `x > 0`: a number stands behind."""
         name, one, other = op.name, self.of[op.lhs], self.of[op.rhs]
-        if self.is_constant(one) and not self.is_constant(other):
-            order = name[5:7]
+        order = name[5:7]
+        if self.is_constant(one) and (not self.is_constant(other) or order in ("GT", "GE")):
             name, one, other = name[:5] + {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}.get(order, order), other, one
         return self.number((name, ("value", one), ("value", other)), op)
 
@@ -162,7 +162,7 @@ class _Numbered:
         return self.number(("broadcast", parts[1] if parts[0] == "broadcast" else inner, type_.shape), op)
 
     def content(self, op: Op) -> tuple:
-        """What makes an op: its operands, its attributes, the types of its results and what its regions compute."""
+        """The operands of an op, its attributes, the types of its results, and the numbers of its regions."""
         args = [self.argument(arg) for arg in op.args]
         for place, operand in enumerate(op.row.operands[:len(args)]):
             if operand.text.startswith("int|#int") and isinstance(given := getattr(op, operand.name), int):
@@ -281,7 +281,7 @@ class _Numbered:
 
 
 def _moving(classes: list[tuple[int, int]]) -> tuple:
-    """What a loop changes, in no order."""
+    """The classes that change from trip to trip, in no order."""
     return tuple(sorted(set(classes) - {_STEADY}))
 
 

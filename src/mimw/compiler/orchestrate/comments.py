@@ -27,7 +27,7 @@ def comments(program: Program) -> dict[Op, str]:
 
 
 def _line(program: Program, op: Op) -> str:
-    """Which line of the plain kernel a loop is; nothing if the program does not say."""
+    """The line of a loop in the plain kernel; nothing if the program does not say."""
     site = op.site
     if site.line <= 0:
         return ""

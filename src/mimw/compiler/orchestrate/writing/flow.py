@@ -161,7 +161,7 @@ def _while(w, op: Op) -> None:
     before, after = region(op, "before"), region(op, "after")
     last = terminator(before)
     if tuple(last.values) != tuple(before.args):
-        raise unwritten(op, "its condition hands on other values than it takes")
+        raise unwritten(op, "its condition passes on other values than it takes")
     keep = [place for place, arg in enumerate(before.args)
             if arg in w.live or after.args[place] in w.live or op.results[place] in w.live]
     carries = loop_carries(op)

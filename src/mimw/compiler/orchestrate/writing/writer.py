@@ -100,7 +100,7 @@ class Writer:
 
     @contextmanager
     def indented(self):
-        """What is written within stands one step to the right; `pass` if it is nothing."""
+        """Write a block one step to the right; `pass` if it has no lines."""
         before = len(self.lines)
         self.depth += 1
         yield
