@@ -35,7 +35,7 @@ _SAME_IF_TYPES_ARE = ("int_cast", "bitcast", "fp_to_fp", "fp_trunc", "fp_ext")
 
 
 def difference(one: Program, other: Program) -> str | None:
-    """The first difference of two programs in a sentence, or None. Parameters are matched by their order and have to have the same types."""
+    """The first difference of two programs in a sentence, or None. Parameters are matched by order, and by type."""
     types, others = ([param.value.type for param in program.params] for program in (one, other))
     if types != others:
         return f"the parameters are {_listed(types)}, and in the other program {_listed(others)}"
