@@ -1,4 +1,4 @@
-"""What `mimw.simulate`, `check`, `debug`, `predict`, `profile`, `compile`, `explain` and `orchestrate` have in common: how they are called.
+"""What `mimw.simulate`, `check`, `debug`, `predict`, `profile`, `compile`, `explain` and `orchestrate` have in common: their call.
 
 Input: a function that takes a kernel, a grid and arguments. Output: the same function under the call that all eight share:
 

@@ -204,7 +204,8 @@ class Consumer(Rebuild):
         type_ = self.type(op.results[0])
         if op.name == "make_range":
             plain = self.writer.emit("make_range", (type_, 0, type_.shape[0]), op.site)
-            self.env[op.result] = self.writer.by_constant("add", plain, op.start + self.share.me * type_.shape[axis], op.site)
+            first = op.start + self.share.me * type_.shape[axis]
+            self.env[op.result] = self.writer.by_constant("add", plain, first, op.site) if first else plain
             return True
         whole = op.results[0].type.shape
         args = tuple(replace(arg, shape=type_.shape) if isinstance(arg, Tensor) and arg.shape == whole else

@@ -119,7 +119,7 @@ def _too_short(one: Written) -> str:
         return "how often its loops go round depends on data: nobody can say whether a pipe was full"
     if rounds > slots:
         return ""
-    return (f"no loop of this launch goes round more often than {rounds} times, and a pipe has {slots} slots: orchestrate a "
+    return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {slots} slots: orchestrate a "
             "longer launch of the kernel, which is then proved for shorter ones as well")
 
 
