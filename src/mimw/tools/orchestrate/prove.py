@@ -116,7 +116,7 @@ def _too_short(one: Written) -> str:
     """A sentence on a launch that shows nothing of longer ones: a ring that is never full hides what is wrong with it."""
     rounds, slots = most_rounds(one.launch()), max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
     if rounds is None:
-        return "how often its loops go round depends on data: nobody can say whether a pipe was full"
+        return "data decide how many iterations its loops have, so it is not known whether a pipe was full"
     if rounds > slots:
         return ""
     return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {slots} slots: orchestrate a "
