@@ -126,7 +126,7 @@ def test_the_text_is_the_same_kernel(name, consumers, sizes, tmp_path):
     spec = importlib.util.spec_from_file_location(f"{name}_text", tmp_path / f"{name}_text.py")
     spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
     assert module.fits(launched.launch.grid, *launched.values) == ""
-    kernel, args = getattr(module, f"{name}_text"), module.arguments(*launched.values)
+    kernel, args = getattr(module, f"{name}_text"), module.arguments(launched.launch.grid, *launched.values)
     again = prepare(kernel, launched.launch.grid, args, dict(num_warps=program.num_warps))
     assert difference(program, again.recorded) is None
     run(again.program, again.grid, again.values)

@@ -44,8 +44,9 @@ class Orchestrated:
     apart: frozenset[tuple[str, str]] = frozenset()
 
 
-def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = ()) -> Orchestrated:
-    """The program in tasks, under a plan."""
+def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
+                 tiles: Collection[Op] = ()) -> Orchestrated:
+    """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
     rings = rings_of(program, plan, target)
     if program.orchestrates():
         return Orchestrated(None, rings, (Remark("calls functions of mimw already: its author has orchestrated it", program.site), ))
@@ -61,7 +62,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
             theirs.add(op)
     axes: dict[Value, int] = {}
     if plan.consumers > 1:
-        found = shared_rows(program, theirs.ops, plan.consumers)
+        found = shared_rows(program, theirs.ops, plan.consumers, independent=tiles)
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         axes = found

@@ -48,7 +48,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """For tables: `2 x 4 warps, delayed`."""
-        more = ["delayed"] * self.written.is_delayed + ["stores"] * self.plan.stores
+        more = ["delayed"] * self.written.is_delayed + ["persistent"] * self.written.is_persistent + ["stores"] * self.plan.stores
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
@@ -126,7 +126,7 @@ def _time(launch: Any, plain: Plain) -> float | None:
 def _compiled(one: Candidate) -> Candidate:
     plain = one.written.plain
     try:
-        made = compiled(one.written.kernel, plain.launch.grid, *one.written.arguments(), num_warps=one.written.num_warps,
+        made = compiled(one.written.kernel, one.written.programs(plain.launch.grid), *one.written.arguments(), num_warps=one.written.num_warps,
                         target=plain.chip.name)
     except Exception as error:
         return replace(one, out=_line(error))
