@@ -29,8 +29,8 @@ _ALONE = frozenset(("pure", "read", "write", "control", "debug"))      # effects
 
 @dataclass(frozen=True)
 class Persistent:
-    """`program` with its loop over tiles, and a remark. `params` are the names of its new parameters of 32 bits: the number of tiles,
-    and the grid's extents along x and y if other axes than x are asked for; () if the program is the one that went in."""
+    """`program` with its loop over tiles, and a remark. `params` are the names of its new parameters of 32 bits: the number of
+    tiles, and the grid's extents along x and y if other axes than x are asked for; () if the program is the one that went in."""
 
     program: Program
     remarks: tuple[Remark, ...]
@@ -43,8 +43,8 @@ def persistent(program: Program) -> Persistent:
     found = _why_not(program, asked)
     if found is None:
         first, inside = _parted(program)
-        found = next((Remark("this descriptor follows from what a program computes or loads for its own tile: there is no loop over "
-                             "tiles in front of which it could be made", op.site)
+        found = next((Remark("each program keeps its one tile: this descriptor is made of what differs from tile to tile, or under "
+                             "a condition, so it cannot be made once in front of all tiles", op.site)
                       for top in inside for op in top.walk() if op.name == "make_tensor_descriptor"), None)
     if found is not None:
         return Persistent(program, (found, ))

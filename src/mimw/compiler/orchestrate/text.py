@@ -37,7 +37,7 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
                host         (opt) text that stands behind the kernel: functions of the host
                docstring    (opt) the module's
                imports      (opt) lines that import what `host` takes
-               unspecialised   (opt) names of parameters for whose values no kernel of their own is compiled: as 1, and multiples of 16
+               unspecialised   (opt) names of parameters that are compiled for all values alike, also for 1 and multiples of 16
     returns:   the text; `name` in it is the kernel, with the program's arguments in their order
     errors:    NotYet for an op that has no text, with its line
     """

@@ -8,9 +8,9 @@ Input: a `Written` kernel. Output: a `Certificate`, which is plain data. For exa
 Compared are launches with as many trips as break rings: 0, 1, 2 and around the number of slots, and two tiles a program, as
 `tools/trials.py` finds them from the arguments of the launch. The arrays are as large as those of the launch, with random
 numbers; a few programs of the grid run. A kernel whose programs take tiles in turn runs twice for each of these: with a program a
-tile, and with two programs that have two tiles or more each. Products add along K one by one in both, so that equal means equal to the last bit.
-Then `mimw.check` looks for races, deadlocks and misused barriers of the text's kernel, by seeds, and systematically where a
-launch is short.
+tile, and with two programs that have two tiles or more each. Products add along K one by one in both kernels, so that equal means
+equal to the last bit. Then `mimw.check` looks for races, deadlocks and misused barriers of the text's kernel, by seeds, and
+systematically where a launch is short.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -32,13 +31,12 @@ from ...runtime.simulate import Launch
 from ...simulator import Hooks, run
 from ..check import check
 from ..findings import Report
-from ..trials import most_rounds, trials
+from ..trials import most_rounds
+from .comparisons import TILES, Pair, have_several, launches, programs_of, tiles_of
 from .inputs import copies, different, size_of
 from .written import Written
 
-PROGRAMS = 4                # of a grid that are compared, from its beginning, besides the last one
 CHECKED = (2, 1, 1)         # programs of a grid that are checked, along each axis
-TILES = 5                   # that two programs take in turn, where programs do
 MOST_BYTES = 8 << 30        # of arrays that are copied for a proof
 
 
@@ -88,8 +86,8 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
         return Certificate(**about, wrong=f"arrays of more than {MOST_BYTES >> 30} GiB: orchestrate a smaller launch of the kernel")
     compared: list[dict[str, Any]] = []
     try:
-        launches, why = _launches(one)
-        for alternatives in launches:
+        pairs, why = launches(one)
+        for alternatives in pairs:
             pair, line = next(((pair, line) for pair in alternatives if (line := _compared(one, pair)) is not None), (None, None))
             if line is not None:
                 compared.append(line)
@@ -107,64 +105,9 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
 # ---- the same bits ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """A launch of the plain kernel over `grid`, of which `programs` run, and one of the kernel in place of it, of which `ours` run;
-    () for all. `most` programs take the tiles in turn, None where each has one."""
-
-    sizes: dict[str, int]
-    grid: tuple[int, ...]
-    programs: tuple
-    ours: tuple
-    most: int | None = None
-
-
-def _launches(one: Written) -> tuple[list[list[_Pair]], str]:
-    """The launches to be compared, each with others to be taken in place of it if the plain kernel is not made for it; and which
-    ones there are not."""
-    launch = one.launch()
-    found, why = trials(launch)
-    parameters = set(one.plain.parameters)
-    listed = [({}, launch.grid)] if _is_short(launch) else []
-    listed += [(trial.sizes, trial.launch.grid) for trial in found if parameters.issuperset(trial.sizes)]
-    listed = listed or [({}, launch.grid)]
-    if one.is_persistent:
-        every = [dict(sizes) for sizes in dict.fromkeys(tuple(sizes.items()) for sizes, _ in listed)]
-        return [pairs for sizes in every for pairs in _in_turn(one, sizes)], why
-    return [[_Pair(dict(sizes), tuple(grid), some := _programs(launch, grid), some)] for sizes, grid in listed], why
-
-
-def _in_turn(one: Written, sizes: dict[str, int]) -> list[list[_Pair]]:
-    """A program a tile, the same ones as of the plain kernel; and few programs with several tiles each, along all axes or one."""
-    grid = tuple(map(int, one.plain.launch.grid))
-    x, y, _ = (*grid, 1, 1)[:3]
-    some = _programs(one.plain.launch, grid)
-    along = (tuple(extent if at == axis else 1 for at, extent in enumerate(grid)) for axis in range(len(grid)))
-    fewer = dict.fromkeys(_tiles(part, TILES) for part in (grid, *along))
-    return [[_Pair(sizes, grid, some, tuple((i + x * (j + y * k), 0, 0) for i, j, k in some), prod(grid))],
-            [_Pair(sizes, few, (), (), most) for few, most in fewer if prod(few) > 1]]
-
-
-def _have_several(line: Mapping[str, Any]) -> bool:
-    """True of a line of the certificate whose programs have several tiles each."""
-    return 0 < line.get("most", 0) < prod(line["grid"])
-
-
-def _tiles(grid: tuple[int, ...], tiles: int) -> tuple[tuple[int, ...], int]:
-    """A part of a grid of at most so many tiles, with two or more along each axis if it can; and how many programs, two at most,
-    have two tiles each."""
-    x, y, z = (*grid, 1, 1)[:3]
-    first = min(x, tiles if y * z == 1 else 2)
-    second = min(y, tiles // first if z == 1 else max(1, tiles // first // 2))
-    few = first, second, min(z, max(1, tiles // (first * second)))
-    return few[:len(grid)], max(1, min(2, prod(few) // 2))
-
-
 def _too_short(one: Written) -> str:
     """A sentence on a launch that shows nothing of longer ones: a ring that is never full hides what is wrong with it."""
-    if one.is_persistent and prod(one.plain.launch.grid) < 2:
-        return "the launch has one tile, and shows nothing of programs that take several: orchestrate one with more"
-    few, _ = _tiles(one.plain.launch.grid, TILES)
+    few, _ = tiles_of(one.plain.launch.grid, TILES)
     launch = one.launch(None, few, prod(few)) if one.is_persistent else one.launch()
     rounds, slots = most_rounds(launch), max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
     if rounds is None:
@@ -175,21 +118,7 @@ def _too_short(one: Written) -> str:
             "longer launch of the kernel, which is then proved for shorter ones as well")
 
 
-def _is_short(launch: Launch) -> bool:
-    """True of a launch that is as small as its trials: some thousand steps."""
-    return all(abs(int(value)) <= 1024 for value in launch.values.values() if isinstance(value, (int, np.integer)))
-
-
-def _programs(launch: Launch, grid: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
-    """The first programs of a grid and the last one; () for all, where programs may wait for each other."""
-    if launch.program.cooperative or any("atomic" in op.row.traits for op in launch.program.walk()):
-        return ()
-    x, y, z = (*grid, 1, 1)[:3]
-    first = [(i, j, k) for k, j, i in islice(product(range(z), range(y), range(x)), PROGRAMS)]
-    return tuple(dict.fromkeys((*first, (x - 1, y - 1, z - 1))))
-
-
-def _compared(one: Written, pair: _Pair) -> dict[str, Any] | None:
+def _compared(one: Written, pair: Pair) -> dict[str, Any] | None:
     """A line of the certificate; None if the plain kernel is not made for these sizes, or would be launched. It is not made for
     sizes at which its programs write the same elements, whose values then follow from who comes last."""
     plain = one.plain.with_values({**copies(one.plain.arguments), **pair.sizes})
@@ -211,7 +140,7 @@ def _compared(one: Written, pair: _Pair) -> dict[str, Any] | None:
             "different": found}
 
 
-def _races(one: Written, pair: _Pair) -> bool:
+def _races(one: Written, pair: Pair) -> bool:
     """True if programs of the plain kernel write the same elements in this launch, which nothing orders."""
     plain = one.plain.with_values({**copies(one.plain.arguments), **pair.sizes})
     try:
@@ -235,9 +164,9 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
     line = {"runs": report.runs, "seeds": seeds, "tried": [each.as_json() for each in report.tried]}
     looping = [each for each in compared if all(size > 0 for size in each["sizes"].values())]
     if one.is_persistent:
-        looping = [each for each in looping if _have_several(each)]
+        looping = [each for each in looping if have_several(each)]
         if not looping:
-            return {}, "no launch could be compared in which programs take several tiles"
+            return {}, "no launch could be compared in which a program takes several tiles: orchestrate one of a larger grid"
     short = next((each for each in looping if each["sizes"]), None)
     if report.ok and short is not None:
         report = _check(one, short["sizes"], _few(one, tuple(short["grid"])), search="systematic", limit=limit, rounds=False)
@@ -248,12 +177,13 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
 def _check(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], **how: Any) -> Report:
     inputs = one.plain.with_values({**copies(one.plain.arguments), **sizes})
     launched = one.programs(grid, max(1, min(2, prod(grid) // 2)))
-    return check(one.kernel, launched, *one.arguments(inputs, grid), num_warps=one.num_warps, target=one.plain.chip.name, shrink=False, **how)
+    return check(one.kernel, launched, *one.arguments(inputs, grid), num_warps=one.num_warps, target=one.plain.chip.name,
+                 shrink=False, **how)
 
 
 def _few(one: Written, grid: tuple[int, ...]) -> tuple[int, ...]:
     """A part of the grid, of which each program that takes tiles in turn has two; all of it where programs may wait for each
     other."""
     if one.is_persistent:
-        return _tiles(grid, 4)[0]
-    return grid if not _programs(one.launch(), grid) else tuple(map(min, grid, CHECKED))
+        return tiles_of(grid, 4)[0]
+    return grid if not programs_of(one.launch(), grid) else tuple(map(min, grid, CHECKED))

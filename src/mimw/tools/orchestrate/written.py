@@ -35,6 +35,7 @@ from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiproce
 from ...errors import MimwError, NotYet
 from ...ir import verify
 from ...runtime.simulate import Launch, prepare
+from ...target import Target
 from .guards import overlap
 from .plain import Plain
 
@@ -87,7 +88,7 @@ class Written:
     def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
         """A function that launches this kernel in place of the plain one."""
         given = self.module.arguments(grid, *self.given(args, meta))
-        launch = self.kernel[self.programs(grid, multiprocessors() if gpu_is_active() else None)]
+        launch = self.kernel[self.programs(grid, device_programs(self.plain.chip))]
         return lambda: launch(*given, num_warps=self.num_warps)
 
     def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
@@ -96,6 +97,11 @@ class Written:
         plain = plain or self.plain
         kernel, options, grid = getattr(self.module, plain.name), {"num_warps": self.num_warps}, grid or plain.launch.grid
         return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), options, plain.chip.name)
+
+
+def device_programs(chip: Target) -> int:
+    """How many multiprocessors there are: of the GPU in use, or without one of the chip."""
+    return multiprocessors() if gpu_is_active() else chip.multiprocessors or 1
 
 
 def written(plain: Plain, plan: Plan) -> Written:
