@@ -1,10 +1,10 @@
 """Programs that take the tiles of a grid in turn: equal to a program a tile to the last bit, compiled for Hopper, or refused."""
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import triton
 import triton.language as tl
 
 import mimw
@@ -14,12 +14,11 @@ from mimw.compiler.passes import run_passes
 from mimw.ir import verify
 from mimw.runtime.simulate import prepare
 from mimw.simulator import run
+from mimw.target import wanted
 from mimw.tools.orchestrate import choose, orchestrate
-from mimw.tools.orchestrate import prove as proof
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
 from mimw.tools.orchestrate.written import written
-from mimw.target import wanted
 
 from .test_orchestrate import case, everywhere, plain
 
@@ -27,7 +26,7 @@ CASES = {       # tiles of a grid of one axis, of two axes, of two and a band, o
     "gemm_descriptors": dict(m=384, n=128, k=320),
     "gemm_bias_gelu": dict(m=256),
     "gemm_pointers": dict(m=192, n=136, k=328),
-    "attention": dict(t=512, heads=2),
+    "attention": dict(t=256, heads=2, d=32),
     "attention:causal": dict(t=512),
 }
 GEMM = CASES["gemm_descriptors"]
@@ -96,32 +95,152 @@ def test_what_is_compiled_has_no_stack():
     assert made.stack_bytes == 0 and "setmaxnreg.inc" in made.ptx and "wgmma.mma_async" in made.ptx
 
 
-@pytest.mark.parametrize("mistake", ["another tile", "a tile too few", "slots from the start for each tile"])
+# ---- mistakes that a proof has to find ---------------------------------------------------------------------------------------
+
+
+def with_loop(**changes):
+    """Other operands of the loop over tiles."""
+    def changed(made):
+        loop = tile_loop(made.program)
+        return replace(made, program=everywhere(
+            lambda op: op.with_operands(**{name: getattr(op, other) for name, other in changes.items()}) if op is loop else op)(
+                made.program))
+    return changed
+
+
+def turned(made):
+    """Extents of the grid in the other order."""
+    _, x, y = (param.value for param in made.program.params[-3:])
+    other = {x: y, y: x}
+    return replace(made, program=everywhere(
+        lambda op: op.with_operands(rhs=other[op.rhs]) if "rhs" in op.row.places and op.rhs in other else op)(made.program))
+
+
+def slots_from_the_start(made):
+    """Consumers count chunks anew for each tile; the producer goes on."""
+    loops = [op for op in made.program.walk() if op.name == "for" and op.blocks[0].args[0].name == "tile"]
+
+    def change(op):
+        if op not in loops[:-1]:
+            return op
+        *ops, last = op.blocks[0].ops
+        return replace(op, blocks=(op.blocks[0].with_ops((*ops, last.with_operands(values=tuple(op.inits)))), ))
+    return replace(made, program=everywhere(change)(made.program))
+
+
+MISTAKES = {
+    "the first tiles are left out": ("persistent", with_loop(start="step")),
+    "programs take each other's tiles": ("persistent", with_loop(step="start")),
+    "no program has more than one tile": ("persistent", with_loop(end="step")),
+    "y is counted first": ("persistent", turned),
+    "slots from the start": ("orchestrated", slots_from_the_start),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_the_loop_over_tiles_is_found(mistake, monkeypatch):
     from mimw.tools.orchestrate import written as module
-    right, made = module.orchestrated, []
+    step, change = MISTAKES[mistake]
+    right, changed = getattr(module, step), []
 
     def wrong(*given):
-        found = right(*given)
-        loops = {op for op in found.program.walk() if op.name == "for" and op.start in starts(found.program)}
+        made = right(*given)
+        changed.append(change(made))
+        assert changed[-1].program.body is not made.program.body
+        return changed[-1]
 
-        def change(op):
-            if mistake == "another tile" and op in loops:
-                return op.with_operands(step=op.start)
-            if mistake == "a tile too few" and op in loops:
-                return op.with_operands(end=next(each.result for each in found.program.named("get_num_programs")))
-            if mistake.startswith("slots") and op in loops and op is not max(loops, key=list(found.program.walk()).index):
-                body = op.blocks[0]
-                last = body.ops[-1].with_operands(values=tuple(op.inits))
-                return replace(op, blocks=(body.with_ops((*body.ops[:-1], last)), ))
-            return op
-        made.append(replace(found, program=everywhere(change)(found.program)))
-        return made[-1]
-
-    def starts(program):
-        return {op.result for op in program.named("get_program_id")}
-
-    monkeypatch.setattr(module, "orchestrated", wrong)
-    one = written(plain("gemm_descriptors", **GEMM), Plan(stages=2, persistent=True))
-    assert made
+    monkeypatch.setattr(module, step, wrong)
+    one = written(plain("gemm_bias_gelu", m=256, n=384), Plan(stages=2, persistent=True))
+    assert changed and one.kernel is not None
     assert not prove(one, seeds=2, limit=10).ok
+
+
+# ---- what stays a program a tile ---------------------------------------------------------------------------------------------
+
+
+@mimw.jit
+def in_the_way(x, y, K, WHAT: tl.constexpr):
+    pid = tl.program_id(0)
+    at = pid * 16 + tl.arange(0, 16)
+    if WHAT == 0:
+        at += tl.num_programs(0)
+    if WHAT == 1:
+        tl.atomic_add(y, 1.0)
+    if WHAT == 2:
+        tl.debug_barrier()
+    if WHAT == 3:
+        while tl.load(y, volatile=True) == 0.0:
+            pass
+    if WHAT == 4:
+        desc = tl.make_tensor_descriptor(x + pid * K, [K], [1], [16])
+        desc.store([0], tl.zeros((16, ), tl.float32))
+    if WHAT == 5:
+        desc = tl.make_tensor_descriptor(x, [K], [1], [16])
+        desc.store([pid * 16], tl.zeros((16, ), tl.float32))
+    tl.device_assert(pid >= 0)
+    tl.store(x + at, tl.load(x + at) + 1.0)
+
+
+@mimw.jit
+def alone(x):
+    tl.store(x + tl.arange(0, 16), tl.zeros((16, ), tl.float32))
+
+
+@pytest.mark.parametrize("what, word, reason", [
+    (0, "tl.num_programs(0)", "asks how many programs there are"),
+    (1, "atomic_add", "is an atomic access, by which programs may wait for each other"),
+    (2, "debug_barrier", "may order programs or their threads"),
+    (3, "volatile=True", "is volatile, as where a program waits for another one"),
+    (4, "x + pid * K", "this descriptor is made of what differs from tile to tile"),
+])
+def test_a_refusal_has_its_line(what, word, reason):
+    found = refused_or_made(in_the_way, what)
+    (said, ) = found.remarks
+    assert not found.params and reason in said.message, said
+    source, first = inspect.getsourcelines(in_the_way.fn)
+    assert word in source[said.site.line - first]
+
+
+def test_a_descriptor_of_no_program_is_made_once_in_front_of_all_tiles():
+    found = refused_or_made(in_the_way, 5)
+    assert found.params == ("tiles", ) and "make_tensor_descriptor" in [op.name for op in found.program.body.ops]
+    (said, ) = persistent(prepare(alone, (1, ), (np.zeros(64, np.float32), ), {}, "sm_90a").recorded).remarks
+    assert "no program asks for its number" in said.message
+
+
+def refused_or_made(kernel, what):
+    arrays = np.zeros(64, np.float32), np.ones(64, np.float32)
+    return persistent(prepare(kernel, (4, ), (*arrays, 64), dict(WHAT=what), "sm_90a").recorded)
+
+
+def test_one_tile_proves_nothing_of_several():
+    found = prove(written(plain("gemm_descriptors", m=128, n=128, k=320), Plan(stages=2, persistent=True)), seeds=1, limit=5)
+    assert "no launch could be compared in which a program takes several tiles" in found.wrong
+
+
+# ---- the search ----------------------------------------------------------------------------------------------------------------
+
+
+def test_both_are_tried_where_there_are_more_tiles_than_multiprocessors(monkeypatch):
+    monkeypatch.setattr(choose, "COMPILED", 0)
+    launch, every = plain("gemm_descriptors", **GEMM), choose.plans
+    assert not any(one.plan.persistent for one in choose.candidates(launch, predict=False).candidates)
+    monkeypatch.setattr(choose, "device_programs", lambda chip: 2)
+    monkeypatch.setattr(choose, "plans", lambda program: (one for one in every(program) if one.consumers == 1 and not one.warps))
+    found = choose.candidates(launch, predict=False).candidates
+    assert {(one.plan.persistent, one.plan.stores) for one in found} == {(False, False), (False, True), (True, False), (True, True)}
+    assert len({one.name for one in found}) == len(found) == 4
+    remarks = []
+    assert not choose._in_turn(plain("gemm_persistent", programs=6), remarks)
+    assert "asks how many programs" in remarks[0].message
+
+
+def test_the_report_names_it_and_a_launch_runs_it(monkeypatch):
+    monkeypatch.setenv("MIMW_SIMULATE", "1")
+    monkeypatch.setattr(choose, "COMPILED", 0)
+    kernel, grid, args, meta, (out, expected) = case("gemm_descriptors", **GEMM)
+    found = orchestrate(kernel, grid, *args, plan=Plan(stages=2, persistent=True), seeds=1, limit=5, **meta)
+    assert "persistent" in str(found).splitlines()[1] and found.plan.persistent and found.certificate.ok, found
+    replace(found, is_used=True)[grid](*args, **meta)
+    np.testing.assert_allclose(out, expected(), rtol=1e-2, atol=1e-1)
+    assert Plan.parse(found.plan.text()) == found.plan

@@ -77,7 +77,7 @@ def _word_in_the_way(op: Op) -> str:
     """What an op has to do with other programs, or with the grid; "" if nothing."""
     word, traits, effects = op.row.word or op.name, op.row.traits, op.row.effects
     if op.name == "get_num_programs":
-        return f"`{word}` asks how many programs there are"
+        return "`tl.num_programs` asks how many programs there are"
     if "atomic" in traits:
         return f"`{word}` is an atomic access, by which programs may wait for each other"
     if "is_volatile" in op.row.places and bool(getattr(op.is_volatile, "value", op.is_volatile)):
