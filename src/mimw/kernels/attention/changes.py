@@ -5,6 +5,7 @@ Input: what a caller gave. Output: lines for a contract, and numbers for a kerne
     Contract("q: ...", "k: ...", *HEADS, *CHANGES)      sinks, slopes, softcap; heads that share keys
     sight(True, (128, None))                    (True, 128, None, 0): causal, the bounds, how far behind its place a query sees
     capped(0.125, 30.0)                         (0.125 / 30, 30.0): what a score is multiplied by inside of tanh, and outside
+    constants_of(mod)                           {"MOD": mod.value}: of a launch with a score_mod, else nothing
     slopes_step(slopes)                         0 or 8: how far one batch's slopes are from the next one's
 """
 
@@ -46,9 +47,21 @@ def scale_of(scale: float | None, dim: int) -> float:
     return 1 / sqrt(dim) if scale is None else scale
 
 
-def capped(scale: float, softcap: float | None) -> tuple[float | None, float]:
-    """The factors of a score inside of a soft cap, None without one, and outside."""
+def capped(scale: float, softcap: float | None, mod=None) -> tuple[float | None, float]:
+    """The factors of a score inside of a soft cap or a score_mod, None without one, and outside."""
+    if mod is not None:
+        return scale, 1.0
     return (None, scale) if softcap is None else (scale / softcap, float(softcap))
+
+
+def constants_of(mod, gradient: bool = False) -> dict:
+    """The function of a `mimw.score_mods.ForKernels` as constants of a launch, forward or backward; none without."""
+    return {} if mod is None else {"MOD": mod.gradient if gradient else mod.value}
+
+
+def tables_of(mod) -> tuple | None:
+    """What a score_mod reads."""
+    return None if mod is None else mod.tables
 
 
 def slopes_step(slopes) -> int | None:
