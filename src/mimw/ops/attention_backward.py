@@ -94,7 +94,8 @@ def floats(slopes: Tensor | None) -> Tensor | None:
 def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool,
           scale: float | None, one_order: bool, window: tuple = (None, None), softcap: float | None = None,
           sinks: Tensor | None = None, slopes: Tensor | None = None, mod: tuple[str, ForKernels] | None = None) -> Callable:
-    """A function from (do, q, k, v, o, lse, dlse, sinks, slopes, a score_mod's tables) to (dq, dk, dv, gradient of the sinks or None)."""
+    """A function from (do, q, k, v, o, lse, dlse, sinks, slopes, tables of `mod`) to (dq, dk, dv, gradient of the sinks or None);
+    `mod` is a score_mod's text and functions."""
     scale, batch = 1 / sqrt(q.shape[-1]) if scale is None else scale, lse.shape[:-2]
     width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
     width = width if width <= max(HEAD_DIMS) else None      # of wide heads, values may have another
@@ -144,7 +145,8 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     gradients = [torch.empty_like(one) if copy else as_four(out, batch) for one, out, copy in zip(prepared, results, copy_back)]
     *operands, of_do = prepared
     queries, *_ = operands
-    of_rows, of_sums = ((wide.workspace(queries), wide.sums_of(queries, operands[2], (changes["softcap"], changes["mod"]) != (None, None))) if width is None else
+    changed = changes["softcap"] is not None or changes["mod"] is not None
+    of_rows, of_sums = ((wide.workspace(queries), wide.sums_of(queries, operands[2], changed)) if width is None else
                         hopper.workspace(queries, causal=causal))
     one_order = one_order or of_sums is None
 

@@ -8,7 +8,7 @@ reads, and for a launch functions of kernels. For example:
     for_kernels(mod.text, mod.tables, Box(1, 8, 512, 512)).gradient         a jit function of (score, derivative)
 
 traced.py and rules.py record, nodes.py has expressions and text.py their texts, derive.py the derivative, ranges.py bounds of whole
-numbers, written.py and functions.py make kernels' functions of it, computed.py is torch's way.
+numbers, split.py windows in masks; written.py and functions.py make kernels' functions of it, computed.py is torch's way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from ..errors import ScoreModError
 from .computed import computed
 from .derive import derivative
 from .functions import functions
-from .ranges import Box
+from .nodes import FLOAT
+from .ranges import Box, depends_on, tables_of
+from .split import hidden, split
 from .tables import MOST, Table, for_launch, plain, types_of
 from .text import parsed, shown
 from .traced import traced
@@ -66,8 +68,10 @@ def record(function: Callable | ScoreMod, device: torch.device | str = "cpu") ->
     """
     if isinstance(function, ScoreMod):
         return function
-    root, tables = traced(function, "cpu" if torch.device(device).type == "meta" else device)
-    return ScoreMod(shown(root), tuple(tables))
+    roots, tables = traced(function, "cpu" if torch.device(device).type == "meta" else device)
+    if [one.kind for one in roots] != [FLOAT]:
+        raise ScoreModError("a score_mod's result is no float32 tensor of no dimensions")
+    return ScoreMod(shown(*roots), tuple(tables))
 
 
 def for_kernels(text: str, tables: Sequence[Tensor], box: Box) -> ForKernels:
@@ -75,15 +79,27 @@ def for_kernels(text: str, tables: Sequence[Tensor], box: Box) -> ForKernels:
 
     errors:    ScoreModError for a text that is none, and for tables that are not those that it reads
     """
-    root = parsed(text)
-    made = functions(written(root, box, types_of(root, tables)))
+    made = functions(text_for_kernels(text, tables, box))
     return ForKernels(made.score_mod, made.gradient, for_launch(tables))
+
+
+def text_for_kernels(text: str, tables: Sequence[Tensor], box: Box) -> str:
+    """The Python text of these functions; of the tables shapes and types are read. Errors as there."""
+    root = parsed(text)
+    return written(root, box, types_of(root, tables))
 
 
 def by_torch(text: str, score: Tensor, indices: Sequence[Tensor], tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """(the score that takes the place of `score`, its derivative), by torch; `indices` are batch, head, query and key."""
     root = parsed(text)
-    return tuple(computed([root, derivative(root)], score, *indices, tables))
+    return tuple(one.expand_as(score) for one in computed([root, derivative(root)], score, indices, tables))
 
 
-__all__ = ["Box", "ForKernels", "ScoreMod", "ScoreModError", "by_torch", "for_kernels", "plain", "record"]
+def mask_by_torch(text: str, indices: Sequence[Tensor], tables: Sequence[Tensor]) -> Tensor:
+    """A text of a truth value, by torch, in the shape to which its indices broadcast."""
+    *_, key = indices
+    return computed([parsed(text)], key.new_zeros((), dtype=torch.float32), indices, tables)[0]
+
+
+__all__ = ["Box", "ForKernels", "ScoreMod", "ScoreModError", "by_torch", "computed", "depends_on", "for_kernels", "hidden",
+           "mask_by_torch", "plain", "record", "shown", "split", "tables_of", "text_for_kernels", "traced"]

@@ -2,7 +2,7 @@
 
 Input: expressions, scores and indices. Output: tensors. For example:
 
-    value, slope = computed([root, derivative(root)], scores, batches, heads, queries, keys, tables)
+    value, slope = computed([root, derivative(root)], scores, (batches, heads, queries, keys), tables)
 
 As in kernels, whole numbers have 64 bits, and a score is NaN where an index is beyond its table.
 """
@@ -24,32 +24,34 @@ _FUNCTIONS: dict[str, Callable] = {
     **{name: getattr(torch, name) for name in ("tanh", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "sin", "cos")}}
 
 
-def computed(roots: Sequence[Node], score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor,
-             tables: Sequence[Tensor]) -> list[Tensor]:
-    """The values of expressions, of which the first is a score's, in the scores' type and shape.
+def computed(roots: Sequence[Node], score: Tensor, indices: Sequence[Tensor], tables: Sequence[Tensor],
+             checked: bool = True) -> list[Tensor]:
+    """The values of expressions, of which the first is a score's or a truth value, floats in the scores' type.
 
-    args:      score                    any float type
-               batch, head, query, key  int64 on the scores' device, shapes that broadcast to the scores'
+    args:      score     any float type
+               indices   of batch, head, query and key: int64 on the scores' device, shapes that broadcast to the scores'
+               checked   whether indices may be beyond tables; else they are torch's matter
     """
     types = {FLOAT: score.dtype, INT: torch.int64, BOOL: torch.bool}
-    given, beyond = dict(zip("sbhqk", (score, batch, head, query, key))), []
+    given, beyond = dict(zip("sbhqk", (score, *indices))), []
     found: dict[Node, Tensor] = {}
     for node in in_order(*roots):
         parts = [found[part] for part in node.parts]
         if node.op == "number":
-            found[node] = torch.tensor(node.value, dtype=types[node.kind], device=score.device)
+            found[node] = score.new_full((), node.value, dtype=types[node.kind])
         elif node.op == "look":
-            found[node] = _read(tables[node.value], parts, beyond).to(types[node.kind])
+            table = tables[node.value]
+            found[node] = (_read(table, parts, beyond) if checked and parts else table[tuple(parts)]).to(types[node.kind])
         elif node.op in ("float", "int"):
             found[node] = parts[0].to(types[node.kind])
         elif node.op in NARROW:
             found[node] = parts[0].to(getattr(torch, node.op)).to(torch.int64)
         else:
             found[node] = given[node.op] if node.op in given else _FUNCTIONS[node.op](*parts)
-    values = [found[root].expand_as(score) for root in roots]
-    for one in beyond:
-        values[0] = values[0].masked_fill(one, float("nan"))
-    return values
+    first, *more = (found[root] for root in roots)
+    for one in beyond if first.is_floating_point() else ():
+        first = torch.where(one, float("nan"), first)
+    return [first, *more]
 
 
 def _read(table: Tensor, indices: list[Tensor], beyond: list[Tensor]) -> Tensor:
@@ -58,7 +60,7 @@ def _read(table: Tensor, indices: list[Tensor], beyond: list[Tensor]) -> Tensor:
         index = torch.where(index < 0, index + extent, index)
         beyond.append((index < 0) | (index >= extent))
         placed.append(index.clamp(0, extent - 1))
-    return table[tuple(placed)] if placed else table
+    return table[tuple(placed)]
 
 
 __all__ = ["computed"]

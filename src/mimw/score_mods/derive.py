@@ -53,9 +53,8 @@ def _divided(node: Node, x: Node, y: Node, dx: Node, dy: Node) -> Node:
 def _chosen(smaller: str) -> Callable:
     """Of `min` and `max`: the derivative of the one that is taken, of equal ones the mean."""
     def rule(node: Node, x: Node, y: Node, dx: Node, dy: Node) -> Node:
-        first, second = (x, y) if smaller == "first" else (y, x)
-        one, other = (dx, dy)
-        return make("where", make("eq", x, y), _times(HALF, _plus(one, other)), make("where", make("lt", first, second), one, other))
+        is_first = make("lt", x, y) if smaller == "first" else make("lt", y, x)
+        return make("where", make("eq", x, y), _times(HALF, _plus(dx, dy)), make("where", is_first, dx, dy))
 
     return rule
 

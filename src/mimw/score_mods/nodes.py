@@ -29,6 +29,7 @@ _RULES = {
     **{name: ((FLOAT, INT), 1) for name in ("neg", "abs")}, "not": ((INT, BOOL), 1),
     **{name: ((FLOAT, ), 1) for name in UNARY}, **{name: ((INT, ), 1) for name in NARROW},
     "float": ((INT, BOOL), 1), "int": ((BOOL, ), 1)}
+_OPPOSITE = {"lt": "le", "le": "lt", "eq": "ne", "ne": "eq"}      # of whole numbers, among which there is no NaN
 _RESULTS = {**dict.fromkeys(COMPARED, BOOL), "float": FLOAT, "int": INT}
 _KNOWN: WeakValueDictionary[tuple, Node] = WeakValueDictionary()
 
@@ -111,6 +112,8 @@ def _folded(op: str, parts: tuple[Node, ...]) -> Node | None:
         for one, other in (parts, parts[::-1]):
             if one.op == "number":
                 return other if one.value == (op == "and") else one
+    if op == "not" and parts[0].op in _OPPOSITE and parts[0].parts[0].kind == INT:
+        return make(_OPPOSITE[parts[0].op], *(parts[0].parts if parts[0].op in ("eq", "ne") else reversed(parts[0].parts)))
     if op == "not" and parts[0].op == "not":
         return parts[0].parts[0]
     if any(one.op != "number" for one in parts):

@@ -117,4 +117,9 @@ def depends_on(root: Node, names: str) -> bool:
     return any(node.op in names if len(node.op) == 1 else node.op == "look" and "f" in names for node in in_order(root))
 
 
-__all__ = ["Box", "Ends", "TableType", "depends_on", "is_narrow", "of_bits", "ranges"]
+def tables_of(root: Node) -> set[int]:
+    """The numbers of the tables that an expression reads."""
+    return {node.value for node in in_order(root) if node.op == "look"}
+
+
+__all__ = ["Box", "Ends", "TableType", "depends_on", "is_narrow", "of_bits", "ranges", "tables_of"]

@@ -62,8 +62,8 @@ def called(name: str, given: dict[str, Any], result: torch.dtype, types: Sequenc
     if name == "index":
         return _looked_up(given, tables)
     if result not in WHOLE and result not in (torch.float32, torch.bool):
-        raise ScoreModError(f"a score_mod computes in {result} ({name}); convert to float32 first, since what is rounded on the way "
-                            "differs between torch's own implementations")
+        raise ScoreModError(f"a score_mod computes in {result} ({name})",
+                            hint="convert to float32 first: what is rounded on the way differs between torch's implementations")
     if any(isinstance(one, TableRead) for one in given.values()) and name in _SAME:
         raise ScoreModError(f"a score_mod reads a tensor by {name}; it may read single elements, x[i, j] with a number for each of "
                             "its dimensions")
@@ -218,6 +218,11 @@ def _clamped(call: _Call) -> Node:
     return made
 
 
+def _positive(call: _Call) -> Node:
+    zero = as_kind(0, call.kind)
+    return make("where", make("le", call.get("self"), zero), zero, call.get("self"))
+
+
 def _full(call: _Call) -> Node:
     value = next((call.given[name] for name in ("fill_value", "s") if name in call.given), None)
     if value is None:
@@ -237,8 +242,7 @@ _RULES: dict[str, Callable[[_Call], Node]] = {
     **{name: lambda call: make(call.name, call.get("self", FLOAT)) for name in UNARY},
     "reciprocal": lambda call: make("div", number(1.0), call.get("self", FLOAT)), "pow": _power, "where": _chosen,
     "masked_fill": _filled, **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), _clamped),
-    "relu": lambda call: make("where", make("le", call.get("self"), as_kind(0, call.kind)), as_kind(0, call.kind), call.get("self")),
-    **dict.fromkeys(("minimum", "maximum"), _extreme),
+    "relu": _positive, **dict.fromkeys(("minimum", "maximum"), _extreme),
     **dict.fromkeys(("scalar_tensor", "full", "zeros", "ones", "zeros_like", "ones_like", "full_like", "new_full", "new_zeros",
                      "new_ones"), _full)}
 

@@ -52,8 +52,8 @@ def types_of(root: Node, tables: Sequence[Tensor]) -> list[TableType]:
 def _type(number: int, nodes: list[Node], table: Tensor) -> TableType:
     letter = LETTERS.get(table.dtype)
     if letter is None:
-        raise ScoreModError(f"table {number} of the score_mod is {table.dtype}; it may be float32, bfloat16, float16, bool, uint8 or "
-                            "int8 to int64")
+        raise ScoreModError(f"table {number} of the score_mod is {table.dtype}; it may be float32, bfloat16, float16, bool, uint8, "
+                            "int8, int16, int32 or int64")
     if table.numel() > MOST_ELEMENTS or 0 in table.shape:
         raise ScoreModError(f"table {number} of the score_mod is {tuple(table.shape)}; it may have 1 to {MOST_ELEMENTS} elements")
     for node in nodes:

@@ -24,7 +24,7 @@ from torch.fx.node import map_arg
 from torch.overrides import TorchFunctionMode
 
 from ..errors import ScoreModError
-from .nodes import FLOAT, INDICES, SCORE, Node
+from .nodes import BOOL, FLOAT, INDICES, SCORE, Node
 from .rules import TableRead, called, constant
 
 MOST_CALLS = 500        # operations of a function
@@ -38,19 +38,20 @@ class _Indices(TorchFunctionMode):
         if function is Tensor.__getitem__:
             table, index = args
             index = index if isinstance(index, tuple) else (index, )
-            if all(isinstance(one, int) and not isinstance(one, bool) or isinstance(one, Tensor) and not one.dim() for one in index):
+            if all(type(one) is int or isinstance(one, Tensor) and not one.dim() for one in index):
                 index = [one if isinstance(one, Tensor) else torch.full((), one, dtype=torch.int64, device=table.device)
                          for one in index]
                 return torch.ops.aten.index.Tensor(table, index)
         return function(*args, **(kwargs or {}))
 
 
-def traced(function: Callable, device: torch.device | str = "cpu", more: Sequence[Tensor] = ()) -> tuple[Node, list[Any]]:
-    """The expression, and the tensors that it reads, in the order of their numbers.
+def traced(function: Callable, device: torch.device | str = "cpu",
+           more: Sequence[Tensor] = ()) -> tuple[tuple[Node, ...], list[Any]]:
+    """The expressions of its results, and the tensors that they read, in the order of their numbers.
 
     args:      function  of a score and four indices, and of tensors like those in `more`, of which only shapes and types are read
                device    of the tensors that it reads
-    returns:   of a tensor among `more`, its number in there in place of the tensor
+    returns:   one expression, or those of a tuple; of a tensor among `more`, its number in there in place of the tensor
     errors:    ScoreModError with the reason
     """
     try:
@@ -62,12 +63,13 @@ def traced(function: Callable, device: torch.device | str = "cpu", more: Sequenc
     except Exception as error:
         raise ScoreModError(f"a score_mod could not be recorded for one score: {type(error).__name__}: "
                             f"{str(error).strip().splitlines()[0] if str(error).strip() else ''}",
-                            hint="it is called with tensors of no dimensions and without data: a Python `if`, float() or .item() of "
-                            "these has no answer; choose by torch.where") from error
+                            hint="it is called with tensors of no dimensions and without data: a Python `if`, float() or .item() "
+                            "of these has no answer; choose by torch.where") from error
+    made.graph.eliminate_dead_code()
     return _read(made.graph, made)
 
 
-def _read(graph: Graph, owner: torch.nn.Module) -> tuple[Node, list[Any]]:
+def _read(graph: Graph, owner: torch.nn.Module) -> tuple[tuple[Node, ...], list[Any]]:
     values: dict[Call, Any] = {}
     tables: list[Any] = []
     given, numbers = iter(_GIVEN), count()
@@ -79,7 +81,7 @@ def _read(graph: Graph, owner: torch.nn.Module) -> tuple[Node, list[Any]]:
         elif call.op == "get_attr":
             values[call] = TableRead(getattr(owner, call.target), getattr(owner, call.target))
         elif call.op == "output":
-            return _result(call, values), tables
+            return _results(call, values), tables
         else:
             values[call] = _called(call, values, tables)
     raise ScoreModError("a score_mod gives no result")
@@ -101,12 +103,13 @@ def _called(call: Call, values: dict[Call, Any], tables: list[Any]) -> Any:
     return called(name, by_name, result.dtype, types, tables)
 
 
-def _result(call: Call, values: dict[Call, Any]) -> Node:
+def _results(call: Call, values: dict[Call, Any]) -> tuple[Node, ...]:
     (made, ) = map_arg(call.args, values.get)
-    read = call.all_input_nodes
-    if not isinstance(made, Node) or made.kind != FLOAT or any(one.meta["val"].dtype is not torch.float32 for one in read):
+    made = made if isinstance(made, (tuple, list)) else (made, )
+    if not all(isinstance(one, Node) and one.kind in (FLOAT, BOOL) for one in made) \
+            or any(one.meta["val"].dtype not in (torch.float32, torch.bool) for one in call.all_input_nodes):
         raise ScoreModError("a score_mod's result is no float32 tensor of no dimensions")
-    return made
+    return tuple(made)
 
 
 __all__ = ["traced"]

@@ -61,6 +61,25 @@ def nonzero(d):
 
 
 @mimw.jit
+def near(x, score, HOPPER: tl.constexpr):
+    """Elements that were read, x, which broadcasts to the score's shape, lying in registers as the score does.
+
+    The compiler lays what is loaded as loads are best, and computes with it there; what comes of two such tiles it would move as a
+    whole, through shared memory that these kernels have not. Together with a score in one instruction, which takes no time, each is
+    moved by itself, before it is broadcast."""
+    if HOPPER:
+        x = tl.broadcast_to(x, score.shape)
+        if x.dtype == tl.float32:
+            return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=f,f,f", [x, score], tl.float32, True, 1)
+        elif x.dtype == tl.int32:
+            return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r,f", [x, score], tl.int32, True, 1)
+        else:
+            return tl.inline_asm_elementwise("mov.b64 $0, $1;", "=l,l,f", [x, score], tl.int64, True, 1)
+    else:
+        return x
+
+
+@mimw.jit
 def placed(index, extent):
     """An index from the end, as a negative one is, from the beginning."""
     return tl.where(index < 0, index + extent, index)

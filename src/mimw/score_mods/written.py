@@ -3,10 +3,11 @@
 Input: an expression, the extents of a call, and its tables' extents and types. Output: a module's text with two functions. For
 example, of "where(k <= q, s * 2.0, -inf)":
 
-    def score_mod(score, batch, head, query, key, tables):      the score that takes the place of `score`
-    def gradient(score, batch, head, query, key, tables):       (that score, its derivative with respect to `score`)
+    def score_mod(score, batch, head, query, key, tables, HOPPER):      the score that takes the place of `score`
+    def gradient(score, batch, head, query, key, tables, HOPPER):       (that score, its derivative with respect to `score`)
 
-Indices are whole numbers or tiles of them that broadcast to the score's shape, either way round. Whole numbers have 32 bits where
+Indices are whole numbers or tiles of them that broadcast to the score's shape, either way round. HOPPER is True in kernels for that
+chip (words.py, `near`). Whole numbers have 32 bits where
 that is enough for the call's extents. Where an index may be beyond its table, and is, the score becomes NaN.
 """
 
@@ -36,17 +37,17 @@ _HEAD = '''"""A score_mod of attention, written by mimw.score_mods of its text, 
 import triton.language as tl
 
 import mimw
-from mimw.score_mods.words import floordiv, inside, larger, mod, nonzero, placed, sigmoid, smaller, tanh
+from mimw.score_mods.words import floordiv, inside, larger, mod, near, nonzero, placed, sigmoid, smaller, tanh
 
 
 @mimw.jit
-def score_mod(score, batch, head, query, key, tables):
+def score_mod(score, batch, head, query, key, tables, HOPPER: tl.constexpr):
     """The score that takes the place of `score`."""
 {value}
 
 
 @mimw.jit
-def gradient(score, batch, head, query, key, tables):
+def gradient(score, batch, head, query, key, tables, HOPPER: tl.constexpr):
     """(that score, its derivative)."""
 {both}
 '''
@@ -150,10 +151,11 @@ class _Body:
             at.append(f"({at.pop()}) * {size} + {name}" if at else name)
         place = f"tables[{node.value}].data + {f'({at[0]})' if at else 0}"
         mask = f", mask={' & '.join(there)}, other=0" if there else ""
-        load = f"tl.load({place}{mask})"
-        if node.kind == FLOAT:
-            return f"{load}.to(tl.float32)"
-        return f"{load} != 0" if node.kind == BOOL else f"{load}.to(tl.{'int32' if is_narrow(self.ends[node]) else 'int64'})"
+        type_ = "float32" if node.kind == FLOAT else "int32" if node.kind == BOOL or is_narrow(self.ends[node]) else "int64"
+        load = f"tl.load({place}{mask}).to(tl.{type_})"
+        if depends_on(node, "qk"):
+            load = f"near({self._line(load)}, score, HOPPER)"
+        return f"{self._line(load)} != 0" if node.kind == BOOL else load
 
     def _line(self, text: str) -> str:
         name = f"x{len(self.lines)}"

@@ -14,6 +14,7 @@ ISA), which changes a capped score s by up to |s| / 2048; the simulator computes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import e, log2
 
 import mimw
@@ -27,6 +28,9 @@ from .kernel import attention as kernel
 
 __all__ = ["CONTRACT", "LONGEST_WITH_SLOPES", "ON_AMD", "Configuration", "arguments", "configuration", "kernel"]
 
+# Of a score_mod's table, one number a key. Loads of as many elements as there are threads keep a layout of their own, to which the
+# compiler would move scores, through shared memory that is not there; of fewer it loads as the scores lie.
+READ_AT_ONCE = 64
 CONTRACT = Contract(
     "q: bf16|fp16 (batch, heads, seq_q, dim) tma-all", "k: =q (batch, kv_heads, seq_k, dim) tma-all",
     "v: =q (batch, kv_heads, seq_k, value_dim) tma-all", "o: =q (batch, heads, seq_q, value_dim) tma-all",
@@ -64,6 +68,8 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
     batch, heads, seq_q, seq_k, dim, scale = of.batch, of.heads, of.seq_q, of.seq_k, of.dim, scale_of(scale, of.dim)
     windowed = left is not None or right is not None
     chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes, mod)), seq_q)
+    if mod is not None and mod.tables:
+        chosen = replace(chosen, bn=min(chosen.bn, READ_AT_ONCE))
     group = heads // of.kv_heads
     rows = chosen.bm // chosen.consumers
     descs, rests = zip(*(_described(x, of, chosen) for x, of in ((q, rows), (k, chosen.bn), (v, chosen.bn), (o, rows))))

@@ -67,7 +67,7 @@ def changed(scores, query, key, blocks, rules):
     if mod is not None:
         batch, head = blocks.place
         queries, keys = query + tl.arange(0, scores.shape[0])[:, None], key + tl.arange(0, scores.shape[1])[None, :]
-        return mod.function(scores * inner, batch, head, queries, keys, mod.tables)
+        return mod.function(scores * inner, batch, head, queries, keys, mod.tables, True)
     if inner is not None:
         scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
     if slope is not None:

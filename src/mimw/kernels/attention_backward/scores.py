@@ -37,7 +37,8 @@ def rules_of(rules, batch, head):
 
 @mimw.jit
 def weights(scores, lse, keys, positions, rules, problem, MASKED: tl.constexpr, form):
-    """(P, P times the derivative of the soft cap or the score_mod) of a tile; keys and positions are those of its rows and columns, to be broadcast.
+    """(P, P times the derivative of the soft cap or score_mod) of a tile; keys and positions are those of its rows and columns, to
+    be broadcast.
 
     With MASKED a query may not see all keys, with RAGGED there are keys beyond the end.
     """
@@ -45,7 +46,7 @@ def weights(scores, lse, keys, positions, rules, problem, MASKED: tl.constexpr, 
     if rules.mod is not None:
         batch, head = rules.place
         queries = positions - (problem.seq_k - problem.seq_q)
-        scores, derivative = rules.mod.function(scores * inner, batch, head, queries, keys, rules.mod.tables)
+        scores, derivative = rules.mod.function(scores * inner, batch, head, queries, keys, rules.mod.tables, True)
     elif inner is not None:
         scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
     exponents = scores * rules.log2_scale - lse

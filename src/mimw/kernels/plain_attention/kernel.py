@@ -62,7 +62,7 @@ def plain_attention(q, k, v, o, lse, rules, problem, steps, packed, total_q, FOR
         block = tile(matrix_of(k, steps.k, batch, shared, seq_k, FORM.D), keys, columns)
         scores = tl.dot(queries, tl.trans(block), allow_tf32=TF32) * (problem.scale * LOG2_E if MOD is None else problem.scale)
         if MOD is not None:
-            scores = MOD(scores, batch, head, rows[:, None], keys[None, :], rules.tables) * LOG2_E
+            scores = MOD(scores, batch, head, rows[:, None], keys[None, :], rules.tables, False) * LOG2_E
         position = rows + (seq_k - seq_q)
         if rules.softcap is not None:   # tanh(x) as 1 - 2 / (1 + exp(2 x)), which any GPU has: wrong by a rounding of the cap
             scores = rules.softcap * LOG2_E * (1 - 2 / (1 + tl.exp2(scores * (2 / rules.softcap))))

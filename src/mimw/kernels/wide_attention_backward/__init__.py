@@ -50,8 +50,8 @@ def workspace(q) -> tuple[int, int, int]:
 
 
 def sums_of(q, v, changed: bool = False) -> tuple[int, int] | None:
-    """The shape of `sums`, fp32: those of dQ; None where one kernel has not room for all gradients, or, where scores are `changed` by
-    a soft cap or a score_mod, not enough registers to be faster than two."""
+    """The shape of `sums`, fp32: those of dQ; None where one kernel has not room for all gradients, or, where a soft cap or a
+    score_mod has `changed` scores, not enough registers to be faster than two."""
     if q.shape[3] > 2 * HALF.value or v.shape[3] > 128 or changed:
         return None
     _, shares, padded = workspace(q)
