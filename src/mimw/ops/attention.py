@@ -70,10 +70,11 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: f
                            has it
                alibi_slopes   (heads) or (..., heads) with the dimensions in front of the heads, of these types: slope |p - key| is
                            subtracted from scores, after the soft cap
-               score_mod   a function (score, batch, head, q_idx, kv_idx), as torch's flex attention takes it: of the scaled score it
-                           makes the one that counts, -inf for a key that a query does not see, beside `causal` and `window`. It is recorded at each call, which takes milliseconds; `mimw.score_mods.record(function)` does
-                           that once, also for torch.compile, and says what such a function may do. The batch is its number among
-                           all in front of the heads. Not beside softcap and alibi_slopes, which it can say itself
+               score_mod   a function (score, batch, head, q_idx, kv_idx), as torch's flex attention takes it: of the scaled score
+                           it makes the one that counts, -inf for a key that a query does not see, beside `causal` and `window`.
+                           It is recorded at each call, which takes milliseconds; `mimw.score_mods.record(function)` does that
+                           once, also for torch.compile, and says what such a function may do. The batch is its number among all
+                           in front of the heads. Not beside softcap and alibi_slopes, which it can say itself
     returns:   o, (..., heads, seq_q, value_dim) of q's type, in memory as q if q is (batch, length, heads, dim) transposed, else
                contiguous; with lse, fp32 (..., heads, seq_q). A query that sees no key gets o = 0 and lse = -inf,
                or the head's sink

@@ -147,7 +147,7 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     queries, *_ = operands
     changed = changes["softcap"] is not None or changes["mod"] is not None
     of_rows, of_sums = ((wide.workspace(queries), wide.sums_of(queries, operands[2], changed)) if width is None else
-                        hopper.workspace(queries, causal=causal))
+                        hopper.workspace(queries, causal=causal, mod=changes["mod"]))
     one_order = one_order or of_sums is None
 
     def workspace(q: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -24,7 +24,7 @@ from ..errors import ScoreModError
 from .computed import computed
 from .derive import derivative
 from .functions import functions
-from .nodes import FLOAT
+from .nodes import FLOAT, in_order
 from .ranges import Box, depends_on, tables_of
 from .split import hidden, split
 from .tables import MOST, Table, for_launch, plain, types_of
@@ -47,11 +47,13 @@ class ScoreMod:
 
 @dataclass(frozen=True)
 class ForKernels:
-    """What a launch takes: a function of the score, one that gives the derivative as well, and the tables."""
+    """What a launch takes: a function of the score, one that gives the derivative as well, the tables, and whether one of these is
+    read at indices that depend on query and key, so that each score has an element of its own."""
 
     value: Any
     gradient: Any
     tables: tuple[Table, ...]
+    gathers: bool
 
 
 def record(function: Callable | ScoreMod, device: torch.device | str = "cpu") -> ScoreMod:
@@ -80,7 +82,8 @@ def for_kernels(text: str, tables: Sequence[Tensor], box: Box) -> ForKernels:
     errors:    ScoreModError for a text that is none, and for tables that are not those that it reads
     """
     made = functions(text_for_kernels(text, tables, box))
-    return ForKernels(made.score_mod, made.gradient, for_launch(tables))
+    gathers = any(node.op == "look" and depends_on(node, "q") and depends_on(node, "k") for node in in_order(parsed(text)))
+    return ForKernels(made.score_mod, made.gradient, for_launch(tables), gathers)
 
 
 def text_for_kernels(text: str, tables: Sequence[Tensor], box: Box) -> str:

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx import Graph, Node as Call
+from torch.fx import Graph
+from torch.fx import Node as Call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.overrides import TorchFunctionMode

@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import ScoreModError
 from .derive import derivative
 from .nodes import BOOL, FLOAT, INT, NARROW, Node, in_order
-from .ranges import Box, Ends, TableType, depends_on, is_narrow, ranges
+from .ranges import Box, TableType, depends_on, is_narrow, ranges
 from .text import shown
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^", "lt": "<", "le": "<=", "eq": "==",

@@ -21,16 +21,26 @@ import mimw
 
 from ..checks import PROGRAMS
 from ..contract import Contract
-from .changes import (CHANGES, HEADS, LONGEST_WITH_SLOPES, NEAR, SCALE, SEEN, capped, constants_of, scale_of, sight, slopes_step,
-                      tables_of)
+from .changes import (
+    CHANGES,
+    HEADS,
+    LONGEST_WITH_SLOPES,
+    NEAR,
+    READ_AT_ONCE,
+    SCALE,
+    SEEN,
+    capped,
+    constants_of,
+    scale_of,
+    sight,
+    slopes_step,
+    tables_of,
+)
 from .configs import ON_AMD, WIDTHS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
 __all__ = ["CONTRACT", "LONGEST_WITH_SLOPES", "ON_AMD", "Configuration", "arguments", "configuration", "kernel"]
 
-# Of a score_mod's table, one number a key. Loads of as many elements as there are threads keep a layout of their own, to which the
-# compiler would move scores, through shared memory that is not there; of fewer it loads as the scores lie.
-READ_AT_ONCE = 64
 CONTRACT = Contract(
     "q: bf16|fp16 (batch, heads, seq_q, dim) tma-all", "k: =q (batch, kv_heads, seq_k, dim) tma-all",
     "v: =q (batch, kv_heads, seq_k, value_dim) tma-all", "o: =q (batch, heads, seq_q, value_dim) tma-all",

@@ -28,6 +28,11 @@ NEAR = (f"slopes is None or seq_q + seq_k <= {LONGEST_WITH_SLOPES} -- distances 
 SEEN = "seq_k + reach >= seq_q -- the first queries would see no key (reach is the right bound, 0 if causal)"
 
 
+# Of a score_mod's table, one number a key. Loads of as many elements as there are threads keep a layout of their own, to which the
+# compiler would move scores, through shared memory that is not there; of fewer it loads as the scores lie.
+READ_AT_ONCE = 64
+
+
 def bounds(window: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
     """The two bounds of a window; ValueError unless each is None or a whole number of 0 or more."""
     if len(window) != 2 or any(one is not None and (not hasattr(one, "__index__") or one < 0) for one in window):
@@ -60,8 +65,8 @@ def constants_of(mod, gradient: bool = False) -> dict:
 
 
 def tables_of(mod) -> tuple | None:
-    """What a score_mod reads."""
-    return None if mod is None else mod.tables
+    """What a score_mod reads; None for nothing."""
+    return None if mod is None or not mod.tables else mod.tables
 
 
 def slopes_step(slopes) -> int | None:

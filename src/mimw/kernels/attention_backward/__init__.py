@@ -44,13 +44,15 @@ PRODUCTS = Contract(f"q: bf16|fp16 {QUERY}", f"k: =q {KEY}", f"v: =q {KEY}", f"d
 WORK = Contract("rows: fp32 (2, batch * heads, padded) contiguous", "sums?: fp32 (shares, 32) contiguous")
 
 
-def workspace(q, chosen: Configuration | None = None, causal: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shapes of `rows` and `sums`, fp32, for queries like q: numbers for each query, and the sums of dQ."""
+def workspace(q, chosen: Configuration | None = None, causal: bool = False,
+              mod=None) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The shapes of `rows` and `sums`, fp32, for queries like q: numbers for each query, and the sums of dQ, None where a score_mod
+    leaves no room for these."""
     batch, heads, seq_q, dim = q.shape
     columns = tile_columns(dim)
-    chosen = chosen or configuration(columns, causal)
+    chosen = chosen or configuration(columns, causal, mod)
     padded = -(-seq_q // chosen.bm) * chosen.bm
-    return (2, batch * heads, padded), (batch * heads * padded * columns // 32, 32)
+    return (2, batch * heads, padded), None if mod is not None and mod.gathers else (batch * heads * padded * columns // 32, 32)
 
 
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
@@ -63,7 +65,8 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
                               (what tiles of 64 or 128 columns have more is 0); the other strides are multiples of 16 bytes
                k, v, dk, dv   (batch, kv_heads, seq_k, dim), strides like q's; kv_heads divides heads
                lse            (batch, heads, seq_q) fp32, contiguous: the natural logarithms of the softmax's denominators
-               rows, sums     fp32 arrays of the shapes of `workspace`, contiguous, of any content; for `one_order` sums may be None
+               rows, sums     fp32 arrays of the shapes of `workspace`, contiguous, of any content; for `one_order`, and where sums
+                              have no shape, sums may be None
                causal         query i sees keys up to i + seq_k - seq_q: the last query sees all
                scale          of the scores; by default 1 / sqrt(dim)
                chosen         by default the measured configuration of the head dim
@@ -76,7 +79,8 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     of = ROWS.check(q=q, o=o, do=do, dq=dq, lse=lse, dlse=dlse)
     heads, seq_q, dim, batch = of.heads, of.seq_q, of.dim, of.batch
     whole = tile_columns(dim)
-    chosen = chosen or configuration(whole, causal)
+    chosen = chosen or configuration(whole, causal, mod)
+    one_order = one_order or mod is not None and mod.gathers
     if one_order:
         chosen = replace(chosen, dq="not")
     changes = dict(window=window, softcap=softcap, slopes=slopes, mod=mod)
@@ -103,8 +107,8 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     heads, seq_q, kv_heads, seq_k, batch = of.heads, of.seq_q, of.kv_heads, of.seq_k, of.batch
     causal, *numbers = terms = terms_of(of.dim, (heads, seq_q, seq_k), causal, scale, window, softcap, slopes, mod)
     columns = tile_columns(of.dim)
-    chosen = chosen or configuration(columns, causal)
-    (_, _, padded), (shares, _) = workspace(q, chosen)
+    chosen = chosen or configuration(columns, causal, mod)
+    (_, _, padded), (shares, _) = workspace(q, chosen)      # whatever the score_mod
     WORK.check(rows=rows, sums=None if chosen.dq == "not" else sums, batch=batch, heads=heads, padded=padded, shares=shares)
     describe = mimw.TensorDescriptor.from_tensor
     queries, keys, own, of_rows = [1, 1, chosen.bm, columns], [1, 1, chosen.bn, columns], [1, 1, 64, columns], [1, chosen.bm]

@@ -12,7 +12,7 @@ from math import e, log2
 
 import mimw
 
-from ..attention.changes import capped, constants_of, scale_of, sight, slopes_step, tables_of
+from ..attention.changes import READ_AT_ONCE, capped, constants_of, scale_of, sight, slopes_step, tables_of
 from .nouns import Changes, Form, Measures, QueriesForm
 from .order import bands_of, grid_of
 
@@ -44,6 +44,7 @@ def of_queries(q, k, v, do, dq, rows, terms: tuple, order: str, bn: int = 128, k
     batch, heads, seq_q, _ = q.shape
     describe, bm, columns, of_values = mimw.TensorDescriptor.from_tensor, 128, tile_columns(q.shape[3]), tile_columns(v.shape[3])
     causal, measures, changes = terms
+    bn = bn if changes.tables is None else min(bn, READ_AT_ONCE)
     blocks = -(-seq_q // bm)
     bands = bands_of(blocks, heads, batch, order_of(terms, order))
     args = (describe(q, [1, 1, bm, columns]), describe(k, [1, 1, bn, columns]), describe(v, [1, 1, bn, of_values]),

@@ -87,7 +87,8 @@ def blocks_of_mask(mask: Tensor, blocks: Blocks, box: Box) -> tuple[Tensor, Tens
     rows, columns = -(-box.queries // blocks.queries), -(-box.keys // blocks.keys)
     mask = mask.expand(torch.broadcast_shapes(mask.shape, (1, 1, box.queries, box.keys)))
     over = 0, columns * blocks.keys - box.keys, 0, rows * blocks.queries - box.queries
-    tiles = torch.nn.functional.pad(mask, over, value=False).unflatten(3, (columns, blocks.keys)).unflatten(2, (rows, blocks.queries))
+    whole = torch.nn.functional.pad(mask, over, value=False)
+    tiles = whole.unflatten(3, (columns, blocks.keys)).unflatten(2, (rows, blocks.queries))
     return tiles.any(5).any(3), tiles.all(5).all(3)
 
 
