@@ -51,7 +51,7 @@ def passed(function, *given, force=True, dynamic=None, run=True):
         module.graph.lint()
         module.recompile()
         names = (getattr(one.target, "__name__", "") for one in module.graph.nodes)
-        found.extend(name for name in names if name in ("attend", "check"))
+        found.extend(name for name in names if name in ("attend", "check", "attend_by_mod", "check_mask"))
         return module.forward if run else lambda *given: [torch.zeros(())]
 
     return torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic)(*given), found

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import register_pytree_node
 
 from ..errors import ScoreModError
 from .computed import computed
@@ -45,6 +46,10 @@ class ScoreMod:
         return (*self.tables, *[None] * (MOST - len(self.tables)))
 
 
+register_pytree_node(ScoreMod, lambda mod: (list(mod.tables), mod.text), lambda tables, text: ScoreMod(text, tuple(tables)),
+                     serialized_type_name="mimw.score_mods.ScoreMod")
+
+
 @dataclass(frozen=True)
 class ForKernels:
     """What a launch takes: a function of the score, one that gives the derivative as well, the tables, and whether one of these is
@@ -68,8 +73,11 @@ def record(function: Callable | ScoreMod, device: torch.device | str = "cpu") ->
     returns:   a ScoreMod; one that is given is given back
     errors:    ScoreModError with the reason for a function that does something else
     """
-    if isinstance(function, ScoreMod):
-        return function
+    return function if isinstance(function, ScoreMod) else _recorded(function, device)
+
+
+@torch.compiler.disable(reason="a score_mod is recorded outside of what torch.compile compiles: mimw.score_mods.record(function)")
+def _recorded(function: Callable, device: torch.device | str) -> ScoreMod:
     roots, tables = traced(function, "cpu" if torch.device(device).type == "meta" else device)
     if [one.kind for one in roots] != [FLOAT]:
         raise ScoreModError("a score_mod's result is no float32 tensor of no dimensions")

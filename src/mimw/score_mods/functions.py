@@ -13,7 +13,6 @@ what a file says: the file is for whoever reads the lines, as the front end, an 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from functools import cache
 from hashlib import sha256
@@ -23,7 +22,9 @@ from types import ModuleType
 import triton
 
 NAME = "mimw-score-mods"
-PREFIX = "mimw_score_mod_"      # of modules: not below `mimw`, since no version of ours says what they hold
+# Of modules: not below `mimw`, since no version of ours says what they hold, and not to be imported, so that `mimw.compile_ahead`
+# compiles their kernels itself.
+PREFIX = "mimw_score_mod_"
 
 
 @cache
@@ -32,7 +33,6 @@ def functions(text: str) -> ModuleType:
     digest = sha256(text.encode()).hexdigest()[:16]
     module = ModuleType(PREFIX + digest)
     module.__file__ = str(_kept(text, f"{digest}.py"))
-    sys.modules[module.__name__] = module
     exec(compile(text, module.__file__, "exec"), vars(module))
     return module
 

@@ -126,10 +126,6 @@ def _scalar(read: TableRead, tables: list[Any]) -> Node:
 
 def _looked_up(given: dict[str, Any], tables: list[Any]) -> Node:
     table, indices = given["self"], given["indices"]
-    if not isinstance(table, TableRead):
-        raise ScoreModError("a score_mod reads elements of something that it has computed")
-    if not all(isinstance(one, Node) and one.kind == INT for one in indices):
-        raise ScoreModError("a score_mod reads a tensor at something that is no whole number")
     number_ = next((at for at, one in enumerate(tables) if one is table.what), None)
     if number_ is None:
         number_ = len(tables)
@@ -138,8 +134,6 @@ def _looked_up(given: dict[str, Any], tables: list[Any]) -> Node:
         raise ScoreModError(f"a score_mod reads more than {MOST} tensors")
     if table.tensor.dtype not in LETTERS:
         raise ScoreModError(f"a score_mod reads a tensor of {table.tensor.dtype}")
-    if table.tensor.dim() != len(indices):
-        raise ScoreModError(f"a score_mod reads a tensor {tuple(table.tensor.shape)} at {len(indices)} indices")
     return lookup(LETTERS[table.tensor.dtype], number_, tuple(indices))
 
 
