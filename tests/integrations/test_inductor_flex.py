@@ -191,10 +191,8 @@ def test_calls_that_stay_say_why(caplog):
         return s + bias[h] * (k - q)
 
     bias = SLOPES.clone().requires_grad_()
-    documents = torch.arange(24) // 8
     why = {
         "of its score_mod: a tensor that it reads requires a gradient": call(score_mod=learnt, block_mask=mask),
-        "of its mask_mod: it reads a tensor": call(block_mask=block_mask(lambda b, h, q, k: documents[q] == documents[k])),
         "kernel_options are given": call(block_mask=mask, kernel_options={"BLOCK_M": 16}),
         "its block mask lists other blocks": call(block_mask=BlockMask.from_kv_blocks(
             torch.ones(1, 1, 2, dtype=torch.int32), torch.zeros(1, 1, 2, 2, dtype=torch.int32), BLOCK_SIZE=BLOCK, mask_mod=causal,

@@ -41,7 +41,8 @@ FORMS = {
     "bias and causal": (relative, causal, (True, (None, None), "s + f0[h, (q - k) + 23]")),
     "documents": (None, same_document, (False, (None, None), "where(i0[q] == i0[k], s, -inf)")),
     "causal documents": (None, and_masks(causal, same_document), (True, (None, None), "where(i0[q] == i0[k], s, -inf)")),
-    "near, in documents": (within_documents, and_masks(same_document, lambda b, h, q, k: (q - k).abs() <= 5), (False, (5, 5), None)),
+    "near, in documents": (within_documents, and_masks(same_document, lambda b, h, q, k: (q - k).abs() <= 5),
+                           (False, (5, 5), None)),
     "an or": (lambda s, b, h, q, k: torch.sigmoid(s) * 4, prefix_or_causal,
               (False, (None, None), "where((k < 6) | (k <= q), sigmoid(s) * 4.0, -inf)")),
     "rows that see nothing": (None, lambda b, h, q, k: (q % 3 != 1) & (k // 2 % 2 == 0), (False, (None, None), None))}

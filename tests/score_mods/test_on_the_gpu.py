@@ -1,4 +1,4 @@
-"""Score_mods on a GPU: against fp64, forward and gradients, launches that are repeated with other tables, and torch's own flex attention."""
+"""Score_mods on a GPU: against fp64 with gradients, launches repeated with other tables, and torch's own flex attention."""
 
 import math
 

@@ -32,9 +32,10 @@ FUNCTIONS = {
     "a number": (lambda s, b, h, q, k: s * ONE, "s * f0[()]"),
     "python's if": (sliced, "where(q < k, -inf, s * 2.0)"),
     "int8 wraps": (lambda s, b, h, q, k: s + (SMALL[q] + SMALL[k]), "s + float(int8(i0[q] + i0[k]))"),
-    "whole numbers": (lambda s, b, h, q, k: s + ((q - 7) // 3 + (k - q) % -4 - (q & 3) + (k | 4) + (q ^ k) + ~q + abs(q - k)), None),
+    "whole numbers": (lambda s, b, h, q, k: s + ((q - 7) // 3 + (k - q) % -4 - (q & 3) + (k | 4) + (q ^ k) + ~q + abs(q - k)),
+                      None),
     "true division": (lambda s, b, h, q, k: s + (q - k) / 7 + 1 / (1 + q) + q.float() * 0.5 + (q >= k) * 2.0, None),
-    "powers": (lambda s, b, h, q, k: s**2 + (s * s + 1) ** 0.5 + (s.abs() + 1) ** -1 + 2.0 * torch.exp2(-0.5 * (h + 1)) + s**3, None),
+    "powers": (lambda s, b, h, q, k: s**2 + (s * s + 1) ** 0.5 + (s.abs() + 1) ** -1 + 2 * torch.exp2(-0.5 * (h + 1)) + s**3, None),
     "functions": (lambda s, b, h, q, k: torch.sigmoid(s) + s.exp() + torch.log(s.abs() + 1) + torch.rsqrt(s * s + 1) + torch.sin(s)
                   - torch.cos(s) + torch.sqrt(s.abs() + 2) + torch.reciprocal(s * s + 2) + torch.log2(s * s + 1), None),
     "bounds": (lambda s, b, h, q, k: torch.clamp(s, -0.5, 0.7) + torch.relu(s) + torch.minimum(s, s * 2) + s.clamp(min=0.1)

@@ -23,7 +23,7 @@ from mimw.kernels.attention.changes import BOUNDS, HEADS, SOFTCAP
 from mimw.score_mods import ForKernels, ScoreMod, plain, record
 
 from .attention_backward import ATTENTION_BACKWARD, ATTENTION_MOD_BACKWARD, ATTENTION_WITH_BACKWARD, TABLES, as_four, mod_of
-from .attention_gradients import gradient_of_o, saved
+from .attention_gradients import check_detached, gradient_of_o, saved
 from .by_name import options_by_name
 from .contract import Contract, Extents
 from .heads_by_tma import by_tma
@@ -113,12 +113,8 @@ def _plan_with(of: Extents, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | Non
 def _plan_mod(of: Extents, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, *given) -> Callable:
     *tables, text, causal, scale, left, right, exact = given
     plan = _plan(of, q, k, v, causal, scale, exact, (left, right), None, sinks, mod=mod_of(text, tables, q, k, of.front))
-
-    def with_tables(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, *tables: Tensor | None) -> tuple[Tensor, Tensor]:
-        more = [] if sinks is None else [sinks.float().contiguous()]
-        return plan(q, k, v, *more, *(plain(x) for x in tables if x is not None))
-
-    return with_tables
+    return lambda q, k, v, sinks, *tables: plan(q, k, v, *([] if sinks is None else [sinks.float().contiguous()]),
+                                                *(plain(x) for x in tables if x is not None))
 
 
 def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, exact: bool,
@@ -179,8 +175,7 @@ def _gradients(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
 @gradient_of_o
 def _gradients_with(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
     q, k, v, sinks, slopes, o, lse = ctx.saved_tensors
-    if ctx.needs_input_grad[4]:
-        raise NotImplementedError("mimw::attention_with has no derivative of alibi_slopes: give them detached")
+    check_detached(ctx.needs_input_grad[4:5], "mimw::attention_with has no derivative of alibi_slopes")
     *gradients, dsinks = ATTENTION_WITH_BACKWARD(do, q, k, v, o, lse, dlse, sinks, slopes, *ctx.options)
     return *gradients, None if sinks is None else dsinks
 
@@ -188,8 +183,7 @@ def _gradients_with(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
 @gradient_of_o
 def _gradients_mod(ctx, do: Tensor, dlse: Tensor | None) -> tuple:
     q, k, v, sinks, *tables, o, lse = ctx.saved_tensors
-    if any(ctx.needs_input_grad[4:4 + len(tables)]):
-        raise NotImplementedError("mimw::attention_mod has no derivative of tensors that a score_mod reads: give them detached")
+    check_detached(ctx.needs_input_grad[4:8], "mimw::attention_mod has no derivative of tensors that a score_mod reads")
     *gradients, dsinks = ATTENTION_MOD_BACKWARD(do, q, k, v, o, lse, dlse, sinks, *tables, *ctx.options)
     return *gradients, None if sinks is None else dsinks
 

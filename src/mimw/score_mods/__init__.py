@@ -52,12 +52,12 @@ register_pytree_node(ScoreMod, lambda mod: (list(mod.tables), mod.text), lambda 
 
 @dataclass(frozen=True)
 class ForKernels:
-    """What a launch takes: a function of the score, one that gives the derivative as well, the tables, and whether one of these is
-    read at indices that depend on query and key, so that each score has an element of its own."""
+    """For a launch: a function of the score, one that gives the derivative as well, the tables, None for none, and whether one of
+    these is read at indices that depend on query and key, so that each score has an element of its own."""
 
     value: Any
     gradient: Any
-    tables: tuple[Table, ...]
+    tables: tuple[Table, ...] | None
     gathers: bool
 
 
@@ -91,7 +91,7 @@ def for_kernels(text: str, tables: Sequence[Tensor], box: Box) -> ForKernels:
     """
     made = functions(text_for_kernels(text, tables, box))
     gathers = any(node.op == "look" and depends_on(node, "q") and depends_on(node, "k") for node in in_order(parsed(text)))
-    return ForKernels(made.score_mod, made.gradient, for_launch(tables), gathers)
+    return ForKernels(made.score_mod, made.gradient, for_launch(tables) or None, gathers)
 
 
 def text_for_kernels(text: str, tables: Sequence[Tensor], box: Box) -> str:

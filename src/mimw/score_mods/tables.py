@@ -36,7 +36,7 @@ class Table(NamedTuple):
 
 
 def types_of(root: Node, tables: Sequence[Tensor]) -> list[TableType]:
-    """What is known of the tables of an expression.
+    """Extents and bounds of the tables of an expression.
 
     errors:    ScoreModError where they are not what the expression reads: their number, dimensions or types
     """

@@ -49,7 +49,7 @@ def floordiv(a, d):
 
 @mimw.jit
 def mod(a, d):
-    """What is left of a beyond a multiple of d, with the sign of d."""
+    """The rest of a beyond a multiple of d, with the sign of d."""
     rest = a % d
     return rest + tl.where((rest != 0) & ((rest < 0) != (d < 0)), d, 0)
 

@@ -14,28 +14,13 @@ ISA), which changes a capped score s by up to |s| / 2048; the simulator computes
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import e, log2
 
 import mimw
 
 from ..checks import PROGRAMS
 from ..contract import Contract
-from .changes import (
-    CHANGES,
-    HEADS,
-    LONGEST_WITH_SLOPES,
-    NEAR,
-    READ_AT_ONCE,
-    SCALE,
-    SEEN,
-    capped,
-    constants_of,
-    scale_of,
-    sight,
-    slopes_step,
-    tables_of,
-)
+from .changes import CHANGES, HEADS, LONGEST_WITH_SLOPES, NEAR, SCALE, SEEN, capped, constants_of, scale_of, sight, slopes_step
 from .configs import ON_AMD, WIDTHS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
@@ -78,15 +63,14 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
     batch, heads, seq_q, seq_k, dim, scale = of.batch, of.heads, of.seq_q, of.seq_k, of.dim, scale_of(scale, of.dim)
     windowed = left is not None or right is not None
     chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes, mod)), seq_q)
-    if mod is not None and mod.tables:
-        chosen = replace(chosen, bn=min(chosen.bn, READ_AT_ONCE))
+    chosen = chosen.reading(mod)
     group = heads // of.kv_heads
     rows = chosen.bm // chosen.consumers
     descs, rests = zip(*(_described(x, of, chosen) for x, of in ((q, rows), (k, chosen.bn), (v, chosen.bn), (o, rows))))
     band = heads_in_band(batch * heads, group, seq_k, dim, causal and left is None)
     inner, scale = capped(scale, softcap, mod)
     args = (*descs, lse, counter, scale * log2(e), batch, heads, seq_q, seq_k, band, left, right, inner, sinks, slopes,
-            slopes_step(slopes), tables_of(mod), *rests)
+            slopes_step(slopes), getattr(mod, "tables", None), *rests)
     tiles = -(-seq_q // chosen.bm) * batch * heads
     form = chosen.form(dim, group, causal, chosen.masked(causal, seq_q, seq_k, windowed))
     return (min(programs, tiles), ), args, dict(FORM=form, num_warps=4, **constants_of(mod))

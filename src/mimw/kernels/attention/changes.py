@@ -64,11 +64,6 @@ def constants_of(mod, gradient: bool = False) -> dict:
     return {} if mod is None else {"MOD": mod.gradient if gradient else mod.value}
 
 
-def tables_of(mod) -> tuple | None:
-    """What a score_mod reads; None for nothing."""
-    return None if mod is None or not mod.tables else mod.tables
-
-
 def slopes_step(slopes) -> int | None:
     """Elements from the slopes of one batch to those of the next; None without slopes."""
     return None if slopes is None else slopes.shape[1] if len(slopes.shape) == 2 else 0

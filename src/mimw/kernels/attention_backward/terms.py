@@ -12,7 +12,7 @@ from math import e, log2
 
 import mimw
 
-from ..attention.changes import READ_AT_ONCE, capped, constants_of, scale_of, sight, slopes_step, tables_of
+from ..attention.changes import READ_AT_ONCE, capped, constants_of, scale_of, sight, slopes_step
 from .nouns import Changes, Form, Measures, QueriesForm
 from .order import bands_of, grid_of
 
@@ -23,7 +23,7 @@ def terms_of(dim: int, sizes: tuple[int, int, int], causal: bool, scale: float |
     causal, left, right, _ = sight(causal, window)
     scale = float(scale_of(scale, dim))
     inner, outer = capped(scale, softcap, mod)
-    changes = Changes(inner, slopes, slopes_step(slopes), tables_of(mod))
+    changes = Changes(inner, slopes, slopes_step(slopes), getattr(mod, "tables", None))
     return causal, Measures(scale, outer * log2(e), *sizes, None, 0, left, right), changes
 
 

@@ -10,7 +10,7 @@ denominators. For example:
 
 from __future__ import annotations
 
-from ..attention.changes import CHANGES, HEADS, bounds, constants_of, scale_of, slopes_step, tables_of
+from ..attention.changes import CHANGES, HEADS, bounds, constants_of, scale_of, slopes_step
 from ..contract import Contract
 from ..contract.memory import strides
 from .configs import meta as compile_time
@@ -47,7 +47,7 @@ def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None,
     """
     of = CONTRACT.check(q=q, k=k, v=v, o=o, lse=lse, sinks=sinks, slopes=slopes, softcap=softcap)
     meta = compile_time(of.seq_q, of.seq_k, of.dim, of.value_dim, q.dtype.itemsize, causal, exact)
-    rules = Rules(*bounds(window), softcap, sinks, slopes, slopes_step(slopes), tables_of(mod))
+    rules = Rules(*bounds(window), softcap, sinks, slopes, slopes_step(slopes), getattr(mod, "tables", None))
     problem = Problem(float(scale_of(scale, of.dim)), of.heads, of.heads // of.kv_heads, of.seq_q, of.seq_k)
     steps = StepsOfAll(*(Steps(*strides(x)) for x in (q, k, v, o)))
     grid = -(-of.seq_q // meta["FORM"].BM.value), of.batch * of.heads

@@ -96,4 +96,5 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
     if one:
         return [first, main, (after, grid, (sums, dq, terms[1].scale, of_dq, lengths), dict(FORM=rows_form, num_warps=4))]
     slots = dict(k_stages=2, v_stages=1) if values == WIDEST else dict(k_stages=3, v_stages=2)
-    return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, order, 64, **slots, mod=mod))]
+    at_once = 32 if mod is not None and mod.gathers else 64        # leaves room for what is read
+    return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, order, at_once, **slots, mod=mod))]
