@@ -30,7 +30,7 @@ _ROOMS = {
     "testing": ("tools.check", "tools.findings", "simulator", "compiler.triton_port"),
     "kernels": ("testing", "tle", "tlx"),
     "score_mods": ("errors", ),
-    "ops": ("score_mods", "kernels", "distributed", "runtime.in_place", "target", "errors"),
+    "ops": ("kernels", "distributed", "score_mods", "runtime.in_place", "target", "errors"),
     "nn": ("ops", "errors"),
     "integrations": ("nn", "ops", "score_mods", "kernels", "export", "runtime.export", "errors"),
     "tuning": ("kernels", "testing", "tools", "runtime", "report", "compiler", "ir", "target", "errors"),
