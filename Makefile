@@ -12,7 +12,8 @@ TORCH ?= torch==2.13.0+cpu
 MORE ?= transformers==5.24.0 fla-core==0.6.0 kernels==0.17.2
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# What is imported is compiled then: pip would compile all of torch and transformers, of which most is imported by nobody.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 TORCH_STAMP := $(VENV)/with-$(subst /,-,$(subst =,-,$(TORCH))).stamp
 
 .PHONY: demo test lint site dist clean
@@ -58,7 +59,7 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 # Where no such build is to be had the tests of operators are skipped, and the next `make test` asks again. Without MORE, tests of
 # those packages are skipped.
 $(TORCH_STAMP): $(VENV)/test.stamp
-	@if $(PIP) '$(TORCH)' 2> $(VENV)/torch.log; then touch $@; $(PIP) $(MORE) 2>> $(VENV)/torch.log || \
+	@if $(PIP) '$(TORCH)' $(MORE) 2> $(VENV)/torch.log; then touch $@; elif $(PIP) '$(TORCH)' 2>> $(VENV)/torch.log; then touch $@; \
 	  echo "pip finds no $(MORE) (see $(VENV)/torch.log): their tests are skipped"; else \
 	  echo "pip finds no $(TORCH) (see $(VENV)/torch.log): tests of operators are skipped; name one: make test TORCH=torch==VERSION+cpu"; fi
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.gemm_epilogue                    bias, activation and residual in bf16; scales in fp8
     python -m benchmarks.gemm_epilogue fp8-row --ms 50    one of them
+    python -m benchmarks.gemm_epilogue bias-gelu-kept     the activation, and what it was applied to, as gradients want it
     python -m benchmarks.gemm_epilogue fp8-row --tune     with every candidate configuration
 
 Baselines in the same run: `plain` is our GEMM without it, `torch` the call that computes the same (`addmm`, `_addmm_activation`,
@@ -10,6 +11,7 @@ Baselines in the same run: `plain` is our GEMM without it, `torch` the call that
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from mimw.kernels import gemm
@@ -21,7 +23,7 @@ from .gemm_error import allowed
 from .gpu import compiled_before, keep, multiprocessors, parsed, row_of, summary, torch, tried
 from .progress import each
 
-KINDS = ("bias", "bias-gelu", "residual", "fp8-tensor", "fp8-row", "fp8-tensor-fast", "fp8-row-fast")
+KINDS = ("bias", "bias-gelu", "bias-gelu-kept", "residual", "fp8-tensor", "fp8-row", "fp8-tensor-fast", "fp8-row-fast")
 BF16 = ((8192, 8192, 2048), (8192, 8192, 8192))
 FP8 = ((8192, 8192, 8192), (4096, 4096, 4096), (8192, 8192, 2048), (2304, 12800, 32768))
 
@@ -63,6 +65,10 @@ def problem(kind: str, shape: tuple[int, int, int]):
                 lambda some: a[some].double() @ b.double() + more[some].double())
     if kind == "bias":
         return a, b, c, dict(bias=bias), lambda: torch.addmm(bias, a, b), lambda some: a[some].double() @ b.double() + bias.double()
+    if kind == "bias-gelu-kept":
+        gelu = partial(torch.nn.functional.gelu, approximate="tanh")
+        return (a, b, c, dict(bias=bias, activation="gelu_tanh", kept=torch.empty_like(c)), lambda: gelu(torch.addmm(bias, a, b)),
+                lambda some: gelu((a[some].double() @ b.double() + bias.double()).bfloat16().double()))
     return (a, b, c, dict(bias=bias, activation="gelu_tanh"), lambda: torch._addmm_activation(bias, a, b, use_gelu=True),
             lambda some: torch.nn.functional.gelu(a[some].double() @ b.double() + bias.double(), approximate="tanh"))
 

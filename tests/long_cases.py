@@ -1,16 +1,21 @@
-"""A plugin of pytest: on a GPU, cases that only repeat what others show of a kernel run by `--long` only.
+"""A plugin of pytest: cases that only repeat what others show of a kernel run by `--long` only, on a GPU or wherever they run.
 
     @pytest.mark.long(but=["300-*", "1-64-float16"])        of the cases in the test's brackets these always run, others are long
     @pytest.mark.parametrize(...)
     def test_shapes(machine, shape, dtype): ...
 
-    pytest -m gpu tests             1203 cases left out: they are long, --long runs them
-    pytest -m gpu --long tests      all
+    @pytest.mark.long(but=["176", "fp8"], everywhere=True)  the same of a test that needs no GPU
+    @pytest.mark.parametrize(...)
+    def test_what_the_loop_holds(form): ...
 
-Input: the collected tests. Output: those without the long ones, modules that have some first. The mark is about a GPU alone: a
-case on the simulator, whose name is that on the GPU without `gpu-`, always runs. Patterns are those of `fnmatch`; one that no
-case has is an error, and so is a module with long cases alone. A test that the command line names by `::` runs. Which cases may
-be long is said in CONTRIBUTING.md, "Tests on a GPU".
+    pytest tests                    512 cases left out: they are long, --long runs them
+    pytest --long tests             all
+
+Input: the collected tests. Output: those without the long ones; on a GPU modules that have some come first. Unless it says
+`everywhere` a mark is about a GPU alone: a case on the simulator, whose name is that on the GPU without `gpu-`, always runs.
+Patterns are those of `fnmatch`; one that no case has is an error, and so is a module whose tests on a GPU are all long, or a test
+whose cases are all long everywhere. A test that the command line names by `::` runs. Which cases may be long is said in
+CONTRIBUTING.md, "What a test may cost" and "Tests on a GPU".
 """
 
 from __future__ import annotations
@@ -27,12 +32,12 @@ _LEFT_OUT = pytest.StashKey[int]()
 
 def case_of(item) -> str:
     """What stands in the brackets of a test's name, without the machine."""
-    return item.callspec.id.removeprefix("gpu-") if hasattr(item, "callspec") else ""
+    return item.callspec.id.removeprefix("gpu-").removeprefix("simulator-") if hasattr(item, "callspec") else ""
 
 
 def is_long(item) -> bool:
     mark = item.get_closest_marker("long")
-    return (mark is not None and item.get_closest_marker("gpu") is not None
+    return (mark is not None and (mark.kwargs.get("everywhere") or item.get_closest_marker("gpu") is not None)
             and not any(fnmatchcase(case_of(item), pattern) for pattern in mark.kwargs.get("but", ())))
 
 
@@ -52,7 +57,16 @@ def without_quick(items: list) -> list[str]:
     for item in items:
         if item.get_closest_marker("gpu") is not None:
             quick[item.nodeid.partition("::")[0]] |= not is_long(item)
-    return [f"{module}: no test on a GPU is quick" for module, one in quick.items() if not one]
+    return [f"{module}: no test on a GPU is quick" for module, one in quick.items() if not one] + _without_quick_case(items)
+
+
+def _without_quick_case(items: list) -> list[str]:
+    """The tests that are long everywhere in all their cases."""
+    quick = defaultdict(bool)
+    for item in items:
+        if (mark := item.get_closest_marker("long")) is not None and mark.kwargs.get("everywhere"):
+            quick[item.nodeid.partition("[")[0]] |= not is_long(item)
+    return [f"{test}: no case is quick" for test, one in quick.items() if not one]
 
 
 def longest_first(items: list) -> None:
@@ -62,7 +76,7 @@ def longest_first(items: list) -> None:
 
 
 def pytest_addoption(parser):
-    parser.addoption("--long", action="store_true", help="run on a GPU the cases that are marked `long`, too")
+    parser.addoption("--long", action="store_true", help="run the cases that are marked `long`, too")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,15 +85,17 @@ def pytest_collection_modifyitems(config, items):
         return
     if wrong := unknown(items) + without_quick(items):
         raise pytest.UsageError("\n".join(wrong))
-    if not gpu_available():
-        return
-    longest_first(items)
+    gpu = gpu_available()
+    if gpu:
+        longest_first(items)
     if config.getoption("long"):
         return
-    left_out = [item for item in items if is_long(item)]
-    items[:] = [item for item in items if not is_long(item)]
-    config.hook.pytest_deselected(items=left_out)
-    config.stash[_LEFT_OUT] = len(left_out)
+    # Without a GPU what needs one is left out, or skipped, by tests/conftest.py.
+    left_out = {item for item in items if is_long(item) and (gpu or item.get_closest_marker("gpu") is None)}
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
+        config.stash[_LEFT_OUT] = len(left_out)
 
 
 def pytest_terminal_summary(terminalreporter, config):

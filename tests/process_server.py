@@ -29,7 +29,7 @@ def serve() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    for name in PRELOADED:
+    for name in (*PRELOADED, *sys.argv[1:]):
         import_module(name)
     from triton.runtime.cache import triton_key
 

@@ -3,6 +3,7 @@
     done = python("-m", "mimw", "run", "script.py", MIMW_SIMULATE="1")      what subprocess.run(..., text=True) gives
     done = python("-c", "import mimw; print(mimw.__version__)")
     done = python("program.py", "argument")
+    done = mimw("run", "script.py", torch=True)         torch is one of the modules that it has imported: a second and a half
 
 Each is a process of its own, in nothing but the modules it has already imported unlike a fresh one: streams, environment, working
 folder, `sys.argv`, `sys.path`, `__main__`, exit status. What is about starting, importing or pipes starts a fresh one instead.
@@ -24,11 +25,11 @@ seconds: list[float] = []       # of CPU, of each process that ran: no child of 
 
 
 class _Server:
-    """One for this process; it ends when its standard input does."""
+    """One for this process, and one with more modules; it ends when its standard input does."""
 
-    def __init__(self):
+    def __init__(self, *more: str):
         code = f"exec(compile(open({str(_SERVER)!r}).read(), {str(_SERVER)!r}, 'exec'))"
-        self.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([sys.executable, "-c", code, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         bufsize=0)  # nothing is read ahead of `select`
 
         atexit.register(self.end)
@@ -51,16 +52,17 @@ class _Server:
 
 
 @functools.cache
-def _server() -> _Server:
-    return _Server()
+def _server(torch: bool) -> _Server:
+    return _Server(*("torch", "triton.testing", "mimw.ops") if torch else ())
 
 
-def python(*argv, timeout: float = 300, **variables: str) -> subprocess.CompletedProcess:
-    """Run `python *argv` with `variables` added to the environment, and wait for it; TimeoutExpired after so many seconds."""
+def python(*argv, timeout: float = 300, torch: bool = False, **variables: str) -> subprocess.CompletedProcess:
+    """Run `python *argv` with `variables` added to the environment, and wait for it; TimeoutExpired after so many seconds. A module
+    of many tests whose processes import torch says `torch`: such a process is forked from one that has done so."""
     words = [str(word) for word in argv]
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
-        status = _server().run({"argv": words, "env": {**os.environ, **variables}, "cwd": os.getcwd(), "out": str(out),
+        status = _server(torch).run({"argv": words, "env": {**os.environ, **variables}, "cwd": os.getcwd(), "out": str(out),
                                 "err": str(err)}, timeout)
         return subprocess.CompletedProcess(words, status, *(path.read_text() if path.exists() else "" for path in (out, err)))
 

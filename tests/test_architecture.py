@@ -431,7 +431,8 @@ def test_what_climbs(target, expected):
 # Lines that may replace a part of another object: a private attribute that is set or deleted, an entry of its `vars`, a function.
 _PATCH = re.compile(r"(?<!self)(?<!cls)\._[a-z]\w*[^=\n(]* = |\bdel \w+\._|\bvars\(\w+\)\.pop\("
                     r"|(?<!self)\.\w+ = (lambda|[a-z_, A-Z]+$)", re.M)
-_PORTS = ("compiler.triton_port", "runtime.torch_cuda")     # doors to other packages, in which what is replaced is theirs
+# Doors to other packages, in which what is replaced is theirs.
+_PORTS = ("compiler.triton_port", "runtime.torch_cuda", "integrations.inductor.torch_versions")
 _MARKS = ("_dynamo_marked_constant", )          # by which torch knows functions
 
 

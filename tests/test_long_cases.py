@@ -1,4 +1,5 @@
-"""Cases that are marked `long` are left out on a GPU, and there alone; a pattern that no case has is an error."""
+"""Cases that are marked `long` are left out on a GPU, those that are so `everywhere` without one, too; a pattern that no case has
+is an error."""
 
 from types import SimpleNamespace
 
@@ -10,15 +11,16 @@ from tests import long_cases
 class Item:
     """A collected test, with a mark `long` unless `but` is None."""
 
-    def __init__(self, name: str, gpu: bool = True, but: list | None = None, path: str = "tests/test_a.py"):
+    def __init__(self, name: str, gpu: bool = True, but: list | None = None, path: str = "tests/test_a.py",
+                 everywhere: bool = False):
         self.path = path
         self.nodeid, self.marks = f"{path}::{name}", {"gpu": gpu, "long": but is not None}
-        self.but = but
+        self.kwargs = ({"but": but} if but else {}) | ({"everywhere": True} if everywhere else {})
         if "[" in name:
             self.callspec = SimpleNamespace(id=name.partition("[")[2][:-1])
 
     def get_closest_marker(self, name):
-        return SimpleNamespace(kwargs={"but": self.but} if self.but else {}) if self.marks[name] else None
+        return SimpleNamespace(kwargs=self.kwargs) if self.marks[name] else None
 
 
 ITEMS = [Item("test_x[simulator-a-1]", gpu=False, but=["b-*"]), Item("test_x[gpu-a-1]", but=["b-*"]),
@@ -61,3 +63,22 @@ def test_a_module_keeps_a_quick_one(monkeypatch):
     with pytest.raises(pytest.UsageError, match="test_a.py: no test on a GPU is quick"):
         collected(monkeypatch, [simulated, only], gpu=False)
     assert collected(monkeypatch, [simulated, only, Item("test_y")], gpu=False)[1] == 0
+
+
+OF_ANY = [Item("test_c[a]", gpu=False, but=["a"], everywhere=True), Item("test_c[b]", gpu=False, but=["a"], everywhere=True),
+          Item("test_d[simulator-b]", gpu=False, but=["a", "c"], everywhere=True),
+          Item("test_d[simulator-a]", gpu=False, but=["a", "c"], everywhere=True),
+          Item("test_d[gpu-c]", but=["a", "c"], everywhere=True)]
+
+
+def test_long_everywhere_is_left_out_without_a_gpu(monkeypatch):
+    """What needs a GPU is left out elsewhere (tests/conftest.py)."""
+    assert collected(monkeypatch, OF_ANY, gpu=False) == (["test_c[a]", "test_d[simulator-a]", "test_d[gpu-c]"], 2)
+    assert collected(monkeypatch, OF_ANY) == (["test_c[a]", "test_d[simulator-a]", "test_d[gpu-c]"], 2)
+    assert collected(monkeypatch, OF_ANY, gpu=False, long=True)[1] == 0
+
+
+def test_a_test_keeps_a_quick_case(monkeypatch):
+    monkeypatch.setattr(long_cases, "unknown", lambda items: [])
+    with pytest.raises(pytest.UsageError, match="test_a.py::test_c: no case is quick"):
+        collected(monkeypatch, OF_ANY[1:], gpu=False)

@@ -78,7 +78,7 @@ def row(folder: Path, python: str, torch: str, numpy: str, tests: list[str], tri
     said = _pip(own, f"{ROOT}[test]", f"numpy=={numpy}")
     how = "by pip"
     if not said.returncode and torch != "none":
-        said = _pip(own, f"torch=={torch}", "triton==3.9.*", f"numpy=={numpy}")
+        said = _pip(own, f"torch=={torch}", "triton>=3.8,<3.10", f"numpy=={numpy}")
         if said.returncode:
             how = "without its Triton: " + _wanted_triton(own, torch)
             said = subprocess.run([own, "-c", "import torch"], capture_output=True, text=True)

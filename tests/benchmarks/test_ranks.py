@@ -10,6 +10,7 @@ def test_tau_counts_pairs():
     assert tau([(1, 10), (1, 20), (3, 30)]) == pytest.approx(2 / 3)      # a tie is neither
 
 
+@pytest.mark.long(but=["gemm-*"], everywhere=True)
 @pytest.mark.parametrize("group", ["plain-gemm-4096x4096x4096", "gemm-4096x2112x7168"])
 def test_candidates_of_a_gemm_are_ranked(group):
     """By stages, tiles, rings and warps, as they were measured: every other one, at 2 CPU seconds each. All of them and those of

@@ -95,6 +95,14 @@ def left_out(monkeypatch):
     return found
 
 
+# Of kernels in several forms the dearer ones; another form of each always runs.
+LONG = {"Norm backward, ring", "Norm, ring", "Decoding, few rows", "Decoding, warps apart", "Decoding, caches of e4m3",
+        "Decoding, many rows", "Attention, packed sequences, backward", "Attention, packed sequences, backward, one order",
+        "Attention, backward, one order", "2-simplicial attention, backward", "GEMM, promoted sums, two at a time",
+        "Top-k selector, cluster", "Product of experts, scales of blocks, few rows", "Block-scaled product, tall"}
+
+
+@pytest.mark.long(but=[case.name for case in CASES if case.name not in LONG], everywhere=True)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_right_program_and_its_mutants_are_told_as_by_full_runs(case, monkeypatch, left_out, full_runs_once):
     """Findings, operations, the smaller launches, all of the report; and each run without tile data. Findings are compared as they

@@ -2,17 +2,19 @@
 
 import csv
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from mimw.testing import gpu_available
-from tests.processes import mimw
+from tests import processes
 
 pytest.importorskip("torch", reason="tutorials make their tensors with torch")
 pytestmark = pytest.mark.skipif(gpu_available(), reason="there is a GPU, which runs and measures them")
 
 SCRIPTS = Path(__file__).with_name("scripts")
+mimw = partial(processes.mimw, torch=True)
 
 
 def _run(name, *words, bench="0", status=0, **environment):

@@ -45,6 +45,8 @@ def test_the_simulator_gives_numpys_numbers_and_finds_no_race(name):
     np.testing.assert_array_equal(y, want)
 
 
+@pytest.mark.long(everywhere=True, but=["tail, both", "tail, odd columns", "spots, bytes", "picked in rows",
+                                       "picked of a transposed tile", "pointers, both", "counted"])
 @pytest.mark.parametrize("name", CASES)
 def test_there_is_a_binary(name):
     kernel, args, meta, *_ = launched(name)

@@ -18,7 +18,7 @@ from tests.kernels.odd_extents import arguments
 from tests.kernels.odd_extents_refused import REFUSED, leaves_some
 
 CASES = {**odd_extents.CASES, **odd_orders.CASES}
-CHIPS = ("sm_90a", "sm_100a", "gfx942", "gfx950", "gfx1250")
+NVIDIA, AMD = ("sm_90a", "sm_100a"), ("gfx942", "gfx950", "gfx1250")
 PRECISE = {"products": 2e-2}
 
 
@@ -44,13 +44,15 @@ def test_results_are_numpys(case, chip, form):
     np.testing.assert_allclose(result, want, atol=PRECISE.get(case, 1e-4), rtol=1e-4)
 
 
+@pytest.mark.long(but=[f"{case}-{vendor[number % len(vendor)]}" for number, case in enumerate(CASES)
+                       for vendor in (NVIDIA, AMD)], everywhere=True)
+@pytest.mark.parametrize("chip", (*NVIDIA, *AMD))
 @pytest.mark.parametrize("case", CASES)
-def test_there_is_a_binary(case):
+def test_there_is_a_binary(case, chip):
     kernel, args, meta, *_ = arguments(CASES[case])
-    for chip in CHIPS:
-        with stopping():
-            compiled = mimw.compile(kernel, (1, ), *args, target=chip, **meta)
-        assert "256x256x" not in compiled.ttgir and odd_tiles(compiled.source.authored()), "the author's extents are in the program"
+    with stopping():
+        compiled = mimw.compile(kernel, (1, ), *args, target=chip, **meta)
+    assert "256x256x" not in compiled.ttgir and odd_tiles(compiled.source.authored()), "the author's extents are in the program"
 
 
 @pytest.mark.gpu

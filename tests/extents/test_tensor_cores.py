@@ -37,6 +37,9 @@ def test_the_simulator_gives_numpys_numbers(form):
     np.testing.assert_allclose(c, want, atol=2e-2)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "8", "bf16", "fp8", "tf32", "two stripes of K", "B (K, N), stripes of 32 bytes", "int8, 24 columns", "odd depth, fp8",
+    "odd depth, columns of a power of two", "two blocks of rows", "A (K, M), two warpgroups"])
 @pytest.mark.parametrize("form", FORMS)
 def test_one_instruction_has_the_authors_columns(form):
     args, meta, *_ = launched(form)

@@ -33,6 +33,7 @@ def products(ptx: str) -> list[int]:
     return [int(told) for told in re.findall(r"tcgen05\.mma\.cta_group::1\.kind::\w+ \[\S+\], \S+, \S+, (\d+), ", ptx)]
 
 
+@pytest.mark.long(but=[f"{form}-{CHIPS[number % 2]}" for number, form in enumerate(FORMS)], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("form", FORMS)
 def test_one_instruction_has_the_authors_columns(form, chip):

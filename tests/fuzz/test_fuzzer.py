@@ -200,12 +200,16 @@ def test_every_mark_has_a_rule():
     assert marks <= rules and set(ROLES) <= marks
 
 
-@pytest.mark.parametrize("family", ["stream", "pipes", "gemm", "cluster", "mesh", "tensor", "accumulators", "pairs", *AMD])
-def test_mutants_are_noticed(family, tmp_path):
+MUTATED = ["stream", "pipes", "gemm", "cluster", "mesh", "tensor", "accumulators", "pairs", *AMD]
+
+
+@pytest.mark.long(but=["*-0"], everywhere=True)
+@pytest.mark.parametrize("family, seed", [(family, seed) for family in MUTATED
+                                          for seed in range(1 if family in BLACKWELL or family == "multiplied" else 3)])
+def test_mutants_are_noticed(family, seed, tmp_path):
     from tests.fuzz.mutants import judged
 
-    seeds = range(1 if family in BLACKWELL or family == "multiplied" else 3)
-    results = [one for seed in seeds for one in judged(seed, 2, family, str(tmp_path))["mutants"]]
+    results = judged(seed, 2, family, str(tmp_path))["mutants"]
     assert results and [one for one in results if one["verdict"] not in ("found", "refused")] == []
 
 

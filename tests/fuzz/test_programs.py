@@ -23,6 +23,7 @@ def test_simulated_and_checked(seed, only):
         assert not outcome.bad, outcome
 
 
+@pytest.mark.long(but=[f"{seed}-{only}" for seed, only in PROGRAMS[::8]], everywhere=True)
 @pytest.mark.parametrize("seed, only", PROGRAMS[::4])
 def test_compiled(seed, only, tmp_path):
     program, _ = program_of(seed, only)

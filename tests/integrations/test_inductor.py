@@ -14,6 +14,7 @@ from torch.nn import functional as F  # noqa: E402
 import mimw.integrations.inductor as inductor  # noqa: E402
 from mimw.integrations.inductor import calls, measured, products, torch_versions  # noqa: E402
 from mimw.integrations.inductor.settings import KINDS, Settings  # noqa: E402
+from mimw.integrations.inductor.torch_versions import with_real_tensors  # noqa: E402
 from mimw.testing import gpu_available  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -91,36 +92,31 @@ def test_attention_and_its_gradients(causal, seq_k):
     torch.testing.assert_close(ours, torch.autograd.grad(expected.square().sum(), (q, k, v)), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_attention_under_autocast_and_of_several_types(inside):
+    """What autocast lowers is lowered as torch has it, gradients to the types that were given."""
+    q, k, v = leaves((1, 2, 16, 16), (1, 2, 16, 16), (1, 2, 16, 16))
+    k = k.detach().bfloat16().requires_grad_()
+
+    def f(q, k, v):
+        with torch.autocast("cpu", torch.bfloat16, enabled=inside):
+            return F.scaled_dot_product_attention(q, k, v)
+
+    with nullcontext() if inside else torch.autocast("cpu", torch.bfloat16):
+        g = f if inside else F.scaled_dot_product_attention
+        y, found = compiled(g, q, k, v, allow=("sdpa",))
+        expected = g(q, k, v)
+    assert found == ["attention"] and y.dtype is torch.bfloat16
+    torch.testing.assert_close(y, expected, rtol=1e-2, atol=1e-2)
+    ours, wanted = (torch.autograd.grad(one.float().square().sum(), (q, k, v)) for one in (y, expected))
+    for one, other in zip(ours, wanted, strict=True):
+        assert one.dtype is other.dtype and (one - other).float().norm() < 2e-2 * other.float().norm()
+
+
 def test_attention_with_a_mask_that_is_added_stays():
     q, mask = leaves((1, 2, 16, 16), (16, 16))
     assert compiled(lambda q, mask: F.scaled_dot_product_attention(q, q, q, mask), q, mask, allow=["sdpa"])[1] == []
     assert compiled(lambda q: F.scaled_dot_product_attention(q, q, q, dropout_p=0.5), q, allow=["sdpa"])[1] == []
-
-
-@pytest.mark.parametrize("act", [F.relu, F.silu, F.gelu, lambda x: F.gelu(x, approximate="tanh")],
-                         ids=["relu", "silu", "gelu", "tanh"])
-def test_an_activation_becomes_an_epilogue_where_no_gradient_is_wanted(act):
-    x, w, bias = leaves((2, 8, 16), (16, 16), (16,))
-
-    def f(x, w, bias):
-        return act(F.linear(x, w, bias))
-
-    with torch.no_grad():
-        y, found = compiled(f, x, w, bias, allow=("epilogue",))
-        assert found == ["addmm"]
-        torch.testing.assert_close(y, f(x, w, bias), rtol=1e-4, atol=1e-4)
-
-
-def test_an_activation_stays_where_a_gradient_or_the_product_is_wanted():
-    x, w = leaves((8, 16), (16, 16))
-    assert compiled(lambda x, w: F.relu(F.linear(x, w)), x, w, allow=("epilogue",))[1] == []
-
-    def both(x, w):
-        y = F.linear(x, w)
-        return F.relu(y), y
-
-    with torch.no_grad():
-        assert compiled(both, x, w, allow=("epilogue",))[1] == []
 
 
 @pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no grouped product")
@@ -135,6 +131,35 @@ def test_grouped_products():
     assert found == ["grouped_matmul"]
     torch.testing.assert_close(y[:8].float(), (a[:8] @ b[0]).float(), rtol=2e-2, atol=2e-2)
     torch.testing.assert_close(y[8:].float(), (a[8:] @ b[1]).float(), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no grouped product")
+@pytest.mark.parametrize("autotuned, dynamic", [(True, False), (True, True), (False, False)])
+def test_grouped_products_are_timed_under_max_autotune(autotuned, dynamic, monkeypatch):
+    """With equal groups, as inductor times its own choices; at symbolic extents at those of the first call."""
+    timed = []
+
+    def seconds(function, given, of_gradients):
+        (ends, ) = (one for one in given if one.dtype is torch.int32)
+        (rows, ) = (one for one in given if one.dim() == 2)
+        timed.append((tuple(rows.shape), ends.tolist()))
+        results.append(function(*given))
+        return float(len(timed))
+
+    results = []
+    monkeypatch.setattr(measured, "seconds", seconds)
+    a, b = torch.randn(32, 16).bfloat16(), torch.randn(3, 16, 16).bfloat16()
+    ends = torch.tensor([8, 9, 32], dtype=torch.int32)
+    if dynamic:
+        torch._dynamo.mark_dynamic(a, 0)
+    with config.patch(max_autotune=autotuned):
+        y, found = compiled(torch._grouped_mm, a, b, ends, force=False, allow=("grouped_mm",))
+    assert found == (["grouped_matmul"] if autotuned else [])
+    assert timed == 2 * autotuned * [((32, 16), [8, 24, 32])]
+    for first, end, one in ((0, 8, b[0]), (9, 32, b[2])):
+        torch.testing.assert_close(y[first:end].float(), (a[first:end] @ one).float(), rtol=2e-2, atol=2e-2)
+    if autotuned:       # inductor has compiled both
+        torch.testing.assert_close(*results, rtol=2e-2, atol=2e-2)
 
 
 def test_symbolic_extents_are_right_at_others():
@@ -179,11 +204,11 @@ def test_without_force_the_quicker_one(ours_is, monkeypatch):
 
 def test_inductor_itself():
     from torch._inductor.utils import run_and_get_code
-    a, b = torch.randn(8, 16), torch.randn(16, 16)
+    a, b = torch.randn(8, 16).bfloat16(), torch.randn(16, 16).bfloat16()
     with inductor.enable(force=True, devices=("cpu",)):
         y, (code, ) = run_and_get_code(torch.compile(lambda a, b: F.relu(F.linear(a @ b, b)), fullgraph=True), a, b)
-    assert "torch.ops.mimw.matmul.default" in code and "torch.ops.mimw.addmm.default" in code
-    torch.testing.assert_close(y, F.relu(F.linear(a @ b, b)), rtol=1e-4, atol=1e-4)
+    assert "torch.ops.mimw.matmul.default" in code and "torch.ops.mimw.product_with_epilogue.default" in code
+    torch.testing.assert_close(y, F.relu(F.linear(a @ b, b)), rtol=2e-2, atol=2e-2)
     assert config.pre_grad_custom_pass is config.post_grad_custom_post_pass is None
 
 
@@ -239,6 +264,26 @@ def test_gradients_are_timed_in_the_thread_that_compiles(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", lambda **options: Event())
     assert measured.seconds(Noting.apply, (torch.ones(3, requires_grad=True), ), True) == pytest.approx(2e-3)
     assert seen == 13 * [False] and torch._C._is_multithreading_enabled()
+
+
+def test_gradients_that_compile_run_while_another_function_compiles():
+    """As on a GPU, where torch's flex attention is compiled, forward and backward, to be timed."""
+    seen = []
+
+    def squares(x):
+        return (x * x).sum()
+
+    def backend(graph, given):
+        with with_real_tensors(), torch.set_grad_enabled(True), measured.while_torch_compiles():
+            x = torch.arange(3.0, requires_grad=True)
+            torch.compile(squares, backend="aot_eager")(x).backward()
+            seen.append(x.grad)
+        return graph
+
+    y = torch.ones(3, requires_grad=True)
+    torch.compile(squares, backend=backend)(y).backward()
+    torch.testing.assert_close(seen, [torch.tensor([0.0, 2.0, 4.0])])
+    torch.testing.assert_close(y.grad, torch.full((3, ), 2.0))
 
 
 @pytest.mark.gpu

@@ -117,6 +117,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.long(but=[*(f"{name}-" for name in CHANGES), "all-one order"], everywhere=True)
 @pytest.mark.parametrize("name, one_order", [     # in one order three of them reach nothing that "three keys" and "all" do not
     pytest.param(name, one_order, id=f"{name}-{'one order' if one_order else ''}",
                  marks=[pytest.mark.gpu] * (one_order and name in ("two keys", "causal window", "soft cap")))
@@ -187,15 +188,13 @@ def assert_overlap(said):
     assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
 
 
-def test_products_overlap_and_nothing_spills(tmp_path):
+@pytest.mark.long(but=["any order"], everywhere=True)
+@pytest.mark.parametrize("options, number", [(dict(chosen=Configuration()), 1), (dict(one_order=True), 2)],
+                         ids=["any order", "one order"])
+def test_products_overlap_and_nothing_spills(options, number, tmp_path):
     """At D = 128 a consumer has 240 registers and needs all of them."""
-    arrays, _ = problem(2, 2, 2, 256, 256, 128, BF16, chosen=Configuration())
-    assert_overlap(assembly_of(backward.launches(*arrays, chosen=Configuration())[1], tmp_path))
-
-
-def test_products_for_one_order_overlap_and_nothing_spills(tmp_path):
-    arrays, _ = problem(2, 2, 2, 256, 256, 128, BF16)
-    assert_overlap(assembly_of(backward.launches(*arrays, one_order=True)[2], tmp_path))
+    arrays, _ = problem(2, 2, 2, 256, 256, 128, BF16, chosen=options.get("chosen"))
+    assert_overlap(assembly_of(backward.launches(*arrays, **options)[number], tmp_path))
 
 
 SHAPE = (1, 2, 128, 64)

@@ -17,7 +17,7 @@ from mimw.kernels.attention_decode import splits as side
 from mimw.kernels.attention_decode.configs import MOST_LENGTHS
 from mimw.kernels.attention_decode.few_rows_epilogue.fp8 import halves
 from mimw.runtime.simulate import prepare
-from tests.compiling import to_assembly
+from tests.compiling import stopping, to_assembly
 
 SMALL = Configuration(bn=32, stages=2, streams=2, least=1)
 FEW = Configuration(bn=64, stages=2, streams=1, least=1, drawn=0, few=1)
@@ -125,6 +125,7 @@ def test_a_guess_that_was_wrong(monkeypatch, form, page):
     few_rows([300, 0, 200] if page is None else [100, 70], 3, form, 1, dict(page=page))
 
 
+@pytest.mark.long(but=["form1"], everywhere=True)
 @pytest.mark.parametrize("form", [FEW, FINISHED, SMALL])
 def test_more_sequences_than_are_looked_at_at_once(form):
     few_rows([number % 4 for number in range(MOST_LENGTHS + 20)], 3, form, 1, {})
@@ -134,7 +135,8 @@ def test_blocks_are_asked_for_before_the_launch_ahead_has_ended():
     """Keys and values of a guess to L2, in boxes of 64 columns, and their loads behind the wait."""
     arrays, _ = problem([64, 64], dim=128, chosen=FEW)
     ((kernel, grid, args, meta), ) = attention_decode.arguments(*arrays, 2, chosen=FEW, flags=np.zeros(flags_for(2, FEW), np.int32))
-    ptx = mimw.compile(kernel, grid, *args, **meta, target="sm_90a").stage("ptx")
+    with stopping():
+        ptx = mimw.compile(kernel, grid, *args, **meta, target="sm_90a").stage("ptx")
     ahead, behind = ptx[:ptx.rindex("griddepcontrol.wait")], ptx[ptx.rindex("griddepcontrol.wait"):]
     assert ahead.count("cp.async.bulk.prefetch.tensor.4d.L2") == 4 and "cp.async.bulk.tensor.4d.shared" not in ahead
     assert "cp.async.bulk.tensor.4d.shared" in behind and "prefetch.tensor" not in behind

@@ -86,6 +86,9 @@ def test_a_result_may_lie_in_either_generation(wanted):
     placed(spread_experts, list(zip(*wanted)))
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "four ranks", "one generation", "many", "two programs", "one of them announces", "as each wants", "rows at four ranks", "words",
+    "words of two programs", "rows by words", "many words of two programs"])
 @pytest.mark.parametrize("launch", [
     dispatching(2, 3, 2, 2, 8, programs=1, times=4, chosen=FEW, weighted="float32")[0],
     dispatching(4, 2, 2, 1, 8, programs=1, times=3, chosen=replace(FEW, whole=2, home=10), tokens=[2, 0, 1, 2])[0],

@@ -124,6 +124,7 @@ def test_which_products_steal():
 
 # ---- the last round's tiles, cut along K -----------------------------------------------------------------------------------
 
+CUT = pytest.mark.skipif(not gemm.configs.PARTS, reason="with Triton 3.8 a last round is not cut")
 
 def shared(shape, chosen, programs, **more):
     """(arrays, launch) of a product whose last round is cut, if it is worth it."""
@@ -135,6 +136,7 @@ def shared(shape, chosen, programs, **more):
     return (a, b, c, flags), gemm.arguments(a, b, c, programs, chosen, room=room, flags=flags, **more)
 
 
+@CUT
 @pytest.mark.long(but=["shape0-4-cooperative", "shape1-7-ping_pong", "shape2-3-ping_pong"])
 @pytest.mark.parametrize("schedule", ["cooperative", "ping_pong"])
 @pytest.mark.parametrize("shape, programs", [
@@ -157,12 +159,14 @@ def test_last_round(machine, monkeypatch, schedule, shape, programs):
     assert (results[0] == results[1]).all() and not flags.any()
 
 
+@CUT
 def test_no_interleaving_of_a_last_round_is_wrong(monkeypatch):
     monkeypatch.setattr(gemm.configs, "CHUNK", 1000.0)
     _, (grid, args, meta) = shared((520, 136, 264), Configuration(bm=128, bn=128, stages=2, ping_pong=True), 4)
     assert mimw.check(gemm.kernel, grid, *args, seeds=3, **meta).ok
 
 
+@CUT
 @pytest.mark.parametrize("room, text", [(np.zeros(8, np.float16), "room is float16"),
                                         (np.zeros(8, np.float32), "room has 8 elements; the launch needs 32768")])
 def test_refusals_of_rooms(monkeypatch, room, text):
@@ -172,6 +176,7 @@ def test_refusals_of_rooms(monkeypatch, room, text):
         gemm.arguments(a, a, a, 2, SCHEDULES["ping_pong"], room=room, flags=np.zeros(4, np.int32))
 
 
+@CUT
 def test_which_rounds_are_cut():
     """Where few tiles are left, or K is long; not where the sums' way costs as much as it saves."""
     turns, wide = SCHEDULES["ping_pong"], SCHEDULES["cooperative"]

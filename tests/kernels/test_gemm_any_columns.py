@@ -153,6 +153,7 @@ def compiled(chosen, nk=True, inputs=BF16, **more):
     return mimw.compile(gemm.kernel, grid, *args, target="sm_90a", **meta), args
 
 
+@pytest.mark.long(but=["chosen0-*", "chosen1-*"], everywhere=True)
 @pytest.mark.parametrize("chosen, nk", [
     (Configuration(bm=128, bn=176, stages=5, staging=1), True), (Configuration(bm=128, bn=208, stages=4, staging=1), False),
     (Configuration(bm=128, bn=176, stages=4, staging=1, ping_pong=True), True)])
@@ -179,6 +180,7 @@ def test_what_the_rule_may_choose_fits():
         assert chosen.shared_bytes(2, 2, False) <= SHARED_BYTES - BESIDES and chosen.stages >= 3, (columns, turns)
 
 
+@pytest.mark.long(but=[f"{COLUMNS[0]}-False", f"{max(IN_TURN)}-True"], everywhere=True)
 @pytest.mark.parametrize("columns, turns", [(COLUMNS[0], False), (max(COLUMNS), False), (MOST_SHARED, True), (max(IN_TURN), True)])
 def test_what_the_rule_may_choose_spills_nothing(columns, turns):
     """In registers, with sums of other programs where it may have them: the fewest columns, the most, the most with such sums in
@@ -193,6 +195,7 @@ def test_what_the_rule_may_choose_spills_nothing(columns, turns):
     assert found.stack_bytes == 0
 
 
+@pytest.mark.long(but=["*-chosen2-*", "*-chosen6-*"], everywhere=True)
 @pytest.mark.parametrize("inputs, chosen, more", [
     (FP8, Configuration(bm=256, bn=160, stages=3, staging=1), {}), (FP8, Configuration(bm=256, bn=192, stages=3, staging=1), {}),
     (FP8, Configuration(bm=128, bn=176, stages=5, staging=1), {"promoted": True}),
@@ -212,13 +215,14 @@ def test_a_residual_takes_a_stage_where_it_must():
     assert found.stack_bytes == 0
 
 
-def test_an_activation_ends_the_turns_of_wide_sums():
+@pytest.mark.long(but=["gelu"], everywhere=True)
+@pytest.mark.parametrize("more", [{"activation": "gelu"}, {"residual": np.zeros((256, 512), BF16)}], ids=["gelu", "residual"])
+def test_an_activation_ends_the_turns_of_wide_sums(more):
     turns = Configuration(bm=128, bn=176, stages=8, staging=1, ping_pong=True)
     assert turns.fitted(2, 2, True).ping_pong and not turns.fitted(2, 2, True, activated=True).ping_pong
     assert Configuration(bm=128, bn=128, ping_pong=True).fitted(2, 2, True, activated=True).ping_pong
-    for more in ({"activation": "gelu"}, {"residual": np.zeros((256, 512), BF16)}):
-        found, _ = compiled(turns.fitted(2, 2, True, "residual" in more, "activation" in more), True, **more)
-        assert found.stack_bytes == 0
+    found, _ = compiled(turns.fitted(2, 2, True, "residual" in more, "activation" in more), True, **more)
+    assert found.stack_bytes == 0
 
 
 @pytest.mark.parametrize("kernel, said", odd_parts.REFUSED.items())

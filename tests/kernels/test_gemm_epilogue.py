@@ -70,6 +70,24 @@ def test_activations(machine, activation):
     holds(machine, a, b, c, 1e-3, SCHEDULES["ping-pong"], bias=bias, activation=activation)
 
 
+@pytest.mark.long(but=["gelu-two tiles", "relu-several widths"])
+@pytest.mark.parametrize("activation, schedule", [("gelu", "two tiles"), ("silu", "ping-pong"), ("gelu_tanh", "one consumer"),
+                                                  ("relu", "several widths")],
+                         ids=["gelu-two tiles", "silu-ping-pong", "gelu_tanh-one consumer", "relu-several widths"])
+def test_what_an_activation_was_applied_to_is_kept(machine, activation, schedule):
+    """c is the activation of the kept numbers as they were rounded."""
+    schedules = SCHEDULES | {"two tiles": Configuration(bm=128, bn=128, stages=2, staging=2),
+                             "several widths": Configuration(bm=128, bn=96, stages=2)}
+    a, b, c, bias, *_ = problem()
+    kept = np.full_like(c, np.nan)
+    grid, args, meta = gemm.arguments(a, b, c, 2, schedules[schedule], bias=bias, activation=activation, kept=kept)
+    machine.launch(gemm.kernel, grid, *args, **meta)
+    wanted = expected(a, b, bias)
+    np.testing.assert_allclose(kept.astype(np.float64), wanted, rtol=0, atol=4e-3 * np.abs(wanted).max())
+    wanted = REFERENCE[activation](kept.astype(np.float64))
+    np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=0, atol=4e-3 * np.abs(wanted).max())
+
+
 @pytest.mark.long(but=["names1", "names4"])
 @pytest.mark.parametrize("names", [("bias", ), ("residual", ), ("row_scale", ), ("column_scale", ), ("row_scale", "column_scale")])
 def test_each_alone(machine, names):
@@ -129,6 +147,7 @@ def test_refusals(change, text):
         gemm.arguments(square, square, square, 1, **change)
 
 
+@pytest.mark.long(but=["chosen1"], everywhere=True)
 @pytest.mark.parametrize("chosen", [None, Configuration(**TALL | dict(stages=4))])
 def test_nothing_spills_of_promoted_sums(chosen, tmp_path):
     a = np.empty((1024, 1024), ml_dtypes.float8_e4m3fn)

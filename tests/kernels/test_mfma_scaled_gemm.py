@@ -143,6 +143,7 @@ def compiled(a_format, b_format, chosen, in_order=False, k=1024, m=256):
     return found.amdgcn
 
 
+@pytest.mark.long(but=["e4m3-*"], everywhere=True)
 @pytest.mark.parametrize("a_format, b_format, in_order, each, multiplies", [
     ("e2m1", "e2m1", False, 32, "16x16x128"), ("e4m3", "e2m1", False, 16, "16x16x128")])
 def test_the_code_of_waves_that_take_turns(a_format, b_format, in_order, each, multiplies):
@@ -154,6 +155,7 @@ def test_the_code_of_waves_that_take_turns(a_format, b_format, in_order, each, m
     straight_to_lds(code, in_order)
 
 
+@pytest.mark.long(but=["e2m1-*"], everywhere=True)
 @pytest.mark.parametrize("a_format, b_format, side, each", [("e2m1", "e2m1", 16, 128), ("e4m3", "e4m3", 32, 32)])
 def test_the_code_of_waves_that_interleave(a_format, b_format, side, each):
     """128 x 128 a wave in each step; waves meet twice a step."""

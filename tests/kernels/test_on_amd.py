@@ -64,11 +64,16 @@ def compiled(chip, kernel, grid, args, meta):
     return found
 
 
-def runs(chip, kernel, grid, args, meta, *wanted, has=()):
-    """Its assembly, with these instructions; simulated without races it finds what is wanted, (array, expected, allowed) each."""
+def simulated(chip, kernel, grid, args, meta, *wanted):
+    """Without races it finds what is wanted, (array, expected, allowed) each."""
     mimw.simulate(kernel, grid, *args, target=chip, races=True, **meta)
     for found, expected, allowed in wanted:
         np.testing.assert_allclose(wide(found), expected, rtol=0, atol=allowed * max(1, np.abs(expected).max()))
+
+
+def runs(chip, kernel, grid, args, meta, *wanted, has=()):
+    """Its assembly, with these instructions; simulated it finds what is wanted."""
+    simulated(chip, kernel, grid, args, meta, *wanted)
     text = compiled(chip, kernel, grid, args, meta).amdgcn
     for instruction in has:
         assert re.search(instruction[chip], text), instruction[chip]
@@ -88,11 +93,32 @@ def test_plain_matmul(chip, dtype, exact, allowed):
     assert ("xf32" in text) == (chip == "gfx942" and dtype is np.float32 and not exact)
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-def test_gemm_of_tasks(chip):
+def gemm_of_tasks(chip):
+    """(launch, what is wanted)."""
     a, b, c = normal((72, 136)), normal((136, 72), seed=1), np.zeros((72, 72), np.float16)
-    grid, args, meta = gemm.arguments(a, b, c, 2, gemm.ON_AMD[chip])
-    runs(chip, gemm.kernel, grid, args, meta, (c, wide(a) @ wide(b), 1e-3), has=(PRODUCT, ))
+    return (gemm.kernel, *gemm.arguments(a, b, c, 2, gemm.ON_AMD[chip])), [(c, wide(a) @ wide(b), 1e-3)]
+
+
+def attention_of_tasks():
+    q, k, v = (normal((1, 1, length, 64), seed=length) for length in (80, 192, 192))
+    o, lse = np.zeros_like(q), np.zeros((1, 1, 80), np.float32)
+    launch = attention.kernel, *attention.arguments(q, k, v, o, lse, np.zeros(1, np.int32), 2, chosen=attention.ON_AMD[64])
+    _, expected, sums = attended(q, k, v, 0.125, causal=False)
+    return launch, [(o, expected, 2e-3), (lse, sums, 1e-3)]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_kernels_of_tasks(chip):
+    for launch, wanted in gemm_of_tasks(chip), attention_of_tasks():
+        simulated(chip, *launch, *wanted)
+
+
+@pytest.mark.long(but=["gemm-gfx942", "attention-gfx1250"], everywhere=True)      # grouped products run on all
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", ["gemm", "attention"])
+def test_code_of_tasks(name, chip):
+    launch, _ = gemm_of_tasks(chip) if name == "gemm" else attention_of_tasks()
+    assert re.search(PRODUCT[chip], compiled(chip, *launch).amdgcn)
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -115,15 +141,6 @@ def attended(q, k, v, scale, causal=True):
     lse = np.log(np.exp(scores).sum(-1))
     p = np.exp(scores - lse[..., None])
     return p, p @ wide(v), lse
-
-
-@pytest.mark.parametrize("chip", CHIPS)
-def test_attention_of_tasks(chip):
-    q, k, v = (normal((1, 1, length, 64), seed=length) for length in (80, 192, 192))
-    o, lse = np.zeros_like(q), np.zeros((1, 1, 80), np.float32)
-    grid, args, meta = attention.arguments(q, k, v, o, lse, np.zeros(1, np.int32), 2, chosen=attention.ON_AMD[64])
-    _, expected, sums = attended(q, k, v, 0.125, causal=False)
-    runs(chip, attention.kernel, grid, args, meta, (o, expected, 2e-3), (lse, sums, 1e-3), has=(PRODUCT, ))
 
 
 @pytest.mark.parametrize("chip", CHIPS)

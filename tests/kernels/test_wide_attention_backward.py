@@ -79,6 +79,7 @@ def test_changed_scores(machine, name, one):
     check(machine, *shape[:5], 192, 128, one=one, **options)
 
 
+@pytest.mark.long(but=["False-False", "True-True"], everywhere=True)
 @pytest.mark.parametrize("one", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 def test_every_interleaving_is_right(causal, one):

@@ -8,6 +8,7 @@ import triton.language as tl
 import mimw
 from mimw import tle
 from mimw.compiler.pipeline import refusals
+from mimw.compiler.triton_port import assembler
 from mimw.compiler.triton_port.assembler import FIXED, kept_operands, ptxas_release
 from mimw.errors import AssemblerError, KernelWarning
 from mimw.runtime.compile_kernel import compile_kernel
@@ -53,6 +54,23 @@ def test_an_operand_that_is_kept_is_refused_with_an_old_assembler(old, warps):
         compiled(True, warps)
     assert "left, tl.load(b" in str(caught.value) and "loaded, right" not in str(caught.value)
     assert "TRITON_PTXAS_BLACKWELL_PATH" in str(caught.value)
+
+
+@pytest.mark.parametrize("used, named, text", [
+    (None, None, "name in TRITON_PTXAS_BLACKWELL_PATH one of CUDA 13.3"),
+    (None, "TRITON_PTXAS_BLACKWELL_PATH", "unset TRITON_PTXAS_BLACKWELL_PATH for the one that comes with Triton, or name one of"),
+    ("/old/ptxas", None, "Triton takes /old/ptxas: name in TRITON_PTXAS_PATH {new}, which comes with Triton, or one of CUDA 13.3"),
+    ("/old/ptxas", "TRITON_PTXAS_PATH", "unset TRITON_PTXAS_PATH for the one that comes with Triton"),
+])
+def test_the_mend_names_the_variable_by_which_this_triton_takes_another_one(monkeypatch, used, named, text):
+    """Triton 3.8 has an old ptxas for Hopper, and a new one beside it."""
+    new = assembler.knobs.nvidia.ptxas_blackwell.path
+    monkeypatch.setattr(assembler, "ptxas_path", lambda arch: used or new)
+    for variable in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    if named:
+        monkeypatch.setenv(named, new)
+    assert text.format(new=new) in assembler.another_ptxas(90)
 
 
 def test_one_that_is_made_in_every_trip_is_not(old):

@@ -20,6 +20,7 @@ def gemm_ptx(configuration: Configuration, dtype: str, is_nk: bool) -> str:
     return Case(gemm, signature, {"FORM": form}).compiled(by=to_assembly, num_warps=4).stage("ptx")
 
 
+@pytest.mark.long(but=["fp8", "ping-pong"], everywhere=True)       # the oracle below has bf16
 @pytest.mark.parametrize("configuration, dtype, is_nk", [
     (Configuration(), "bf16", False), (Configuration(), "bf16", True), (Configuration(), "fp8e4nv", True),
     (Configuration(bm=64, bn=256, ping_pong=True), "bf16", False),

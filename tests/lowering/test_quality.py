@@ -46,6 +46,7 @@ def counts(kernel: Compiled) -> dict[str, int]:
 
 
 @pytest.mark.filterwarnings("ignore:tl.cat")
+@pytest.mark.long(but=list(_SIZES)[::2], everywhere=True)
 @pytest.mark.parametrize("name", _SIZES)
 def test_the_same_traffic_as_stock(name):
     ours, stock = compiled(name, True), compiled(name, False)

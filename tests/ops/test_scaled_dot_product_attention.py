@@ -156,6 +156,7 @@ def test_the_order_of_arguments_is_torchs():
     assert torch.equal(ours(*of, mask, 0.0, False), ours(*of, attn_mask=mask))
 
 
+@pytest.mark.long(but=["False-causal, *", "False-padded, three dimensions", "True-padded"], everywhere=True)
 @pytest.mark.parametrize("case", ["causal, more keys", "causal, fewer keys", "padded", "padded, three dimensions"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiled_whole(case, dynamic):

@@ -85,6 +85,8 @@ def test_simulated_with_the_rules_of_each_chip(case, chip):
         compare(found, expected.astype(found.dtype), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.long(but=[f"{case.__name__}-{AMD[(number + offset) % 3]}" for number, case in enumerate(CASES)
+                       for offset in range(3 if case is pipelined_gemm else 1)], everywhere=True)
 @pytest.mark.parametrize("chip", AMD)
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_to_a_binary_of_amd(case, chip):
@@ -95,6 +97,7 @@ def test_compiled_to_a_binary_of_amd(case, chip):
         assert re.search(instruction[chip], compiled.amdgcn), instruction[chip]
 
 
+@pytest.mark.long(but=["*-sm_90a", "softmax-*", "two_readers-*", "compaction-*"], everywhere=True)
 @pytest.mark.parametrize("chip", ("sm_90a", "sm_100a"))
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_for_nvidia(case, chip):

@@ -28,6 +28,12 @@ def multiplied(kernel, chip, shape, tile, options=OPTIONS, programs=None, turned
     return code
 
 
+def in_turn(chips, first=0):
+    """Each layout on one chip: the others are long."""
+    return [f"{chips[(first + number) % len(chips)]}-{layout}" for number, layout in enumerate(SHARED)]
+
+
+@pytest.mark.long(but=in_turn(AMD), everywhere=True)
 @pytest.mark.parametrize("layout", SHARED)
 @pytest.mark.parametrize("chip", AMD)
 def test_copies_in_flight(chip, layout):
@@ -42,6 +48,7 @@ def test_through_registers(chip):
     multiplied(gemm.through_registers, chip, (96, 64, 200), (64, 64, 64), GROUP_M=4, LAYOUT_A=None, LAYOUT_B=None)
 
 
+@pytest.mark.long(but=in_turn(CDNA), everywhere=True)
 @pytest.mark.parametrize("layout", SHARED)
 @pytest.mark.parametrize("chip", CDNA)
 def test_scalar_bases(chip, layout):
@@ -50,6 +57,7 @@ def test_scalar_bases(chip, layout):
     assert code[BUFFER[chip]] and not code["ds_write_b128"]     # nothing goes through registers, the result neither
 
 
+@pytest.mark.long(but=in_turn(CDNA, 1), everywhere=True)
 @pytest.mark.parametrize("layout", SHARED)
 @pytest.mark.parametrize("chip", CDNA)
 def test_eight_waves(chip, layout):

@@ -14,6 +14,9 @@ TILE = dict(BLOCK_M=64, BLOCK_N=64)
 
 # ---- microscaling formats ----------------------------------------------------------------------------------------------
 
+@pytest.mark.long(everywhere=True, but=[
+    "gfx942-e2m1-from_pointers-*", "gfx942-e2m1-in_flight-meta2", "gfx950-e2m1-in_flight-meta1", "gfx950-e4m3-from_pointers-*",
+    "gfx950-e5m2-in_flight-meta2", "gfx1250-e4m3-in_flight-*"])
 @pytest.mark.parametrize("kernel, meta", [(scaled.from_pointers, {}), (scaled.in_flight, {"TILES": None}),
                                           (scaled.in_flight, {"TILES": [2, 2]})])
 @pytest.mark.parametrize("chip, format_", [("gfx942", "e2m1"), ("gfx950", "e2m1"), ("gfx950", "e4m3"), ("gfx950", "e5m2"),

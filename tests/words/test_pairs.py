@@ -179,6 +179,7 @@ def test_products(case, acc):
     np.testing.assert_array_equal(c.astype(np.float32), wanted)
 
 
+@pytest.mark.long(but=list(map(str, CASES[::2])), everywhere=True)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_products_compile(case, sass_has):
     """With four warps or, where that takes LLVM a second and more, with eight."""

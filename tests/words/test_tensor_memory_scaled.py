@@ -92,6 +92,8 @@ def copied(source, target, R: tl.constexpr, C: tl.constexpr, SHAPE: tl.constexpr
         tl.store(target + at, tlx.local_load(table[1]))
 
 
+@pytest.mark.long(everywhere=True, but=["128-4-4-False", "256-8-4-True", "128-8-5-False", "256-4-256-True", "256-8-2-False",
+                                       "128-16-2-True", "128-4-2 x 256-False", "256-8-2 x 256-True"])
 @pytest.mark.parametrize("in_task", [False, True])
 @pytest.mark.parametrize("rows, columns, form", [(128, 4, 4), (256, 8, 4), (128, 8, 5), (256, 4, 256), (256, 8, 2), (128, 16, 2),
                                                  (128, 4, "2 x 256"), (256, 8, "2 x 256")])

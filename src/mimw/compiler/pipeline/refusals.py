@@ -27,7 +27,7 @@ from ..analysis import counter_bytes
 from ..frontend.record import compilation_error
 from ..passes import check_exchanges, check_scratch, may_not_fit, no_pipeline
 from ..triton_port.allocation import allocation, surely_fits
-from ..triton_port.assembler import FIXED, kept_operands, ptxas_path, ptxas_release
+from ..triton_port.assembler import FIXED, another_ptxas, kept_operands, ptxas_release
 from ..triton_port.codegen import CompilationError
 from ..triton_port.runtime import final_ttgir
 from ..triton_port.text import copied
@@ -124,8 +124,7 @@ def check_assembler(src: KernelSource, ptx: str | None, arch: int | str) -> None
         f"ptxas {release[0]}.{release[1]} may overwrite the registers of a dot's first operand that is needed again after the dot, "
         f"in the next trip of a loop for instance; the product would then be wrong in silence. Fixed in {FIXED[0]}.{FIXED[1]}",
         *(Site(one.file, one.line, one.column - 1) for one in kept),
-        hint=f"Triton takes {ptxas_path(arch)}: unset TRITON_PTXAS_BLACKWELL_PATH for the one that comes with Triton, or name one "
-             f"of CUDA {FIXED[0]}.{FIXED[1]} or newer there. With this one, keep the operand in a buffer, or load it in every trip")
+        hint=f"{another_ptxas(arch)}. With this one, keep the operand in a buffer, or load it in every trip")
     if src.orchestrates():
         raise compilation_error(src.fn, error) from error
     warnings.warn(str(error), KernelWarning, stacklevel=2)

@@ -10,16 +10,19 @@ Input: the PTX of a kernel for sm_90a. Output: `Kept` operands of dots, which a 
 Seen with releases 12.9 and 13.0, at all of their levels of optimisation but 0, where the loop has a branch in it, such as a
 predicated atomic; 13.4 copies the operand. NVIDIA's release notes of CUDA 13.3 name a fix (triton-lang/triton#11781; #9433 is of
 the same registers). The ptxas that comes with Triton 3.9 for Hopper is new enough; another one may be named by
-TRITON_PTXAS_BLACKWELL_PATH.
+TRITON_PTXAS_BLACKWELL_PATH. Triton 3.8 has 12.9 for Hopper, and a new one beside it for Blackwell, which knows Hopper as well:
+TRITON_PTXAS_PATH may name that.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 
+from triton import knobs
 from triton.backends.nvidia.compiler import get_ptxas, get_ptxas_version
 
 FIXED = (13, 3)
@@ -53,6 +56,15 @@ def ptxas_release(arch: int) -> tuple[int, int] | None:
 
 def ptxas_path(arch: int) -> str:
     return get_ptxas(arch).path
+
+
+def another_ptxas(arch: int) -> str:
+    """The mend where the ptxas in use is too old for a chip: how Triton is told to take another one."""
+    used, new = ptxas_path(arch), knobs.nvidia.ptxas_blackwell.path
+    variable = "TRITON_PTXAS_BLACKWELL_PATH" if used == new else "TRITON_PTXAS_PATH"
+    which = (f"unset {variable} for the one that comes with Triton, or name" if variable in os.environ else
+             f"name in {variable} {new}, which comes with Triton, or" if used != new else f"name in {variable}")
+    return f"Triton takes {used}: {which} one of CUDA {FIXED[0]}.{FIXED[1]} or newer"
 
 
 def kept_operands(ptx: str) -> list[Kept]:

@@ -1,4 +1,5 @@
-"""What differs between the releases of Triton that this package runs on, name by name. Nothing else in it asks for the version.
+"""What differs between the releases of Triton that this package runs on, name by name. Nothing else in it asks for the version, but
+`kernels/gemm/configs.py` for what it costs.
 
 Input: the Triton that is installed. Output: names that mean the same on each release:
 
@@ -25,6 +26,7 @@ Input: the Triton that is installed. Output: names that mean the same on each re
     | a part of storage that arrays share, seen as another array | any | one of windows of equal size (`window`), others refused |
     | tiles that `while` carries | any | behind calls that Triton's passes do not look through (`held`) |
     | the first stage of a Gluon kernel | `glir` | `ttgir` |
+    | sums that `while` carries to where they are stored | in registers | by 32 KB of scratch: a GEMM's last round is not cut |
     | flags of LLVM for NVIDIA's chips | `get_llvm_flags()` | a list in the backend's text |
 
 Refused is what `NotInTriton` says; lowering adds the kernel's line (docs/PACKAGE.md, "Following Triton").

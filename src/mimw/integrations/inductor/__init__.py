@@ -38,11 +38,12 @@ class Enabled:
 def enable(*, allow: Collection[str] = KINDS, force: bool = False, devices: Collection[str] = ("cuda",)) -> Enabled:
     """Let torch.compile, with the backend inductor, replace products and attention by `mimw::` operators.
 
-    args:      allow     any of "mm", "addmm", "bmm", "grouped_mm", "sdpa", "flex" for flex attention, and "epilogue", an
-                         activation behind a linear layer
+    args:      allow     any of "mm", "addmm", "bmm", "grouped_mm", "sdpa", "flex" for flex attention, and "epilogue": products
+                         with a bias, a residual, scales and an activation, in one launch
                force     ours wherever it takes the call. Else ours where it was quicker than torch's own function, both timed once
                          for each shape while the model is compiled; calls of symbolic extents and grouped products stay torch's.
-                         Under mode="max-autotune" inductor itself times ours for "mm", "addmm" and "bmm" against its other choices
+                         Under mode="max-autotune" inductor itself times ours for "mm", "addmm" and "bmm" against its other
+                         choices, and grouped products are timed, too
                devices   types of devices whose tensors count. Those of the CPU are simulated, which is for tests
     returns:   a context manager, which undoes it at its end; as a statement it holds until `disable()`
     errors:    ValueError for another word in `allow`, or none; RuntimeError for a torch without the places for passes, where one

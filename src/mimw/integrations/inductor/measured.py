@@ -7,25 +7,31 @@ Input: two functions and fake tensors. Output: True if ours was quicker. For exa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .torch_versions import with_real_tensors
+from mimw.ops.log import LOGGER, shown
+
+from .torch_versions import with_figures_of_its_own, with_real_tensors
 
 _FOUND: dict[tuple, bool] = {}
 _WARM, _TIMED = 3, 10
 
 
-def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gradients: bool = False) -> bool:
+def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gradients: bool = False,
+               made: Mapping[int, Callable[[Tensor], Tensor]] = {}) -> bool:
     """True if `ours` takes less time than `theirs` for tensors like those in `given`.
 
     args:      name           of the call with all that is not in `given`; what was timed is kept by it
                given          arguments of both; fake tensors are replaced by random ones of the same shape, strides and type
                of_gradients   the time of forward and backward together
-    returns:   False, too, where an extent is symbolic: what is quicker at one extent may be slower at the next
+               made           number of an argument -> what makes another tensor of it, where random numbers would not do
+    returns:   False, too, where an extent is symbolic: what is quicker at one extent may be slower at the next. With MIMW_LOG=1 the
+               log has both times
     """
     tensors = [one for one in given if isinstance(one, Tensor)]
     if not all(isinstance(extent, int) for one in tensors for extent in (*one.shape, *one.stride())):
@@ -35,7 +41,11 @@ def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gra
     if key not in _FOUND:
         with with_real_tensors(), torch.set_grad_enabled(of_gradients):
             real = tuple(_like(one, of_gradients) if isinstance(one, Tensor) else one for one in given)
-            _FOUND[key] = seconds(ours, real, of_gradients) < seconds(theirs, real, of_gradients)
+            real = tuple(made[at](one) if at in made else one for at, one in enumerate(real))
+            by_ours, by_torch = (seconds(one, real, of_gradients) for one in (ours, theirs))
+        _FOUND[key] = by_ours < by_torch
+        LOGGER.info("torch.compile, %s(%s): mimw %.1f us, torch %.1f us", name.partition("\n")[0], shown(given), 1e6 * by_ours,
+                    1e6 * by_torch)
     return _FOUND[key]
 
 
@@ -45,12 +55,9 @@ def forget() -> None:
 
 
 def seconds(function: Callable, given: tuple, of_gradients: bool) -> float:
-    """The time of a call on the GPU that holds the tensors: the mean of ten, after three that count not.
-
-    Gradients run in this thread, which holds torch's lock of compiling: a function that torch.compile has made compiles its
-    backward pass at the first call, and would wait for that lock in autograd's own thread, as this thread for the gradients."""
+    """The time of a call on the GPU that holds the tensors: the mean of ten, after three that count not."""
     device = next(one.device for one in given if isinstance(one, Tensor))
-    with torch.cuda.device(device), torch.autograd.set_multithreading_enabled(False):
+    with torch.cuda.device(device), while_torch_compiles():
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for call in range(_WARM + _TIMED):
             if call == _WARM:
@@ -63,6 +70,16 @@ def seconds(function: Callable, given: tuple, of_gradients: bool) -> float:
     return start.elapsed_time(end) / _TIMED / 1e3
 
 
+@contextmanager
+def while_torch_compiles() -> Iterator[None]:
+    """Inside, a function that torch.compile has made may be called, forward and backward, while torch compiles another one.
+
+    Gradients run in this thread, which holds torch's lock of compiling: such a function compiles its backward pass at the first
+    call, and would wait for that lock in autograd's own thread, as this thread for the gradients."""
+    with torch.autograd.set_multithreading_enabled(False), with_figures_of_its_own():
+        yield
+
+
 def _like(fake: Tensor, of_gradients: bool) -> Any:
     real = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
     if not fake.dtype.is_floating_point:
@@ -70,4 +87,4 @@ def _like(fake: Tensor, of_gradients: bool) -> Any:
     return real.normal_().requires_grad_(of_gradients)
 
 
-__all__ = ["forget", "is_quicker", "seconds"]
+__all__ = ["forget", "is_quicker", "seconds", "while_torch_compiles"]

@@ -20,9 +20,12 @@ from mimw import ops  # noqa: F401
 from mimw.nn.fallback import TYPES
 
 from .candidates import are_left
+from .epilogue import replace_epilogues
+from .graphs import arguments, replace
 from .measured import is_quicker
 from .settings import Settings
-from .torch_versions import GraphPass
+from .torch_versions import GraphPass, at_hints, is_autotuned
+from .wholes import is_quicker_whole
 
 _ATEN, _OURS = torch.ops.aten, torch.ops.mimw
 
@@ -38,20 +41,15 @@ class Products(GraphPass):
 
     def __call__(self, graph: Graph) -> None:
         left = frozenset(_CHOSEN) if are_left(self.settings) else frozenset()
+        if "epilogue" in self.settings.allow:
+            replace_epilogues(graph, self.settings)
         for node in list(graph.nodes):
             rule = _RULES.get(node.target) if node.op == "call_function" else None
             if rule is None or node.target in left or rule[0] not in self.settings.allow or not _is_taken(node, self.settings):
                 continue
-            call = rule[1](**_arguments(node))
+            call = rule[1](**arguments(node))
             if call is not None and (self.settings.force or _wins(node, *call)):
                 replace(graph, node, *call)
-
-
-def _arguments(node: Node) -> dict[str, Any]:
-    """The arguments by the names of the operator's schema, defaults included."""
-    defaults = {argument.name: argument.default_value for argument in node.target._schema.arguments}
-    named = defaults | dict(zip(defaults, node.args)) | node.kwargs
-    return {"this" if name == "self" else name: value for name, value in named.items()}
 
 
 def _is_taken(node: Node, settings: Settings) -> bool:
@@ -98,7 +96,7 @@ if hasattr(_ATEN, "_grouped_mm"):
 def _wins(node: Node, ours: Callable, given: tuple) -> bool:
     """Both timed, with tensors in place of nodes."""
     if ours is _OURS.grouped_matmul.default:
-        return False        # which is quicker depends on the sizes of groups: only `force` decides for ours
+        return _wins_grouped(node, ours, given)
     values = tuple(one.meta["val"] if isinstance(one, Node) else one for one in given)
 
     def theirs(*given: Any) -> Tensor:
@@ -109,13 +107,25 @@ def _wins(node: Node, ours: Callable, given: tuple) -> bool:
     return is_quicker(str(node.target), ours, theirs, values)
 
 
-def replace(graph: Graph, node: Node, ours: Callable, given: tuple) -> None:
-    """Put a call of ours in the place of a node."""
-    with graph.inserting_before(node):
-        new = graph.call_function(ours, given)
-    new.meta.update(node.meta)
-    node.replace_all_uses_with(new)
-    graph.erase_node(node)
+def _wins_grouped(node: Node, ours: Callable, given: tuple) -> bool:
+    """Both timed with equal groups, as inductor times its own choices, and where it does, under max-autotune: times depend on the
+    sizes of groups."""
+    if not is_autotuned():
+        return False
+    _, _, ends, _ = given
+
+    def put(copy: Graph, of: dict[Node, Node]) -> None:
+        replace(copy, of[node], ours, tuple(of.get(one, one) if isinstance(one, Node) else one for one in given))
+
+    rows = at_hints(node.meta["val"]).shape[0]
+    return is_quicker_whole(node, put, {ends: lambda empty: equal_groups(empty, rows)})
 
 
-__all__ = ["Products", "replace"]
+def equal_groups(ends: Tensor, rows: int) -> Tensor:
+    """Ends of groups that are equal, but that they begin at multiples of eight rows, where there are so many."""
+    count = ends.shape[0]
+    found = [round(rows * (number + 1) / count / 8) * 8 for number in range(count - 1)]
+    return torch.tensor([*found, rows], dtype=ends.dtype, device=ends.device)
+
+
+__all__ = ["Products", "equal_groups"]

@@ -9,17 +9,20 @@ Input: torch 2.11 to 2.13. Output: the passes of inductor's configuration, exten
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from inspect import signature
 from typing import Any
 
 import torch
+from torch._dynamo.utils import get_metrics_context
+from torch._guards import tracing
 from torch._higher_order_ops.flex_attention import flex_attention as FLEX
+from torch._inductor import compile as compiled
 from torch._inductor import config
 from torch._inductor import custom_graph_pass as passes
-from torch.fx import Node
+from torch.fx import Graph, GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 LOWEST = (2, 11)
@@ -97,6 +100,37 @@ def without_passes() -> AbstractContextManager:
     return config.patch(dict.fromkeys(PLACES))
 
 
+def by_inductor(graph: Graph) -> Callable[..., Any]:
+    """The function that inductor makes of a graph without gradients, at its first call, by the settings of then and without our
+    passes. It may be called while inductor compiles another graph, where torch.compile leaves functions as they are."""
+    made: list[Callable] = []
+
+    def call(*given: torch.Tensor) -> Any:
+        if not made:
+            with without_passes(), config.patch({"triton.cudagraphs": False}), tracing(None):
+                made.append(compiled(GraphModule({}, graph), list(given)))
+        return made[0](*given)
+
+    return call
+
+
+def at_hints(x: torch.Tensor) -> torch.Tensor:
+    """A tensor without data like x, with the numbers that its symbols stood for when they came up."""
+    def hint(one: Any) -> Any:
+        return one if isinstance(one, int) else one.node.hint
+
+    shape, strides = tuple(map(hint, x.shape)), tuple(map(hint, x.stride()))
+    if None in (*shape, *strides):
+        return x
+    with x.fake_mode:
+        return torch.empty_strided(shape, strides, dtype=x.dtype, device=x.device)
+
+
+def rounds_between() -> bool:
+    """True if inductor is to round between operations that it fuses as it does where it fuses none."""
+    return bool(getattr(config, "emulate_precision_casts", False))
+
+
 def asserts_run(device: torch.device) -> bool:
     """True if an assertion that inductor compiles for the device runs: of Triton's nothing is left without this setting."""
     return device.type == "cpu" or config.assert_indirect_indexing
@@ -141,11 +175,34 @@ def extern_choice(function: Callable) -> Any:
     return ExternKernelChoice(function, has_out_variant=False)
 
 
+@cache
+def decomposed(function: Callable[[torch.Tensor], torch.Tensor]) -> Graph:
+    """The graph of a function of one tensor, in the operators that inductor lowers."""
+    from torch._inductor.decomposition import select_decomp_table
+    from torch.fx.experimental.proxy_tensor import make_fx
+    with with_real_tensors():
+        return make_fx(lambda x: function(x), decomposition_table=select_decomp_table())(torch.empty(2, 2, device="meta")).graph
+
+
 def with_real_tensors() -> AbstractContextManager:
     """Inside, tensors are made and computed although inductor traces."""
     return _disable_current_modes()
 
 
-__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "asserts_run", "blocks_of", "check_version", "example_of",
-           "extern_choice", "is_autotuned", "put_back", "recorded_functions", "serve_choices", "with_real_tensors",
-           "without_passes"]
+@contextmanager
+def with_figures_of_its_own() -> Iterator[None]:
+    """Inside, a function may be compiled while torch.compile compiles another one, gradients included.
+
+    Torch notes figures of what it compiles, each once; those of the outer function are put aside."""
+    figures = get_metrics_context()
+    outer = figures._metrics, figures._edits
+    figures._metrics, figures._edits = {}, []
+    try:
+        yield
+    finally:
+        figures._metrics, figures._edits = outer
+
+
+__all__ = ["FLEX", "GraphPass", "PLACES", "VMAP_LEVELS", "add", "asserts_run", "at_hints", "blocks_of", "by_inductor",
+           "check_version", "decomposed", "example_of", "extern_choice", "is_autotuned", "put_back", "recorded_functions",
+           "rounds_between", "serve_choices", "with_figures_of_its_own", "with_real_tensors", "without_passes"]

@@ -22,7 +22,7 @@ from .kernel import gemm as kernel
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 CONTRACT = Contract(f"a: {TYPES} (M, K)", *matrices("(M, K)", "(K, N)", "(M, N)")[1:], f"bias?: {TYPES} (N) contiguous",
                     "residual?: =c (M, N) tma", "row_scale?: fp32 (M|1) contiguous", "column_scale?: fp32 (N|1) contiguous",
-                    "room?: fp32 (numbers)", "flags?: i32 (words)", PROGRAMS,
+                    "room?: fp32 (numbers)", "flags?: i32 (words)", "kept?: =c (M, N) tma", PROGRAMS,
                     f"activation in {ACTIVATIONS} -- it may be {', '.join(map(str, ACTIVATIONS))}")
 
 __all__ = ["ACTIVATIONS", "CONTRACT", "ON_AMD", "Configuration", "arguments", "configuration", "kernel", "room_for"]
@@ -31,7 +31,7 @@ PROMOTED = Configuration(bm=128, bn=128, stages=6, consumers=2, staging=2, toget
 
 def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bias=None, residual=None, row_scale=None,
               column_scale=None, alpha: float = 1.0, beta: float = 1.0, activation: str | None = None,
-              promoted: bool = False, room=None, flags=None) -> tuple[tuple[int], tuple, dict]:
+              promoted: bool = False, room=None, flags=None, kept=None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that compute c = act(alpha row_scale column_scale a b + bias + beta residual), by default c = a b.
 
     args:      a         (M, K), rows contiguous, or of 16 bits columns; bf16, fp16, fp32 (computed as tf32), fp8 e4m3 or e5m2
@@ -47,11 +47,12 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                room, flags     fp32 and int32, as many as `room_for` says: tiles of the last round are cut along K, or programs
                          steal tiles, if there is no residual and nothing promoted. What is in `room` does not
                          matter, `flags` are 0 before and after a launch; launches that may run at the same time need their own
+               kept      (M, N) like c, which gets what `activation` is applied to; not with a residual
                promoted  add sums of 8-bit products up in fp32 after every 128 of K, not in the tensor cores, which keep 14 bits
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of = CONTRACT.check(a=a, b=b, c=c, bias=bias, residual=None if beta == 0 else residual, row_scale=row_scale,
-                        column_scale=column_scale, room=room, flags=flags, activation=activation, programs=programs)
+                        column_scale=column_scale, room=room, flags=flags, kept=kept, activation=activation, programs=programs)
     m, n, k, in_bytes, out_bytes = of.M, of.N, of.K, a.dtype.itemsize, c.dtype.itemsize
     (a, a_is_km), (b, b_is_nk) = left_lying(a), lying(b)
     chosen = chosen or chosen_for(m, n, k, in_bytes, promoted, programs).fitted(in_bytes, out_bytes, b_is_nk,
@@ -75,6 +76,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     elif flags is not None and not promoted and "residual_desc" not in more and chosen.steals(m, n, k, in_bytes, programs):
         enough(flags=(flags, 1))
         more |= {"counter": flags}
+    more |= {} if kept is None else {"kept_desc": chosen.output(kept)}
     constants |= {"PROMOTED": chosen.together} if promoted else {}
     shape = chosen.tiles(in_bytes, out_bytes, b_is_nk, cut=True, a_is_km=a_is_km)
     form = GemmForm(shape, chosen.stages, chosen.load_warps, **constants)
@@ -101,8 +103,8 @@ def room_for(m: int, n: int, k: int, in_bytes: int, programs: int, chosen: Confi
 def _by_position(args: tuple, meta: dict, more: dict) -> tuple[tuple, dict]:
     """(args, meta) with what an epilogue needs, up to the last array of it by position, as launches that count arrays want it."""
     names = kernel.arg_names
-    arrays = [names.index(name) for name in ("bias", "residual_desc", "row_scale", "column_scale", "room", "flags", "counter")
-              if name in more]
+    arrays = [names.index(name) for name in more if name in ("bias", "residual_desc", "row_scale", "column_scale", "room", "flags",
+                                                             "counter", "kept_desc")]
     count = max([len(args), *(at + 1 for at in arrays)])
     named = meta | more
     given = {name: parameter.default for name, parameter in kernel.signature.parameters.items()} | dict(zip(names, args)) | named

@@ -17,6 +17,8 @@ from math import gcd
 from pathlib import Path
 from typing import Any
 
+import triton
+
 from mimw import TensorDescriptor
 
 from ..chosen import because
@@ -28,7 +30,8 @@ from .tiles import Form, LoadedForm, Tiles, is_between, whole_lines
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
-PARTS = (2, 3, 4, 6, 8, 16)                 # programs a tile
+# Programs a tile. Triton 3.8 moves sums that a `while` carries through shared memory, 32 KB of it, which tail.py has not.
+PARTS = () if triton.__version__.startswith("3.8.") else (2, 3, 4, 6, 8, 16)
 SHARED_BYTES, BESIDES = 227 << 10, 2048     # of a CTA on sm_90; of them barriers, and what Triton's ops take besides
 STOLEN_K, STOLEN_ROUNDS = 256, 16           # bytes of a row of A, and tiles a program: where stealing tiles is quicker (`steals`)
 FEW = 66    # tiles of 128 x 128 that leave half of the chip's programs without work

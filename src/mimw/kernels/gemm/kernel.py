@@ -30,7 +30,7 @@ from ..consumers import consumer, one_of_consumers, open_turns
 from ..stolen import load_stolen, order_pipe
 from .epilogue import Epilogue, activated, finished, load_residual, plus_residual
 from .operands import ColumnsOfA, Operands
-from .output import Output, output, send, staging_tile
+from .output import Output, of_width, output, send, staging_tile, tile_of_both
 from .pieces import begin, count, is_cut, piece_of, width
 from .product import multiply
 from .promoted import multiply_promoted
@@ -42,11 +42,13 @@ from .tiles import LoadedForm, Problem, part_of, tile_origin
 
 @tle.struct
 class Finish:
-    """The way out of a consumer's sums: the epilogue, and C; the residual's pieces come in the very tiles that C is stored from."""
+    """The way out of a consumer's sums: the epilogue, and C; the residual's pieces come in the very tiles that C is stored from.
+    `kept` is where the activation's arguments go, by the same tiles."""
     problem: Problem
     epilogue: Epilogue
     out: Output
     residual: tle.pipe_reader | None
+    kept: Output | None
 
     @mimw.jit
     def store(self, acc, at, part):
@@ -87,6 +89,9 @@ def store_piece(finish, sums, at, number, part, piece: tl.constexpr):
     """Write one piece, and the residual with it."""
     PIECES: tl.constexpr = finish.out.PIECES
     RIGHT: tl.constexpr = begin(PIECES, piece, part.COLUMNS)
+    if finish.kept is not None:
+        store_both(finish, sums, at, part.me, RIGHT, piece)
+        return
     if finish.residual is None:
         send(finish.out, staging_tile(finish.out, part.me, piece), activated(sums, finish.epilogue.ACTIVATION), at, RIGHT, piece)
         return
@@ -101,6 +106,14 @@ def store_piece(finish, sums, at, number, part, piece: tl.constexpr):
         send(finish.out, tile, activated(sums, finish.epilogue.ACTIVATION), at, RIGHT, piece)
         tlx.async_descriptor_store_wait(0)
         finish.residual.release(chunk)
+
+
+@mimw.jit
+def store_both(finish, sums, at, me: tl.constexpr, RIGHT: tl.constexpr, piece: tl.constexpr):
+    """Write one piece of the activation's arguments, and the activation of what was written: its gradient will be that one's."""
+    sums = sums.to(tlx.dtype_of(of_width(finish.kept, finish.kept.c_desc, piece))).to(tl.float32)
+    send(finish.kept, tile_of_both(finish.out, me, piece, 0), sums, at, RIGHT, piece)
+    send(finish.out, tile_of_both(finish.out, me, piece, 1), activated(sums, finish.epilogue.ACTIVATION), at, RIGHT, piece)
 
 
 @mimw.jit
@@ -151,15 +164,16 @@ class GemmForm(LoadedForm):
 
 @mimw.jit(do_not_specialize=("sharers", ))
 def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residual_desc=None, row_scale=None, column_scale=None,
-         alpha=None, beta=None, room=None, flags=None, sharers=None, counter=None):
+         alpha=None, beta=None, room=None, flags=None, sharers=None, counter=None, kept_desc=None):
     """C[M, N] = act(alpha row_scale column_scale A[M, K] B + bias + beta residual), with B as (K, N), or as (N, K) where B_IS_NK
     (8-bit and tf32 inputs need that), A as (M, K), or 16-bit as (K, M) where A_IS_KM; what is None is left out. FORM is a
     `GemmForm`. `sharers` programs share the tiles of the last round (tail.py), or with None no program does: `room` has BM BN fp32
     numbers for each program, `flags` an int32 0 for each of its consumers. With a `counter`, an int32 that is 0 before and after a
-    launch, programs steal tiles."""
+    launch, programs steal tiles. `kept_desc` is a matrix like C that gets the activation's arguments."""
     tiles = FORM.tiles
     tl.static_assert(not (FORM.PROMOTED and tiles.PING_PONG), "consumers that take turns cannot add while another one multiplies")
     tl.static_assert(residual_desc is None or room is None, "a residual is loaded for whole tiles")
+    tl.static_assert(residual_desc is None or kept_desc is None, "a residual's tiles are C's, and no other matrix goes by them")
     tl.static_assert(counter is None or (residual_desc is None and room is None and not FORM.PROMOTED),
                      "stolen tiles are whole ones, with no residual and sums that stay in the tensor cores")
     problem = Problem(M, N, K)
@@ -175,12 +189,13 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residua
     else:
         out = Output(c_desc, None, tiles.PIECES, tiles.STAGING)
 
+    kept = None if kept_desc is None else Output(kept_desc, out.staging, tiles.PIECES, tiles.STAGING)
     source, order = OneMatrix(problem, tiles), order_pipe(counter, tiles.CONSUMERS)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=tiles.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             added = None if residual is None else residual.reader(consumer(me))
-            finish = Finish(problem, epilogue, out, added)
+            finish = Finish(problem, epilogue, out, added, kept)
             if order is None:
                 compute(inputs.reader(consumer(me)), finish, tiles, room, flags, sharers, me, FORM.PROMOTED)
             else:

@@ -65,6 +65,20 @@ def staging_tile(out, me: tl.constexpr, piece: tl.constexpr):
 
 
 @mimw.jit
+def tile_of_both(out, me: tl.constexpr, piece: tl.constexpr, second: tl.constexpr):
+    """The staging tile for the first or second of two matrices that a piece is written to: all tiles in turn, where pieces have one
+    width; else one tile for both."""
+    if is_cut(out.PIECES):
+        if second:
+            tlx.async_descriptor_store_wait(0)
+            return of_width(out, out.staging, piece)[(out.STAGING if kind(out.PIECES, piece) == 0 else 1) * me
+                                                     + slot(out.PIECES, piece, out.STAGING)]
+        return staging_tile(out, me, piece)
+    tlx.async_descriptor_store_wait(out.STAGING - 1)
+    return out.staging[out.STAGING * me + (2 * piece + second) % out.STAGING]
+
+
+@mimw.jit
 def of_width(out, each, piece: tl.constexpr):
     """The one that is for a piece among `c_desc` or `staging`."""
     if is_cut(out.PIECES):
