@@ -75,7 +75,7 @@ def test_forms_and_their_gradients(monkeypatch, caplog):
 
 
 def test_what_stays_says_both_reasons(caplog):
-    q, k, v = (one.detach() for one in leaves())
+    q, k, v = (one.detach()[..., :4] for one in leaves())       # a shape of their own: the log has each line once
 
     def lies(mask_mod):
         return BlockMask.from_kv_blocks(torch.ones(1, 1, 2, dtype=torch.int32), torch.zeros(1, 1, 2, 2, dtype=torch.int32),

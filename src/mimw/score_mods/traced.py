@@ -23,6 +23,7 @@ from torch.fx import Node as Call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import ScoreModError
 from .nodes import BOOL, FLOAT, INDICES, SCORE, Node
@@ -56,10 +57,10 @@ def traced(function: Callable, device: torch.device | str = "cpu",
     errors:    ScoreModError with the reason
     """
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        with _disable_current_modes(), FakeTensorMode(allow_non_fake_inputs=True):
             given = [torch.empty((), dtype=torch.float32 if one is SCORE else torch.int64, device=device) for one in _GIVEN]
             given += [torch.empty(one.shape, dtype=one.dtype, device=device) for one in more]
-        with _Indices(), torch.no_grad():
+        with _disable_current_modes(), _Indices(), torch.no_grad():
             made = make_fx(lambda *given: function(*given), tracing_mode="fake", _allow_non_fake_inputs=True)(*given)
     except Exception as error:
         raise ScoreModError(f"a score_mod could not be recorded for one score: {type(error).__name__}: "
