@@ -582,8 +582,8 @@ class PeerLost(PeerLate):
 
 
 class ScoreModError(LaunchError):
-    """A `score_mod` of attention does what kernels have no word for, or what torch's own implementations do in different ways;
-    or the tensors that it reads are not those of its text."""
+    """A `score_mod` of attention computes something that kernels do not, or that torch's own implementations compute in
+    different ways; or the tensors that it reads are not those of its text."""
 
 
 class TuningError(MimwError, ValueError):

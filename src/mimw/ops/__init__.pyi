@@ -152,7 +152,7 @@ def attention(
                every run under torch.use_deterministic_algorithms; no second derivative; none of alibi_slopes, and of tensors that a
                score_mod reads: an error on `backward()` where they require one
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types; TypeError for
-               options by position; ScoreModError for a score_mod that does what kernels have no word for
+               options by position; ScoreModError for a score_mod that kernels cannot have
 
     contract:
         dim > 0 and value_dim > 0 -- heads of width 0 have no scores

@@ -85,7 +85,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: f
                every run under torch.use_deterministic_algorithms; no second derivative; none of alibi_slopes, and of tensors that a
                score_mod reads: an error on `backward()` where they require one
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types; TypeError for
-               options by position; ScoreModError for a score_mod that does what kernels have no word for
+               options by position; ScoreModError for a score_mod that kernels cannot have
     """
     left, right = (window, window) if isinstance(window, int) else window
     if score_mod is not None:

@@ -70,7 +70,7 @@ def called(name: str, given: dict[str, Any], result: torch.dtype, types: Sequenc
     given = {key: _scalar(one, tables) if isinstance(one, TableRead) else one for key, one in given.items()}
     rule = _RULES.get(name)
     if rule is None:
-        raise ScoreModError(f"a score_mod computes with {name}, which kernels have no word for")
+        raise ScoreModError(f"a score_mod computes with {name}, which kernels do not compute")
     _check_numbers(name, given, types)
     try:
         made = rule(_Call(name, given, FLOAT if result is torch.float32 else BOOL if result is torch.bool else INT))
