@@ -1,6 +1,7 @@
 """Expressions of score_mods: random ones against numpy and central differences, their texts, bounds of whole numbers, windows."""
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -61,6 +62,11 @@ class Table:
         return self.values[index]
 
 
+def _exact(digits: str) -> str:
+    """A float of a text is one of fp32."""
+    return repr(float(np.float32(digits))) if "." in digits or "e" in digits else digits
+
+
 def by_numpy(text: str, score, b, h, q, k):
     """The text as Python, of numpy's functions: none of ours."""
     names = {name: getattr(np, name) for name in ("tanh", "exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "abs", "where")}
@@ -68,6 +74,7 @@ def by_numpy(text: str, score, b, h, q, k):
               "min": np.minimum, "max": np.maximum, "float": np.float64, "int": np.int64, "rsqrt": lambda x: x**-0.5,
               "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "int32": lambda x: np.asarray(x).astype(np.int32).astype(np.int64),
               "int8": lambda x: np.asarray(x).astype(np.int8).astype(np.int64)}
+    text = re.sub(r"(?<![\w.])\d+(\.\d*)?(e[-+]?\d+)?", lambda found: _exact(found[0]), text)
     *lines, last = text.split("; ")
     exec("\n".join(lines), names)
     return eval(last, names)

@@ -102,12 +102,17 @@ def _kinds(parts: tuple[Node, ...]) -> str:
     return ", ".join(one.kind for one in parts) or "nothing"
 
 
-_OF_WHOLE = {"add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "lt": lambda x, y: x < y,
-             "le": lambda x, y: x <= y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "float": float, "int": int}
+_OF_BOTH = {"add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "lt": lambda x, y: x < y,
+            "le": lambda x, y: x <= y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "neg": lambda x: -x, "abs": abs}
+_OF_WHOLE = {**_OF_BOTH, "float": float, "int": int, "floordiv": lambda x, y: x // y, "mod": lambda x, y: x % y, "min": min,
+             "max": max, "and": lambda x, y: x & y, "or": lambda x, y: x | y, "xor": lambda x, y: x ^ y, "not": lambda x: ~x}
+_OF_FLOATS = {**_OF_BOTH, "div": lambda x, y: x / y, "min": np.minimum, "max": np.maximum, "rsqrt": lambda x: 1 / np.sqrt(x),
+              "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+              **{name: getattr(np, name) for name in UNARY if name not in ("rsqrt", "sigmoid")}}
 
 
 def _folded(op: str, parts: tuple[Node, ...]) -> Node | None:
-    """The constant that an operation on constants is, where no rounding can differ from torch's."""
+    """A simpler expression, or None: operations on constants are computed, those on floats in fp32, as torch does."""
     if op in ("and", "or") and parts[0].kind == BOOL:
         for one, other in (parts, parts[::-1]):
             if one.op == "number":
@@ -119,14 +124,16 @@ def _folded(op: str, parts: tuple[Node, ...]) -> Node | None:
     if any(one.op != "number" for one in parts):
         return None
     values = [one.value for one in parts]
-    if op == "neg":
-        return number(-values[0])
+    if parts[0].kind == FLOAT:
+        with np.errstate(all="ignore"):
+            found = _OF_FLOATS[op](*map(np.float32, values))
+        return number(bool(found) if op in COMPARED else float(found))
     if op == "not" and parts[0].kind == BOOL:
         return number(not values[0])
-    if op in _OF_WHOLE and parts[0].kind != FLOAT:
-        found = _OF_WHOLE[op](*values)
-        return number(found) if isinstance(found, bool) or -1 << 63 <= found < 1 << 63 else None
-    return None
+    if op not in _OF_WHOLE or op in ("floordiv", "mod") and not values[1]:
+        return None
+    found = _OF_WHOLE[op](*values)
+    return number(found) if isinstance(found, bool | float) or -1 << 63 <= found < 1 << 63 else None
 
 
 def in_order(*roots: Node) -> list[Node]:
