@@ -64,5 +64,6 @@ def test_functions_in_a_kernel(hopper):
 def test_numbers_of_64_bits_and_constants():
     far = torch.tensor([1 << 40, -(1 << 40), 5] * 6)
     for text, tables in (("s + float((i0[k] // 3) % 1000)", [far]), ("where(i0[k] < i0[q], s, exp(2.0) + float(-7 // 2))", [far]),
-                         ("s * float((q * 2000000000) * (k - 3) % 7)", []), ("tanh(0.5) / 3.0 + float(h)", []), ("s / float(q - 20)", [])):
+                         ("s * float((q * 2000000000) * (k - 3) % 7)", []), ("tanh(0.5) / 3.0 + float(h)", []),
+                         ("s / float(q - 20)", [])):
         check(text, tables, True)
