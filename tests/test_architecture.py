@@ -52,6 +52,7 @@ _INSIDE = {
         "constraints": (),
         "storage": ("analysis", ),
         "passes": ("analysis", "constraints", "storage"),
+        "orchestrate": ("analysis", "constraints", "storage", "passes"),
         "native": ("triton_port", ),
         "lowering": ("constraints.solution", "native", "triton_port"),
         "guard": ("analysis", "passes", "triton_port"),
@@ -78,6 +79,7 @@ _INSIDE = {
         "fits": (),
         "case": (),
         "results": ("host", ),
+        "spans": ("host", ),
         "simulate": ("breakpoints", "call", "fits", "host", "results"),
         "ahead": ("call", "compile_kernel", "compiled", "simulate"),
         "watchdog": ("host", "simulate"),
@@ -101,6 +103,7 @@ _INSIDE = {
         "timing": (),
         "explain": (),
         "compile_ahead": ("processes", "search"),
+        "orchestrate": ("check", "compile_ahead", "findings", "timing", "trials"),
     },
 }
 # Rooms that only some parts of the compiler may import, and the part that knows Triton's private modules and nothing of ours.
@@ -108,7 +111,7 @@ _ONLY = {"language": ("compiler.frontend", )}
 _DOOR = {"compiler.triton_port": ("ir.layouts", "errors")}
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
 _PLAIN_PYTHON = ("errors", "target", "ir", "report", "simulator.costs",
-                 *(f"compiler.{name}" for name in ("analysis", "constraints", "storage", "passes")))
+                 *(f"compiler.{name}" for name in ("analysis", "constraints", "storage", "passes", "orchestrate")))
 _NUMPY = ("mimw.ir.world", )    # the arrays of several simulated GPUs
 # torch is only in an extra: these rooms may import it at their top, those below in functions, all others never.
 _TORCH = ("kernels", "score_mods", "ops", "nn", "integrations", "runtime.in_place")

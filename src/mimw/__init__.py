@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .tools.compile_ahead import compile_ahead
     from .tools.debugger.launch import debug
     from .tools.explain import explain
+    from .tools.orchestrate import auto, orchestrate
     from .tools.timing.predict import predict
     from .tools.timing.profile import profile
 
@@ -39,6 +40,7 @@ __all__ = [
     "TensorDescriptor",
     "World",
     "__version__",
+    "auto",
     "autotune",
     "check",
     "compile",
@@ -47,6 +49,7 @@ __all__ = [
     "explain",
     "install_aliases",
     "jit",
+    "orchestrate",
     "predict",
     "profile",
     "simulate",
@@ -60,6 +63,7 @@ _HOMES = {
     "Config": "runtime.autotune",
     "TensorDescriptor": "runtime.host",
     "World": "ir.world",
+    "auto": "tools.orchestrate.auto",
     "autotune": "runtime.autotune",
     "check": "tools.check",
     "compile": "runtime.ahead",
@@ -67,6 +71,7 @@ _HOMES = {
     "debug": "tools.debugger.launch",
     "explain": "tools.explain",
     "jit": "runtime.jit",
+    "orchestrate": "tools.orchestrate",
     "predict": "tools.timing.predict",
     "profile": "tools.timing.profile",
     "simulate": "runtime.simulate",

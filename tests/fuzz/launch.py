@@ -26,7 +26,7 @@ from .tree import Argument, Program
 
 NUMPY = {name: eval(one.reading, {"np": np, "ml_dtypes": ml_dtypes}) for name, one in ELEMENTS.items()}
 PRELUDE = Path(__file__).with_name("prelude.py").read_text()
-STAGES = ("sim", "check", "text", "compile", "gpu")
+STAGES = ("sim", "check", "text", "written", "compile", "gpu")
 TARGETS = ("sm_90a", "sm_100a", "gfx942", "gfx950")
 _SIMULATED_SEEDS, _LAUNCHES = 2, 3
 
@@ -211,6 +211,21 @@ def read_back(program: Program, kernel) -> Outcome:
     return Outcome("text", "ok")
 
 
+def written_again(program: Program, kernel, folder) -> Outcome:
+    """As the text of a kernel, recorded again: the same program; skipped where an op has no text."""
+    import mimw
+    from mimw.errors import NotYet
+    from tests.orchestrate.again import again, recorded
+
+    arguments = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
+    launch = recorded(kernel, arguments, launch_meta(program), program.chip)
+    try:
+        _, differs = again(launch, "kernel", folder, f"{program.family}_{program.seed}")
+    except NotYet as error:
+        return Outcome("written", "skipped", error.message)
+    return Outcome("written", "mismatch", differs) if differs else Outcome("written", "ok")
+
+
 def launch_meta(program: Program) -> dict:
     meta = dict(program.meta)
     if program.cluster > 1 and not program.meshed and not program.whole_grid:
@@ -308,6 +323,8 @@ def _run_stage(program: Program, stage: str, folder, want, kernel) -> list[Outco
         return [guarded("sim", lambda: simulated(program, kernel, want))]
     if stage == "text":
         return [guarded("text", lambda: read_back(program, kernel))]
+    if stage == "written":
+        return [guarded("written", lambda: written_again(program, kernel, folder))]
     if stage == "check":
         return [unless_too_large(guarded("check", lambda: checked(program, kernel)))]
     chips = (stage.removeprefix("compile "),)

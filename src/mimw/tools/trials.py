@@ -59,6 +59,13 @@ def trials(launch: Launch) -> tuple[list[Trial], str]:
     return _Trials(launch).all()
 
 
+def most_rounds(launch: Launch) -> int | None:
+    """How often the loop of a launch goes round that does so most, in its first programs, of those that wait or start anything;
+    None where that is not known."""
+    given = [count for counts in _Trials(launch).given for count in counts]
+    return None if not given or None in given else max(given)
+
+
 class _Trials:
 
     def __init__(self, launch: Launch):

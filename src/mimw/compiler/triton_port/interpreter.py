@@ -17,6 +17,10 @@ A method takes and gives handles with `.data` (a numpy array or scalar) and `.dt
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import ml_dtypes
 import numpy as np
 import triton.language as tl
@@ -41,6 +45,7 @@ _TRITON = {
 }
 _NUMPY_OF = {_TRITON[name]: dtype for name, dtype in NUMPY.items()}
 _LEAST = np.finfo(np.float32).tiny
+_ONE_BY_ONE: ContextVar[bool] = ContextVar("one_by_one", default=False)
 _SCALED = {"E4M3": NUMPY["fp8e4nv"], "E5M2": NUMPY["fp8e5"]}
 
 
@@ -316,6 +321,17 @@ def round_f32_to_tf32(data):
     return np.where(special, bits, near).view(np.float32)
 
 
+@contextmanager
+def one_by_one() -> Iterator[None]:
+    """Inside, products add along K element by element, in an order that no tile's shape changes: then a product of some rows
+    has the bits of these rows of the whole one."""
+    token = _ONE_BY_ONE.set(True)
+    try:
+        yield
+    finally:
+        _ONE_BY_ONE.reset(token)
+
+
 def matmul(a, b, acc, dtype: np.dtype, precision):
     """`a @ b + acc` as the tensor cores do it: fp32 accumulation for floats, exact integers; `acc` None is zero.
 
@@ -329,5 +345,12 @@ def matmul(a, b, acc, dtype: np.dtype, precision):
         if a.dtype == np.float32 and getattr(precision, "name", str(precision)).lower() == "tf32":
             a, b = round_f32_to_tf32(a), round_f32_to_tf32(b)
         a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
-        product = np.matmul(a, b)
+        product = _in_order(a, b) if _ONE_BY_ONE.get() else np.matmul(a, b)
     return product.astype(dtype, copy=False) if acc is None else (product + acc).astype(dtype, copy=False)
+
+
+def _in_order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    product = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
+    for at in range(a.shape[-1]):
+        product += a[..., :, at, None] * b[..., at, None, :]
+    return product

@@ -188,6 +188,11 @@ def keep_text(key: str, name: str, text: str) -> None:
     get_cache_manager(key).put(f"{_digest(text)}\n{text}", name, binary=False)
 
 
+def keep_file(key: str, name: str, text: str) -> str:
+    """Keep a file in Triton's cache on disk, under a key that says all that its text depends on; its path."""
+    return get_cache_manager(key).put(text, name, binary=False)
+
+
 def kept_text(key: str, name: str) -> str | None:
     """The text that was kept under a key; None if there is none, or none that is whole."""
     path = get_cache_manager(key).get_file(name)

@@ -87,6 +87,11 @@ class OpDef:
         return ("pointer", "read") in self.touches and not self.copy and self.traits.isdisjoint(("atomic", "declared"))
 
     @property
+    def brings_tile(self) -> bool:
+        """True of a load by descriptor into registers."""
+        return ("descriptor", "async-read") in self.touches and not self.ours
+
+    @property
     def stores(self) -> bool:
         """True of an ordinary store through pointers into global memory."""
         return ("pointer", "write") in self.touches and not self.copy and self.traits.isdisjoint(("atomic", "declared"))

@@ -1,0 +1,15 @@
+"""Automatic orchestration: an ordinary kernel's program in, the same work in tasks with pipes out.
+
+Input: the program of a kernel that nobody has orchestrated, and a `Plan`. Output: a program with a producer task that loads,
+consumer tasks that compute, and a pipe for each group of loads; and that program as text, which records again to the same one. The
+files, in the order in which a program goes through them:
+
+    boxes.py        plain to plain: loads and stores by pointers become loads and stores by descriptors that the host makes
+    box_host.py     .. and the host's part of them as Python: the arguments of a launch, and whether it may take them
+    delay.py        plain to plain: a product that only adds to what goes round a loop is done a trip later
+    late_products.py    which product of a loop that is, or why there is none
+    rings.py        which loads share a pipe, where they are read, and when a slot is given back
+    tasks.py        program and plan to tasks and pipes
+    text.py         a program as the text of a module, by the files of writing/
+    comments.py     what each word of a pipe orders, in words
+"""

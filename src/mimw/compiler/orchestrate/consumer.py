@@ -1,0 +1,216 @@
+"""The task that computes: it waits for chunks, has the tensor core multiply them where they lie, and gives slots back.
+
+Input: a plain program, the slice of all but its loads, the rings, and which rows of each tile are this task's. Output: the ops
+of the task. For example, of one product a trip that only adds to what goes round:
+
+    acc = dot(x, y, acc)        wait chunk; acc = async_dot(slot.x, slot.y, acc); async_dot_wait 1; release chunk - 1; chunk += 1
+
+Products are issued in order, and waited for where their result is first used, with as many under way as were issued later. A
+slot is given back behind the wait for the last product that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from ...ir import I1, Buffer, Op, Program, Tensor, Value
+from ..analysis.shared_rows import shared
+from ..analysis.slices import Slice
+from ..passes.accumulate_dots import is_zero
+from .rebuild import Rebuild
+from .rings import Ring, Rings
+
+
+@dataclass(frozen=True)
+class Share:
+    """The rows of tiles that a consumer has: the axis of each tile that is shared out, and the number of the task among
+    `parts`."""
+
+    axes: Mapping[Value, int]
+    me: int = 0
+    parts: int = 1
+
+
+class Consumer(Rebuild):
+    """Writes the task of all that is no load of a ring. `late` are products that run behind by a trip; `staged` the buffers of
+    stores that run on."""
+
+    def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], share: Share,
+                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None):
+        super().__init__(program, needs, rings, env)
+        self.share, self.late, self.staged = share, late, staged or {}
+        self.reader = {"reader": f"compute{share.me}"} if share.parts > 1 else {}
+        self.trailing = {ring.last: ring for ring in rings.rings if ring.trails}
+        self.given_back: dict[Op, list[Ring]] = {}
+        for ring in rings.rings:
+            if ring.direct and not ring.trails and not ring.once:
+                self.given_back.setdefault(ring.last, []).append(ring)
+        self.pending: list[tuple[Op, list[tuple[Ring, Value]]]] = []    # products under way, and what each gives back
+        self.added_to: set[Op] = set()          # products to which a later one adds: nothing else takes their result
+
+    def type(self, value: Value):
+        return shared(value.type, self.share.axes.get(value), self.share.parts)
+
+    # ---- chunks ------------------------------------------------------------------------------------------------------------
+
+    def chunk(self, ring: Ring) -> None:
+        site, views = ring.loads[-1].site, self.views(ring)
+        self.word("pipe_wait", (ring.root.pipe, self.counters[ring.root]), (*views, Value(I1)), site, **self.reader)
+        for load, view in zip(ring.loads, views):
+            view = self._rows_of(view, load)
+            self.env[load.result] = view if ring.direct else self.writer.emit("local_load", (view, None), load.site,
+                                                                            label=load.result.name, layout=None)
+        if not ring.direct and not ring.once:
+            self._release(ring, self.counters[ring.root], None, site)
+            self.next_chunk(ring, site)
+
+    def _rows_of(self, view: Value, load: Op) -> Value:
+        """This task's rows of a slot."""
+        axis = self.share.axes.get(load.result)
+        if axis is None:
+            return view
+        shape = list(view.type.shape)
+        shape[axis] //= self.share.parts
+        offsets = tuple(self.share.me * shape[axis] if at == axis else 0 for at in range(len(shape)))
+        return self.writer.emit("buffer_slice", (view, offsets, tuple(shape)), load.site, label=load.result.name)
+
+    def _release(self, ring: Ring, number: Value, predicate: Value | None, site) -> None:
+        self.word("pipe_release", (ring.root.pipe, number, predicate), (), site, **self.reader)
+
+    def _release_before(self, ring: Ring, site) -> None:
+        """The chunk before this one, if this loop had one, has been read."""
+        number = self.counters[ring.root]
+        some = self.writer.emit("icmpSGT", (number, self.entered[ring.root]), site)
+        self._release(ring, self.writer.by_constant("sub", number, 1, site), some, site)
+
+    # ---- products ----------------------------------------------------------------------------------------------------------
+
+    def own(self, op: Op) -> bool:
+        if op in self.rings.products:
+            if op in self.trailing:
+                self._trailing_product(op)
+            else:
+                self._product(op)
+            return True
+        if op in self.staged:
+            self._store(op)
+            return True
+        if op.name == "trans" and isinstance(self.now(op.value).type, Buffer):
+            turned = self.writer.emit("buffer_trans", (self.now(op.value), tuple(op.order)), op.site, label=op.result.name)
+            self.env[op.result] = turned
+            return True
+        return self.share.parts > 1 and self._shared_out(op)
+
+    def _issue(self, op: Op) -> Value:
+        acc = None if is_zero(op.acc, self.uses.definition) else self.now(op.acc)
+        return self.writer.emit("async_dot", (self.now(op.a), self.now(op.b), acc, op.precision, op.max_imprecise), op.site,
+                                label=op.result.name, type=self.type(op.result))
+
+    def _wait(self, op: Op, pending: int, value: Value) -> Value:
+        return self.writer.emit("async_dot_wait", (pending, value), op.site, label=op.result.name)
+
+    def _product(self, op: Op) -> None:
+        """Issued; waited for later (`before`)."""
+        self.added_to.update(dot for dot, _ in self.pending if dot.result is op.acc)
+        self.env[op.result] = self._issue(op)
+        gives = [(ring, self.counters[ring.root]) for ring in self.given_back.get(op, ())]
+        for ring, _ in gives:
+            self.next_chunk(ring, op.site)
+        self.pending.append((op, gives))
+
+    def _trailing_product(self, op: Op) -> None:
+        """Issued; the product of the trip before is waited for, and gives back its slot."""
+        ring = self.trailing[op]
+        self.env[op.result] = self._wait(op, 1, self._issue(op))
+        self._release_before(ring, op.site)
+        self.next_chunk(ring, op.site)
+
+    def behind(self, loop: Op, results: dict[Value, Value]) -> None:
+        """The last product of a loop whose product runs on."""
+        for op, ring in self.trailing.items():
+            if self.uses.place[op].parent is loop:
+                result = results[op.result]
+                self.env[result] = self._wait(op, 0, self.env[result])
+                self._release_before(ring, op.site)
+
+    def before(self, op: Op | None) -> None:
+        """Waits for the products whose results an op takes; for all before a loop or a branch, and at the end of a block."""
+        every = op is None or bool(op.blocks) and bool(op.row.hands_on)
+        last = max((at for at, (dot, _) in enumerate(self.pending) if every or self._takes(op, dot)), default=-1)
+        if last < 0:
+            return
+        done, self.pending = self.pending[:last + 1], self.pending[last + 1:]
+        for dot, gives in done:
+            if dot in self.late:
+                self._anchor(dot, gives)
+        for dot, _ in done:
+            if dot not in self.added_to:
+                self.env[dot.result] = self._wait(dot, len(self.pending), self.env[dot.result])
+        for dot, gives in done:
+            for ring, number in gives:
+                self._release(ring, number, None, dot.site)
+
+    def _takes(self, op: Op, dot: Op) -> bool:
+        """True if an op takes the result of a product under way. A product that adds to it, and is its only use, may follow it."""
+        if dot.result not in op.operands:
+            return False
+        adds = op in self.rings.products and op not in self.trailing and op.acc is dot.result
+        return not (adds and dot.result not in (op.a, op.b) and len(self.uses.of(dot.result)) == 1)
+
+    def _anchor(self, dot: Op, gives: list[tuple[Ring, Value]]) -> None:
+        """The wait for the next chunk in front of the wait for a late product: a loop, over which ptxas moves nothing. Without
+        it the wait for the product stood in front of the exponents beside which the product was to run."""
+        for ring, number in gives[:1]:
+            if ring.root.stages > 1:
+                following = self.writer.by_constant("add", number, 1, dot.site)
+                views = tuple(Value(slot) for slot in ring.root.pipe.type.slots)
+                self.word("pipe_wait", (ring.root.pipe, following), (*views, Value(I1)), dot.site, **self.reader)
+
+    # ---- stores --------------------------------------------------------------------------------------------------------------
+
+    def _offsets(self, op: Op, tile: Value) -> tuple[Value, ...]:
+        """The place of this task's rows of a tile."""
+        offsets, axis = list(self.now(tuple(op.offsets))), self.share.axes.get(tile)
+        if axis is not None and self.share.me:
+            first = self.share.me * tile.type.shape[axis] // self.share.parts
+            offsets[axis] = self.writer.by_constant("add", offsets[axis], first, op.site)
+        return tuple(offsets)
+
+    def _store(self, op: Op) -> None:
+        """A store that runs on: its buffer is free when the store before it has read it."""
+        buffer, emit = self.staged[op], self.writer.emit
+        emit("tma_store_wait", (0, ), op.site)
+        emit("local_store", (buffer, self.now(op.value)), op.site)
+        emit("fence", ("async_shared", ), op.site)
+        emit("tma_store", (self.now(op.descriptor), self._offsets(op, op.value), buffer, None, ""), op.site)
+
+    def end(self) -> None:
+        if self.staged:
+            self.writer.emit("tma_store_wait", (0, ))
+
+    # ---- shares of rows ------------------------------------------------------------------------------------------------------
+
+    def _shared_out(self, op: Op) -> bool:
+        """Ops that say a shape or a place of their own, for this task's rows."""
+        if op.name == "descriptor_store":
+            if self.share.axes.get(op.value) is None:
+                return False
+            given = self.now(op.descriptor), self.now(op.value), self._offsets(op, op.value)
+            self.writer.emit("descriptor_store", given, op.site)
+            return True
+        if not op.results or (axis := self.share.axes.get(op.results[0])) is None:
+            return False
+        type_ = self.type(op.results[0])
+        if op.name == "make_range":
+            plain = self.writer.emit("make_range", (type_, 0, type_.shape[0]), op.site)
+            first = op.start + self.share.me * type_.shape[axis]
+            self.env[op.result] = self.writer.by_constant("add", plain, first, op.site) if first else plain
+            return True
+        whole = op.results[0].type.shape
+        args = tuple(replace(arg, shape=type_.shape) if isinstance(arg, Tensor) and arg.shape == whole else
+                     type_.shape if arg == whole else arg for arg in op.args)
+        if args == op.args:
+            return False
+        self.writer.ops.append(Op(op.name, self.now(args), self.fresh(op.results), (), op.attrs, op.site))
+        return True

@@ -1,0 +1,48 @@
+"""How a program is to be orchestrated: a `Plan`, which is plain data, so that it may be kept as JSON.
+
+Input: choices. Output: a frozen `Plan`. For example:
+
+    Plan(consumers=2, stages=3)             two tasks share out the rows of a tile, pipes have three slots
+    Plan.parse(plan.text())                 the same plan
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to orchestrate a program.
+
+    boxes               loads and stores by pointers become ones by descriptors, where masks and strides prove it
+    consumers           tasks that share out the rows of a tile; 1: one task has all of them
+    warps               of each consumer; None: the plain kernel's are shared out, four at least
+    stages              slots of each pipe; None: as many as fit into shared memory, at most 8
+    delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
+    stores              stores by descriptor run on beside the next tile, from a buffer of their own
+    producer_registers, consumer_registers      a thread's registers in each kind of task
+    """
+
+    boxes: bool = True
+    consumers: int = 1
+    warps: int | None = None
+    stages: int | None = None
+    delayed: bool = True
+    stores: bool = False
+    producer_registers: int | None = 24
+    consumer_registers: int | None = 240
+
+    def warps_of(self, plain: int) -> int:
+        """Warps of a consumer, if the plain kernel has so many."""
+        return self.warps or max(4, plain // self.consumers)
+
+    def text(self) -> str:
+        """The plan as one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, text: str) -> Plan:
+        """The plan of a line that `text` made."""
+        return cls(**json.loads(text))

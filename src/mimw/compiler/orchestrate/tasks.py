@@ -1,0 +1,184 @@
+"""A plain program in tasks: a producer that loads, consumers that compute, and a pipe for each group of loads between them.
+
+Input: a plain program, a `Plan`, the chip, and the products that run behind by a trip (`delay.py`). Output: `Orchestrated`. For
+example:
+
+    made = orchestrated(program, Plan(consumers=2), target)
+    made.program        the program in tasks; None where nothing is to be handed over, and `made.remarks` say why
+    made.rings          the pipes
+
+The program is the same in all that it computes: each op of the plain one runs in the task that has it, in the same order; a
+load runs in the producer, ahead of the consumers by as many chunks as a pipe has slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from ...ir import Block, Buffer, Builder, Descriptor, Op, Param, Program, Task, Value
+from ...target import Target
+from ..analysis.remarks import Remark
+from ..analysis.shared_rows import shared, shared_rows
+from ..analysis.slices import Slice
+from ..analysis.uses import uses_of
+from ..analysis.written import accessed, parameters_behind, written
+from .consumer import Consumer, Share
+from .plan import Plan
+from .producer import Producer
+from .rings import Ring, Rings, is_read_only, rings_of
+
+
+@dataclass(frozen=True)
+class Orchestrated:
+    """A program in tasks, or None, with what there is to say. `blocks` has by parameter the block that a descriptor of the
+    host's needs instead of its own, as each consumer stores its rows alone; `apart` pairs of (array that is read, array that is
+    written) which must not overlap, as what is read may be read ahead of the store, or by one consumer while another one
+    stores."""
+
+    program: Program | None
+    rings: Rings
+    remarks: tuple[Remark, ...] = ()
+    blocks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    apart: frozenset[tuple[str, str]] = frozenset()
+
+
+def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = ()) -> Orchestrated:
+    """The program in tasks, under a plan."""
+    rings = rings_of(program, plan, target)
+    if program.orchestrates():
+        return Orchestrated(None, rings, (Remark("calls functions of mimw already: its author has orchestrated it", program.site), ))
+    if not rings.rings:
+        return Orchestrated(None, rings, tuple(rings.remarks))
+    loads, writes = rings.loads, written(program)
+    mine = Slice(program, reads=lambda load: is_read_only(program, load, writes))
+    for load in loads:
+        mine.add(load)
+    theirs = Slice(program, cut=loads)
+    for op in program.walk():
+        if op not in loads and op.name != "hint" and not theirs.may_repeat(op) and "terminator" not in op.row.traits:
+            theirs.add(op)
+    axes: dict[Value, int] = {}
+    if plan.consumers > 1:
+        found = shared_rows(program, theirs.ops, plan.consumers)
+        if isinstance(found, Remark):
+            return Orchestrated(None, rings, (*rings.remarks, found))
+        axes = found
+    writer = _Writer(program, plan, rings, mine, theirs, axes, late)
+    made = writer.program()
+    names = {param.value: param.name for param in program.params}
+    apart = _apart(program, mine, theirs if plan.consumers > 1 else None, writes or set())
+    return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), apart)
+
+
+def _apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
+    """(array that is read, array that is written): by the producer, and by consumers where there are several. What a consumer reads
+    of the array that it writes are elements of its own (`own_elements`)."""
+    ahead, beside = _read(program, mine), set() if theirs is None else _read(program, theirs)
+    return frozenset((read, write) for write in writes for read in ahead | (beside - {write}))
+
+
+def _read(program: Program, needs: Slice) -> set[str]:
+    return {name for op in needs.ops for address in accessed(op, "read") for name in parameters_behind(program, address) or ()}
+
+
+class _Writer:
+    """Puts the tasks together."""
+
+    def __init__(self, program: Program, plan: Plan, rings: Rings, mine: Slice, theirs: Slice, axes: dict[Value, int],
+                 late: Collection[Op]):
+        self.plain, self.plan, self.rings, self.axes, self.late = program, plan, rings, axes, late
+        self.mine, self.theirs = mine, theirs
+        self.uses, self.writer, self.env = uses_of(program), Builder(program.site), {}
+        self.parts = plan.consumers
+        self.smaller = self._smaller()
+
+    def program(self) -> Program:
+        params = tuple(self._param(param) for param in self.plain.params)
+        self._descriptors()
+        for ring in self.rings.roots:
+            ring.pipe = self._pipe(ring)
+        made = {op for op in self.plain.body.ops if op.name == "make_tensor_descriptor"}
+        for needs in (self.mine, self.theirs):
+            needs.ops -= made
+        warps = self.plan.warps_of(self.plain.num_warps)
+        blocks, tasks = [], []
+        for me in range(self.parts):
+            share = Share(self.axes, me, self.parts)
+            consumer = Consumer(self.plain, self.theirs, self.rings, self.env, share, self.late, self._staged(me))
+            blocks.append(Block((), consumer.written(self.plain.body)))
+            tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, self.plan.consumer_registers, 0, 1,
+                              site=self.plain.site))
+        producer = Producer(self.plain, self.mine, self.rings, self.env)
+        blocks.append(Block((), producer.written(self.plain.body)))
+        tasks.append(Task("load", 1, False, self.plan.producer_registers, site=self.plain.site))
+        attrs = MappingProxyType({"tasks": tuple(tasks)})
+        self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
+        return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
+
+    # ---- descriptors -----------------------------------------------------------------------------------------------------------
+
+    def _smaller(self) -> dict[Value, Descriptor]:
+        """The descriptors through which consumers store their rows, with a block of a consumer's rows."""
+        found = {}
+        for op in self.plain.named("descriptor_store"):
+            if self.parts > 1 and (axis := self.axes.get(op.value)) is not None:
+                block = list(op.descriptor.type.shape)
+                block[axis] //= self.parts
+                found[op.descriptor] = replace(op.descriptor.type, shape=tuple(block))
+        return found
+
+    def _param(self, param: Param) -> Param:
+        type_ = self.smaller.get(param.value)
+        if type_ is None:
+            return param
+        self.env[param.value] = value = Value(type_, param.value.name)
+        return replace(param, value=value)
+
+    def blocks(self, names: dict[Value, str]) -> dict[str, tuple[int, ...]]:
+        return {names[value]: tuple(type_.shape) for value, type_ in self.smaller.items() if value in names}
+
+    def _descriptors(self) -> None:
+        """Descriptors that the kernel makes stand in front of the tasks, with what their bases, shapes and strides take."""
+        needs = Slice(self.plain)
+        for op in self.plain.body.ops:
+            if op.name == "make_tensor_descriptor":
+                needs.add(op)
+        for op in self.plain.body.ops:
+            if op in needs.ops and not op.row.hands_on:
+                made = tuple(Value(self.smaller.get(value, value.type), value.name) for value in op.results)
+                args = self.now(op.args)
+                if op.results and op.results[0] in self.smaller:
+                    place = op.row.places["block"]
+                    args = (*args[:place], tuple(made[0].type.shape), *args[place + 1:])
+                self.writer.ops.append(Op(op.name, args, made, op.blocks, op.attrs, op.site))
+                self.env.update(zip(op.results, made))
+
+    def now(self, arg):
+        if isinstance(arg, tuple):
+            return tuple(map(self.now, arg))
+        return self.env.get(arg, arg) if isinstance(arg, Value) else arg
+
+    # ---- memory ------------------------------------------------------------------------------------------------------------------
+
+    def _pipe(self, ring: Ring) -> Value:
+        names = tuple(dict.fromkeys(load.result.name or f"t{at}" for at, load in enumerate(ring.loads)))
+        if len(names) < len(ring.loads):
+            names = tuple(f"t{at}" for at in range(len(ring.loads)))
+        slots = [Buffer(load.result.type.element, (ring.stages, *load.result.type.shape)) for load in ring.loads]
+        fields = tuple(self.writer.emit("local_alloc", (type_, None), load.site, layout=None, label=f"{ring.name}.{name}")
+                       for type_, name, load in zip(slots, names, ring.loads))
+        more = {"one_shot": True} if ring.once else {}
+        if self.parts > 1:
+            more["readers"] = tuple(f"compute{me}" for me in range(self.parts))
+        return self.writer.emit("pipe_make", (fields, ring.stages, None), ring.loads[0].site, label=ring.name, names=names, **more)
+
+    def _staged(self, me: int) -> dict[Op, Value]:
+        """The buffers of a consumer's stores that run on, one a store."""
+        found = {}
+        for op in self.plain.named("descriptor_store") if self.plan.stores else ():
+            type_ = shared(op.value.type, self.axes.get(op.value), self.parts)
+            found[op] = self.writer.emit("local_alloc", (Buffer(type_.element, type_.shape, 0), None), op.site, layout=None,
+                                         label=f"staging{me}")
+        return found

@@ -1,0 +1,137 @@
+"""Which way to orchestrate a launch: every plan is written and predicted, the best ones are compiled, and one is proved.
+
+Input: a `Plain` launch. Output: `Candidate`s, the best one first. For example:
+
+    found = candidates(plain)
+    found[0].plan, found[0].predicted       Plan(consumers=2, ...), 393.7 microseconds
+
+A plan that spills registers is put behind those that do not. Without a cost model of the chip plans stand in the order in which
+they are tried: two consumers with products that run behind first, as that was best in all that was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+from ...compiler.analysis.remarks import Remark
+from ...compiler.orchestrate.plan import Plan
+from ...errors import MimwError, TargetError
+from ...ir import Program
+from ...runtime.ahead import compile as compiled
+from ..timing.predict import predicted
+from .plain import Plain
+from .written import Written, written
+
+COMPILED = 4        # of the best predicted plans
+QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan carried out: its predicted microseconds, or None; registers a thread and bytes of stack once it is compiled; and
+    why it is out, "" if it is not."""
+
+    written: Written
+    predicted: float | None = None
+    registers: int | None = None
+    stack: int = 0
+    measured: float | None = None
+    out: str = ""
+
+    @property
+    def plan(self) -> Plan:
+        return self.written.plan
+
+    @property
+    def name(self) -> str:
+        """For tables: `2 x 4 warps, delayed`."""
+        more = ["delayed"] * self.written.is_delayed + ["stores"] * self.plan.stores
+        return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
+
+
+@dataclass
+class Search:
+    """The search's findings: candidates, the plain kernel's predicted time, and what was said of the plain kernel's lines."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    plain: float | None = None
+    plain_measured: float | None = None
+    remarks: tuple[Remark, ...] = ()
+
+
+def plans(program: Program) -> Iterator[Plan]:
+    """The plans to try, in their order."""
+    warps = program.num_warps
+    shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
+    behind = [True, False] if len(program.named("dot")) > 1 else [False]
+    on = [False, True] if any("loop" in op.row.traits for op in program.walk()) and program.named("descriptor_store") else [False]
+    for consumers, each in shapes:
+        for delayed in behind:
+            for stores in on:
+                yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores)
+
+
+def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:
+    """All plans, or one, written; where they are to be predicted also predicted, and the best of them compiled. Who measures needs
+    neither."""
+    found, remarks, seen = Search(), [], set()
+    for plan in [only] if only is not None else plans(plain.program):
+        one = written(plain, plan)
+        remarks += [remark for remark in one.remarks if remark not in remarks]
+        if one.wrong:
+            found.candidates.append(Candidate(one, out=f"the text is another program: {one.wrong}"))
+        elif one.kernel is not None and one.text not in seen:
+            seen.add(one.text)
+            found.candidates.append(_predicted(one) if predict else Candidate(one))
+        elif one.refused:
+            found.candidates.append(Candidate(one, out=one.refused))
+    found.remarks = tuple(remarks)
+    if not predict:
+        return found
+    found.plain = _time(plain.launch, plain)
+    found.candidates.sort(key=_order)
+    for at, candidate in enumerate(found.candidates[:COMPILED]):
+        if not candidate.out:
+            found.candidates[at] = _compiled(candidate)
+    found.candidates.sort(key=_order)
+    return found
+
+
+def _order(one: Candidate) -> tuple:
+    measured, predicted = (time if time is not None else other for time, other in ((one.measured, inf), (one.predicted, 0.0)))
+    return bool(one.out), measured, bool(one.stack), predicted
+
+
+def _predicted(one: Written) -> Candidate:
+    try:
+        launch = one.launch()
+    except MimwError as error:      # the language's own rules, which are asked once more of the text
+        return Candidate(one, out=_line(error))
+    except Exception as error:      # Triton's CompilationError, of what the rules refuse
+        return Candidate(one, out=_line(error))
+    return Candidate(one, _time(launch, one.plain))
+
+
+def _time(launch: Any, plain: Plain) -> float | None:
+    """Predicted microseconds; None where nothing can be predicted."""
+    try:
+        return predicted(launch, plain.chip).microseconds
+    except (TargetError, MimwError):
+        return None
+
+
+def _compiled(one: Candidate) -> Candidate:
+    plain = one.written.plain
+    try:
+        made = compiled(one.written.kernel, plain.launch.grid, *one.written.arguments(), num_warps=one.written.num_warps,
+                        target=plain.chip.name)
+    except Exception as error:
+        return replace(one, out=_line(error))
+    return replace(one, registers=made.registers, stack=made.stack_bytes or 0)
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"

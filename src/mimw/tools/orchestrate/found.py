@@ -1,0 +1,127 @@
+"""The result of automatic orchestration: the kernel in tasks, its text, its proof, and a launch that takes it or the plain one.
+
+Input: what the search and the proof found. Output: an `Orchestration`. For example:
+
+    found = mimw.orchestrate(attention, grid, *args, **meta)
+    print(found)                    loops, pipes, the plan and the runner-up, predictions, the proof, what was left alone and why
+    found[grid](*args, **meta)      the plain kernel's arguments; launches the orchestrated kernel or the plain one
+    found.write("attention_ws.py")  from now on an ordinary mimw kernel, to read, edit and tune
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...compiler.launch import extents_of
+from ...compiler.orchestrate.plan import Plan
+from .choose import QUICKER, Candidate, Search
+from .guards import why_plain
+from .plain import Plain
+from .prove import Certificate
+from .written import reasons
+
+
+@dataclass(frozen=True)
+class Orchestration:
+    """An orchestrated launch. `chosen` is the plan that was proved, or None; `is_used` whether it is taken in place of the plain
+    kernel, and `because` why or why not."""
+
+    plain: Plain
+    search: Search
+    chosen: Candidate | None
+    certificate: Certificate | None
+    is_used: bool
+    because: str
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel in tasks, as its text says it; None without a plan."""
+        return None if self.chosen is None else self.chosen.written.kernel
+
+    @property
+    def source(self) -> str:
+        """The module's text; "" without a plan."""
+        return "" if self.chosen is None else self.chosen.written.text
+
+    @property
+    def plan(self) -> Plan | None:
+        return None if self.chosen is None else self.chosen.plan
+
+    @property
+    def refused(self) -> list[str]:
+        """The lines that stay as they are, each with its reason."""
+        return reasons(self.search.remarks)
+
+    def write(self, path: str | Path) -> None:
+        """Write the module's text to a file.
+
+        errors:    ValueError where there is none
+        """
+        if not self.source:
+            raise ValueError(f"{self.plain.name} is not orchestrated: {self.because}")
+        Path(path).write_text(self.source)
+
+    def __getitem__(self, grid: Any) -> Any:
+        """A launch over `grid` with the plain kernel's arguments: by the orchestrated kernel where it is taken, and where the
+        launch is one that it is right for (`guards.py`)."""
+        def launch(*args: Any, **meta: Any) -> Any:
+            kernel = self.plain.kernel
+            extents = extents_of(grid, dict(zip(kernel.arg_names, args)) | meta)
+            if not self.is_used or why_plain(self, extents, args, meta):
+                return kernel[grid](*args, **meta)
+            return self.chosen.written.runs(extents, args, meta)()
+        return launch
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {"kernel": self.plain.name, "orchestrated": self.is_used, "because": self.because,
+                "plan": None if self.plan is None else asdict(self.plan), "plain_us": self.search.plain,
+                "candidates": [{"plan": asdict(one.plan), "predicted_us": one.predicted, "registers": one.registers,
+                                "stack_bytes": one.stack, "out": one.out} for one in self.search.candidates],
+                "refused": self.refused, "certificate": None if self.certificate is None else asdict(self.certificate)}
+
+    def __str__(self) -> str:
+        lines = [f"{self.plain.name}: {'orchestrated' if self.is_used else 'the plain kernel is kept'}, {self.because}"]
+        if self.chosen is not None:
+            one = self.chosen
+            registers = f", {one.registers} registers a thread at launch" if one.registers else ""
+            lines.append(f"  {one.name}{registers}" + (f", {one.stack} bytes of stack" if one.stack else ""))
+            for ring in one.written.made.rings.roots:
+                where = "read where it lies" if ring.direct else "read to registers"
+                end = "once" if ring.once else "released a trip later" if ring.trails else \
+                    f"released behind line {ring.last.site.line}" if ring.direct else "released at once"
+                at = ", ".join(str(load.site.line) for load in ring.loads)
+                lines.append(f"  pipe {ring.name:12s} line {at:10s} {ring.bytes:7,d} B x {ring.stages}   {where}, {end}")
+        others = [one for one in self.search.candidates if one is not self.chosen]
+        if others:
+            lines.append(f"  runner-up: {_row(others[0])}")
+        if self.search.plain is not None:
+            lines.append(f"  plain: predicted {self.search.plain:.1f} us")
+        if self.certificate is not None:
+            lines.append(f"  {self.certificate}")
+        lines += [f"  {reason}" for reason in self.refused]
+        return "\n".join(lines)
+
+
+def _row(one: Candidate) -> str:
+    time = f"{one.measured:.1f} us measured" if one.measured is not None else \
+        "no prediction" if one.predicted is None else f"{one.predicted:.1f} us predicted"
+    return f"{one.name}, {one.out or time}" + (f", {one.stack} bytes of stack" if one.stack else "")
+
+
+def verdict(best: Candidate, search: Search) -> tuple[bool, str]:
+    """(whether a proved plan is taken in place of the plain kernel, why)."""
+    if best.measured is not None:
+        if search.plain_measured is None:
+            return True, f"measured {best.measured:.1f} us; the plain kernel does not run with these options"
+        ratio = search.plain_measured / best.measured
+        return ratio > 1, f"measured {best.measured:.1f} us, plain {search.plain_measured:.1f}: {ratio:.2f} x"
+    if best.predicted is None or search.plain is None:
+        return False, "nothing predicts its time on this chip: measure both"
+    ratio = search.plain / best.predicted
+    text = f"predicted {best.predicted:.1f} us, plain {search.plain:.1f}: {ratio:.2f} x"
+    if ratio < QUICKER:
+        return False, f"{text}, and {QUICKER:.2f} x is asked for where nothing is measured"
+    return True, text

@@ -1,0 +1,116 @@
+"""Arrays for a proof: as large as those of the launch, with numbers of which no two alike hide a mistake.
+
+Input: the arguments of a launch, by name. Output: fresh copies of them. For example:
+
+    copies({"a": a, "K": 4096})["a"]        as large as `a`, with random numbers, the same ones at each call
+    different(plain, other)                 the names of the arrays of which any bit differs
+
+Floats are random: zeros, of which `numpy.zeros` is full, would be equal whatever a kernel did. Integers may be indices, and
+keep their values.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...runtime.host import HostArray, TensorDescriptor, element_name, is_array, numpy_dtype
+
+BLOCK = 1 << 16         # random numbers, again and again in a larger array
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def size_of(arguments: Mapping[str, Any]) -> int:
+    """Bytes of all arrays together."""
+    arrays = [array for value in arguments.values() if (array := _array(value)) is not None]
+    return sum(array.dtype.itemsize * int(np.prod(array.shape)) for array in arrays)
+
+
+def copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies of the arguments by name; an array that stands twice among them is one array again."""
+    made: dict[int, Any] = {}
+    return {name: _copy(value, made) for name, value in arguments.items()}
+
+
+def different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The names of copied arrays that differ in any bit; all NaNs are one."""
+    arrays = [name for name, value in one.items() if _array(value) is not None]
+    return sorted(name for name in arrays if not _same(_plain(one[name]), _plain(other[name])))
+
+
+def _plain(value: Any) -> np.ndarray:
+    array = _array(value)
+    return array.array if isinstance(array, HostArray) else array
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    words = _BITS[one.dtype.itemsize]
+    equal = np.ascontiguousarray(one).view(words) == np.ascontiguousarray(other).view(words)
+    return bool(equal.all()) or _is_float(one) and bool((equal | np.isnan(one) & np.isnan(other)).all())
+
+
+def on_the_host(value: Any) -> Any:
+    """An argument as the simulator takes it: of a tensor on a GPU an array of its shape and strides, with its values if they are
+    integers, and with nothing in particular if they are floats."""
+    if hasattr(value, "block_shape"):
+        base = on_the_host(value.base)
+        return value if base is value.base else TensorDescriptor(base, value.shape, value.strides, value.block_shape, value.padding)
+    if not hasattr(value, "is_cuda") or not value.is_cuda:
+        return value
+    if not _is_float(value):
+        return _as_numpy(value)
+    size = value.element_size()
+    extent = sum((length - 1) * step for length, step in zip(value.shape, value.stride())) + 1 if value.numel() else 0
+    room = np.empty(extent, numpy_dtype(value.dtype))
+    return np.lib.stride_tricks.as_strided(room, tuple(value.shape), tuple(step * size for step in value.stride()))
+
+
+def _array(value: Any) -> Any:
+    """The array of an argument, or of a descriptor; None for a number."""
+    value = getattr(value, "base", value) if hasattr(value, "block_shape") else value
+    return value if is_array(value) else None
+
+
+def _is_float(array: Any) -> bool:
+    return element_name(array.dtype).startswith(("fp", "bf"))
+
+
+def _copy(value: Any, made: dict[int, Any]) -> Any:
+    if hasattr(value, "block_shape"):
+        return replace(value, base=_copy(value.base, made))
+    if not is_array(value):
+        return value
+    key = value.data_ptr() if hasattr(value, "data_ptr") else value.__array_interface__["data"][0]
+    if key not in made:
+        made[key] = _filled(_as_numpy(value), len(made))
+    array = made[key]
+    return HostArray(array) if isinstance(value, HostArray) else array
+
+
+def _as_numpy(value: Any) -> np.ndarray:
+    """An array as numpy's, with the same strides; one of torch is copied from wherever it lies."""
+    if isinstance(value, HostArray):
+        return value.array
+    if isinstance(value, np.ndarray):
+        return value
+    value = value.detach().cpu()
+    words = getattr(sys.modules["torch"], f"int{8 * value.element_size()}")
+    return value.view(words).numpy().view(numpy_dtype(value.dtype))
+
+
+def _filled(array: np.ndarray, number: int) -> np.ndarray:
+    """An array of the same strides: random numbers for floats, the same values for integers."""
+    extent = sum((size - 1) * abs(step) for size, step in zip(array.shape, array.strides)) + array.itemsize if array.size else 0
+    room = np.zeros(-(-extent // array.itemsize), array.dtype)
+    fresh = np.lib.stride_tricks.as_strided(room, array.shape, array.strides)
+    if not _is_float(array):
+        fresh[...] = array
+        return fresh
+    block = np.random.default_rng(number).standard_normal(min(BLOCK, max(1, room.size)), np.float32).astype(array.dtype)
+    for at in range(0, room.size, BLOCK):
+        room[at:at + BLOCK] = block[:room.size - at]
+    return fresh

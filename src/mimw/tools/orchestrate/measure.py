@@ -1,0 +1,66 @@
+"""The time of a plain kernel and of its orchestrated forms on this machine's GPU, in turn.
+
+Input: what the search has found, and a launch with tensors on the GPU. Output: the same with measured microseconds. For example:
+
+    measured(search, kernel, grid, args, meta).plain_measured       691.2
+
+Each is timed in rounds, one after the other, and has the median of its rounds, so that a clock that changes meets all alike.
+What the kernel writes is put back afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from ...compiler.launch import extents_of
+from ...compiler.triton_port.runtime import gpu_is_active
+from ..compile_ahead import compile_ahead
+from .choose import Search
+
+ROUNDS, MOST = 5, 12    # rounds; candidates that are timed
+WARM_MS, TIMED_MS = 5, 20
+
+
+def may_measure(args: tuple, meta: Mapping[str, Any]) -> bool:
+    """True if the arguments of a launch lie on a GPU that is there."""
+    return gpu_is_active() and any(_tensor(value) is not None for value in (*args, *meta.values()))
+
+
+def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any]) -> Search:
+    """The search with times: of the plain kernel, and of the candidates that are not out."""
+    from triton.testing import do_bench
+    tried = [one for one in search.candidates if not one.out][:MOST]
+    runs: list[Callable[[], Any]] = [lambda: kernel[grid](*args, **meta)]
+    extents = extents_of(grid, dict(zip(getattr(kernel, "arg_names", ()), args)) | dict(meta))
+    runs += [one.written.runs(extents, args, meta) for one in tried]
+    tensors = {id(tensor): tensor for value in (*args, *meta.values()) if (tensor := _tensor(value)) is not None}
+    kept = [(tensor, tensor.clone()) for tensor in tensors.values()]
+    times: dict[int, list[float]] = {at: [] for at in range(len(runs))}
+    failed: dict[int, str] = {}
+    compile_ahead(lambda: [run() for run in runs])
+    try:
+        for _ in range(ROUNDS):
+            for at, run in enumerate(runs):
+                if at not in failed:
+                    try:
+                        times[at].append(1e3 * do_bench(run, warmup=WARM_MS, rep=TIMED_MS, return_mode="median"))
+                    except Exception as error:      # more memory or registers than there are: not this plan, or not this kernel
+                        failed[at] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    finally:
+        for tensor, before in kept:
+            tensor.copy_(before)
+    search.plain_measured = None if 0 in failed else median(times[0])
+    done = [replace(one, out=failed[at]) if at in failed else replace(one, measured=median(times[at]))
+            for at, one in enumerate(tried, 1)]
+    search.candidates = sorted(done, key=lambda one: (bool(one.out), one.measured)) + \
+        [one for one in search.candidates if one not in tried]
+    return search
+
+
+def _tensor(value: Any) -> Any:
+    """The tensor on a GPU of an argument; None for anything else."""
+    value = getattr(value, "base", value) if hasattr(value, "block_shape") else value
+    return value if getattr(value, "is_cuda", False) else None

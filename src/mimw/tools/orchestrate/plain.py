@@ -1,0 +1,88 @@
+"""A launch of an ordinary kernel, made ready to be orchestrated.
+
+Input: a kernel of `triton.jit` or `mimw.jit`, a grid and arguments. Output: a `Plain`. For example:
+
+    plain = plain_of(gemm, grid, (a, b, c, 4096), {"BLOCK": 128}, "sm_90a")
+    plain.program, plain.parameters         the program as its author wrote it; the names of its run-time parameters
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import MimwError
+from ...ir import Program
+from ...runtime.call import resolve
+from ...runtime.simulate import Launch, prepare
+from ...target import Target, wanted
+from .inputs import on_the_host
+
+
+class CannotOrchestrate(MimwError):
+    """A launch that automatic orchestration does not take, with the reason."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A launch of a plain kernel. `kernel`, `grid`, `args` and `meta` are as given; `arguments` has all arguments by name."""
+
+    kernel: Any
+    grid: Any
+    args: tuple
+    meta: dict[str, Any]
+    chip: Target
+    launch: Launch
+
+    @property
+    def name(self) -> str:
+        return self.launch.name
+
+    @property
+    def program(self) -> Program:
+        return self.launch.recorded
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        return self.launch.arguments
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the arguments that the program takes, in their order: without constants, and numbers that are 1."""
+        names = self.launch.specialisation.fn.arg_names
+        return [names[place] for place, *_ in dict.fromkeys(param.path for param in self.program.params)]
+
+    @property
+    def given(self) -> list[Any]:
+        """The values of these arguments."""
+        return [self.launch.arguments[name] for name in self.parameters]
+
+    @property
+    def num_warps(self) -> int:
+        return self.program.num_warps
+
+    def with_values(self, changed: Mapping[str, Any]) -> Plain:
+        """The same launch with other values of some arguments."""
+        names = self.launch.specialisation.fn.arg_names
+        args = {**dict(zip(names, self.args)), **{name: value for name, value in self.meta.items() if name in names}, **changed}
+        options = {name: value for name, value in self.meta.items() if name not in names}
+        return plain_of(self.kernel, self.grid, (), {**args, **options}, self.chip.name)
+
+
+def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], target: str | None = None) -> Plain:
+    """The launch, recorded.
+
+    errors:    CannotOrchestrate for arguments that are tuples, and for launches over clusters or several GPUs
+    """
+    chip = wanted(target)
+    kernel, args, meta = resolve(kernel, args, dict(meta))
+    args, meta = tuple(map(on_the_host, args)), {name: on_the_host(value) for name, value in meta.items()}
+    launch = prepare(kernel, grid, args, dict(meta), chip.name)
+    if any(len(param.path) > 1 for param in launch.recorded.params):
+        raise CannotOrchestrate(f"{launch.name} takes a tuple of arguments, and an orchestrated kernel takes single ones")
+    if launch.gpus > 1 or launch.recorded.cluster_size > 1:
+        raise CannotOrchestrate(
+            f"{launch.name} runs on {launch.gpus} GPUs, in clusters of {launch.recorded.cluster_size} CTAs; only "
+            "launches on one GPU without clusters are orchestrated")
+    return Plain(kernel, grid, tuple(args), dict(meta), chip, launch)

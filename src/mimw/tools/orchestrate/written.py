@@ -1,0 +1,131 @@
+"""One way to orchestrate a launch: the passes, the text of the module, and the kernel that is recorded from that text.
+
+Input: a `Plain` launch and a `Plan`. Output: a `Written`. For example:
+
+    one = written(plain, Plan(consumers=2))
+    one.text, one.kernel            a module with the kernel and what the host does for it; the kernel, as imported
+
+What is compiled, checked, timed and launched is the kernel that was recorded from the text. It has to equal the passes'
+program, up to names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's.
+`refused` is what the compiler says of a plan that breaks a rule of the language or does not fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+from ...compiler.analysis.remarks import Remark
+from ...compiler.analysis.same_program import difference
+from ...compiler.orchestrate.box_host import host_parts
+from ...compiler.orchestrate.boxes import lifted
+from ...compiler.orchestrate.delay import delayed
+from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
+from ...compiler.orchestrate.text import module_text
+from ...compiler.passes.accumulate_dots import accumulate_dots
+from ...compiler.triton_port.codegen import CompilationError
+from ...compiler.triton_port.runtime import keep_file
+from ...errors import MimwError, NotYet
+from ...ir import verify
+from ...runtime.simulate import Launch, prepare
+from .guards import overlap
+from .plain import Plain
+
+
+@dataclass(frozen=True)
+class Written:
+    """A plan carried out. `kernel` is None if there is nothing to hand over, or if the text does not say what the passes made."""
+
+    plan: Plan
+    plain: Plain
+    made: Orchestrated
+    remarks: tuple[Remark, ...] = ()
+    text: str = ""
+    module: ModuleType | None = None
+    wrong: str = ""
+    refused: str = ""
+    is_delayed: bool = False
+
+    @property
+    def kernel(self) -> Any:
+        return None if self.module is None or self.wrong or self.refused else getattr(self.module, self.plain.name)
+
+    @property
+    def num_warps(self) -> int:
+        return self.plan.warps_of(self.plain.num_warps)
+
+    def arguments(self, plain: Plain | None = None) -> tuple:
+        """The arguments of the kernel for a launch of the plain one, by default the one that it was made of."""
+        return self.module.arguments(*(plain or self.plain).given)
+
+    def given(self, args: tuple, meta: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a launch of the plain kernel that its program takes, in their order."""
+        named = dict(zip(self.plain.launch.specialisation.fn.arg_names, args)) | dict(meta)
+        return [named[name] for name in self.plain.parameters]
+
+    def why_plain(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> str:
+        """The reason for which a launch of this specialisation takes the plain kernel; "" if it may take this one."""
+        given = self.given(args, meta)
+        return self.module.fits(grid, *given) or overlap(dict(zip(self.plain.parameters, given)), self.made.apart)
+
+    def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
+        """A function that launches this kernel in place of the plain one."""
+        given, launch = self.module.arguments(*self.given(args, meta)), self.kernel[grid]
+        return lambda: launch(*given, num_warps=self.num_warps)
+
+    def launch(self, plain: Plain | None = None) -> Launch:
+        """The launch, made ready for the simulator."""
+        plain = plain or self.plain
+        kernel, options = getattr(self.module, plain.name), {"num_warps": self.num_warps}
+        return prepare(kernel, plain.launch.grid, self.arguments(plain), options, plain.chip.name)
+
+
+def written(plain: Plain, plan: Plan) -> Written:
+    """The plan carried out."""
+    unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
+    boxes = lifted(plain.program, plain.chip, *(("products", True) if plan.boxes else ("none", False)), unsigned=unsigned)
+    program, remarks, late, apart = accumulate_dots(boxes.program), boxes.remarks, frozenset(), frozenset()
+    if plan.delayed:
+        behind = delayed(program)
+        program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
+        verify(program)
+    made = orchestrated(program, plan, plain.chip, late)
+    remarks = (*remarks, *made.remarks)
+    made = replace(made, apart=made.apart | apart)
+    if made.program is None:
+        return Written(plan, plain, made, remarks)
+    verify(made.program)
+    imports, host = host_parts(boxes, made.blocks)
+    about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
+    try:
+        text = module_text(made.program, plain.name, host, about, imports)
+    except NotYet as error:
+        return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
+    one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late))
+    try:
+        if misfit := one.why_plain(plain.launch.grid, (), plain.arguments):
+            return replace(one, refused=misfit)
+        found = difference(made.program, one.launch().recorded)
+    except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
+        return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
+    return one if found is None else replace(one, wrong=found)
+
+
+def imported(text: str, name: str) -> ModuleType:
+    """The module of a text, which lies in Triton's cache on disk, since a kernel's source is read from its file."""
+    path = keep_file(hashlib.sha256(text.encode()).hexdigest(), f"{name}.py", text)
+    module = ModuleType(name)
+    module.__file__ = path
+    linecache.checkcache(path)
+    exec(compile(text, path, "exec"), vars(module))
+    return module
+
+
+def reasons(remarks: Sequence[Remark]) -> list[str]:
+    """Remarks on the plain kernel's lines, in their order."""
+    return [f"line {one.site.line}: {one.message}" for one in sorted(remarks, key=lambda one: one.site.line)]
