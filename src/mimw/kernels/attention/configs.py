@@ -53,7 +53,7 @@ class Configuration:
         return (width, 0) if self.whole and width not in VALUES else PARTS[width]
 
     def reading(self, mod) -> Configuration:
-        """That for a score_mod, which may read tables: keys in blocks of READ_AT_ONCE (changes.py) then."""
+        """The configuration for a score_mod, which may read tables: keys in blocks of READ_AT_ONCE (changes.py) then."""
         return self if mod is None or not mod.tables else replace(self, bn=min(self.bn, READ_AT_ONCE))
 
     def slots(self) -> int:
