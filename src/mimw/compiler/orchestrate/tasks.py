@@ -48,7 +48,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     """The program in tasks, under a plan."""
     rings = rings_of(program, plan, target)
     if program.orchestrates():
-        return Orchestrated(None, rings, (Remark("calls functions of mimw already: its author has orchestrated it", program.site), ))
+        return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
     if not rings.rings:
         return Orchestrated(None, rings, tuple(rings.remarks))
     loads, writes = rings.loads, written(program)
