@@ -37,7 +37,8 @@ def arrays(k=256):
     a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((128, k), (k, 64)))
     c = np.full((128, 64), np.nan, np.float16)
     describe = mimw.TensorDescriptor.from_tensor
-    return (describe(a, [128, 64]), describe(b, [64, 64]), describe(c, [128, 64]), k), c, a.astype(np.float32) @ b.astype(np.float32)
+    args = describe(a, [128, 64]), describe(b, [64, 64]), describe(c, [128, 64]), k
+    return args, c, a.astype(np.float32) @ b.astype(np.float32)
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +88,8 @@ def test_arrays_that_overlap_take_the_plain_kernel(always):
     kernel[GRID](*args, **META)
     a, b, _, k = args
     same = mimw.TensorDescriptor.from_tensor(a.base.array[:, :64], [128, 64])
-    assert kernel.why(GRID, a, b, same, k, **META) == "plain: c_desc, which is written, overlaps a_desc, which is read ahead of stores"
+    said = kernel.why(GRID, a, b, same, k, **META)
+    assert said == "plain: c_desc, which is written, overlaps a_desc, which is read ahead of stores"
 
 
 def test_no_trips(always):

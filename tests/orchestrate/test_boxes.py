@@ -287,7 +287,7 @@ def test_a_program_without_boxes_has_a_host_module_too():
     launched, *_ = of_case("linear_attention", dict(heads=1, t=64))
     module: dict = {}
     exec(host_source(launched.made), module)
-    assert module["fits"]((1, ), *launched.values) == "" and module["arguments"](*launched.values) == tuple(launched.values)
+    assert module["fits"]((1, ), *launched.values) == "" and module["arguments"]((1, ), *launched.values) == tuple(launched.values)
     with pytest.raises(mimw.errors.ArgumentError, match="loads is .*; got 'some'"):
         lifted(launched.launch.recorded, HOPPER, loads="some")
 

@@ -49,8 +49,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
     rings = rings_of(program, plan, target)
     if program.orchestrates():
-        said = Remark("calls functions of mimw already: its author has orchestrated it", program.site)
-        return Orchestrated(None, rings, (said, ))
+        return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
     if not rings.rings:
         return Orchestrated(None, rings, tuple(rings.remarks))
     loads, writes = rings.loads, written(program)
