@@ -160,7 +160,7 @@ class _Module:
             '    """The first fault in where arrays lie, or ""."""', *arrays, '    return ""', ""))
 
     def _said(self, name: str) -> list[str]:
-        """What `arguments` is, as the lines of its docstring."""
+        """The lines of the docstring of `arguments`."""
         head = f'    """The arguments of the kernel, from the grid and the arguments of the plain {name}'
         return [f"{head}. It is launched over", '    `(min(tiles, multiprocessors), )`, or any other number of programs."""'] \
             if self.tiles else [f'{head}."""']

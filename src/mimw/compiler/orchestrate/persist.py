@@ -74,7 +74,7 @@ def _why_not(program: Program, asked: set[int]) -> Remark | None:
 
 
 def _word_in_the_way(op: Op) -> str:
-    """What an op has to do with other programs, or with the grid; "" if nothing."""
+    """A sentence on an op that asks for the grid, or may order programs; "" for any other."""
     word, traits, effects = op.row.word or op.name, op.row.traits, op.row.effects
     if op.name == "get_num_programs":
         return "`tl.num_programs` asks how many programs there are"

@@ -88,7 +88,7 @@ def active_target() -> GPUTarget:
 
 
 def multiprocessors() -> int:
-    """How many multiprocessors the GPU in use has."""
+    """The number of multiprocessors of the GPU in use."""
     return _multiprocessors(driver.active.get_current_device())
 
 
