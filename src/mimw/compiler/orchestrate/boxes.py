@@ -39,12 +39,15 @@ class Lifted:
     remarks: tuple[Remark, ...]
 
 
-def lifted(program: Program, target: Target, loads: str = "products", stores: bool = True) -> Lifted:
+def lifted(program: Program, target: Target, loads: str = "products", stores: bool = True,
+           assume: bool = False) -> Lifted:
     """The program with boxes as accesses by descriptor.
 
     args:      program   as recorded, before any pass
                loads     "products": those in loops that a product takes; "all"; or "none"
                stores    whether stores are lifted, too
+               assume    take boxes as well that are ones only where masks cut nothing off and rows do not wrap around (`box_of`): the
+                         host asks, so that fewer launches take the result
     returns:   `Lifted`; its program is the same object if nothing is lifted, and a remark says why
     errors:    ArgumentError for any other `loads`
     """
@@ -52,7 +55,7 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
         raise ArgumentError(f'loads is "products", "all" or "none"; got {loads!r}')
     boxes, remarks, pairs = {}, [], {}
     for op in _candidates(program, loads, stores):
-        found: Box | Refused = _why_none(program, target) or box_of(program, op)
+        found: Box | Refused = _why_none(program, target) or box_of(program, op, assume)
         if isinstance(found, Box):
             found = out_of_order(program, op, found) or found
         if isinstance(found, Refused):

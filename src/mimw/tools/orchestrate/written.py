@@ -21,10 +21,11 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
-from ...compiler.orchestrate.box_host import host_parts
-from ...compiler.orchestrate.boxes import lifted
+from ...compiler.orchestrate.box_host import host_parts, host_source
+from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
@@ -85,7 +86,7 @@ class Written:
 
 def written(plain: Plain, plan: Plan) -> Written:
     """The plan carried out."""
-    boxes = lifted(plain.program, plain.chip, *(() if plan.boxes else ("none", False)))
+    boxes = _boxes(plain, plan)
     program, remarks, late, apart = accumulate_dots(boxes.program), boxes.remarks, frozenset(), frozenset()
     if plan.delayed:
         behind = delayed(program)
@@ -111,6 +112,20 @@ def written(plain: Plain, plan: Plan) -> Written:
     except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
         return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
     return one if found is None else replace(one, wrong=found)
+
+
+def _boxes(plain: Plain, plan: Plan) -> Lifted:
+    """The program with boxes: with more of them where this launch keeps to what they assume, as long as it does."""
+    program = with_remainders(plain.program)
+    if not plan.boxes:
+        return lifted(program, plain.chip, "none", False)
+    more = lifted(program, plain.chip, assume=True)
+    if not more.descriptors:
+        return more
+    module: dict[str, Any] = {}
+    exec(host_source(more), module)
+    misfit = module["fits"](plain.launch.grid, *plain.given)
+    return lifted(program, plain.chip) if misfit else more
 
 
 def imported(text: str, name: str) -> ModuleType:

@@ -1,0 +1,167 @@
+"""Launches of kernels by others: where each kernel is, and a launch of it with sizes that models have.
+
+Input: nothing. Output: `KERNELS`, by name. For example:
+
+    KERNELS["liger-swiglu"].source, KERNELS["liger-swiglu"].launch()        where it is; (grid, arguments and options by name)
+
+Where a kernel is autotuned, one configuration of its author's is given here. Tensors lie on the GPU, if there is one, else in torch
+on the CPU, for predictions and proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton.language as tl
+
+import mimw
+
+from .others_sources import Source
+
+Launch = tuple[Any, dict[str, Any]]
+HALF, FP8 = torch.bfloat16, torch.float8_e4m3fn
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel and its launch."""
+
+    source: Source
+    launch: Callable[[], Launch]
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def _kernel(name: str, *source: str, **more: Any) -> Callable:
+    def keep(launch: Callable[[], Launch]) -> Callable[[], Launch]:
+        KERNELS[name] = Kernel(Source(*source, **more), launch)
+        return launch
+    return keep
+
+
+def _random(*shape: int, dtype: torch.dtype = HALF) -> torch.Tensor:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":     # a proof fills them itself
+        return torch.empty(shape, dtype=dtype)
+    return (torch.randn(shape, device=device) * 0.5).to(dtype)
+
+
+def _whole(numbers: list[int], dtype: torch.dtype = torch.int32) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=dtype, device="cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _tiles(extent: int, tile: int) -> int:
+    return -(-extent // tile)
+
+
+# ---- products of matrices ----------------------------------------------------------------------------------------------------
+
+
+@_kernel("vllm-persistent-matmul", "vllm", "0.33.0", "vllm/model_executor/determinism/batch_invariant.py", "matmul_kernel_persistent")
+def _persistent(m: int = 4096, n: int = 4096, k: int = 4096) -> Launch:
+    a, b, c = _random(m, k), _random(k, n), _random(m, n)
+    return (132, ), dict(
+        a_ptr=a, b_ptr=b, c_ptr=c, bias_ptr=None, M=m, N=n, K=k, stride_am=k, stride_ak=1, stride_bk=n, stride_bn=1, stride_cm=n,
+        stride_cn=1, stride_bias=0, BLOCK_SIZE_M=128, BLOCK_SIZE_N=128, BLOCK_SIZE_K=64, GROUP_SIZE_M=8, NUM_SMS=132, A_LARGE=False,
+        B_LARGE=False, C_LARGE=False, HAS_BIAS=False, num_warps=8, num_stages=3)
+
+
+@_kernel("flaggems-block-fp8", "flag-gems", "5.0.2", "flag_gems/runtime/backend/_nvidia/hopper/ops/w8a8_block_fp8_matmul.py",
+         "w8a8_block_fp8_matmul_kernel_general")
+def _block_fp8(m: int = 4096, n: int = 7168, k: int = 2048) -> Launch:
+    a, b, c = _random(m, k, dtype=FP8), _random(n, k, dtype=FP8), _random(m, n)
+    a_scales, b_scales = _random(m, k // 128, dtype=torch.float32), _random(n // 128, k // 128, dtype=torch.float32)
+    return (_tiles(m, 64) * _tiles(n, 128), ), dict(
+        A=a, B=b, C=c, As=a_scales, Bs=b_scales, M=m, N=n, K=k, group_n=128, group_k=128, stride_am=k, stride_ak=1, stride_bk=1,
+        stride_bn=k, stride_cm=n, stride_cn=1, stride_As_m=k // 128, stride_As_k=1, stride_Bs_k=1, stride_Bs_n=k // 128, BLOCK_M=64,
+        BLOCK_N=128, BLOCK_K=128, GROUP_M=32, num_warps=4, num_stages=3)
+
+
+@_kernel("liger-swiglu", "liger-kernel", "0.8.5", "liger_kernel/ops/mlp.py", "_swiglu_kernel_forward")
+def _swiglu(batch: int = 2, rows: int = 2048, width: int = 4096, hidden: int = 8192) -> Launch:
+    describe = mimw.TensorDescriptor.from_tensor
+    block, gate, up = _random(batch, rows, width), _random(hidden, width), _random(hidden, width)
+    out = [describe(_random(batch, rows, hidden), [1, 128, 128]) for _ in range(3)]
+    return (_tiles(rows, 128) * _tiles(hidden, 128), batch), dict(
+        desc_input=describe(block, [1, 128, 64]), desc_Wg=describe(gate, [128, 64]), desc_Wu=describe(up, [128, 64]), desc_A=out[0],
+        desc_G=out[1], desc_U=out[2], S=rows, dim=width, hidden_dim=hidden, bucket_M=rows, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64,
+        GROUP_SIZE_M=8, gate_multiplier=1.0, num_warps=8, num_stages=3)
+
+
+# ---- attention ---------------------------------------------------------------------------------------------------------------
+
+
+@_kernel("vllm-prefill-attention", "vllm", "0.33.0", "vllm/v1/attention/ops/triton_prefill_attention.py", "_fwd_kernel")
+def _prefill(batch: int = 4, heads: int = 32, length: int = 4096, dim: int = 128) -> Launch:
+    q, k, v, o = (_random(batch * length, heads, dim) for _ in range(4))
+    starts, lengths = _whole([length * at for at in range(batch)]), _whole([length] * batch)
+    step = heads * dim
+    return (batch, heads, _tiles(length, 128)), dict(
+        Q=q, K=k, V=v, Sinks=None, sm_scale=dim ** -0.5, B_Start_Loc=starts, B_Seqlen=lengths, Out=o, stride_qbs=step, stride_qh=dim,
+        stride_kbs=step, stride_kh=dim, stride_vbs=step, stride_vh=dim, stride_obs=step, stride_oh=dim, kv_group_num=1, BLOCK_M=128,
+        BLOCK_DMODEL=dim, BLOCK_N=128, IS_CAUSAL=True, SLIDING_WINDOW_Q=0, SLIDING_WINDOW_K=0, SINKS_BIAS_KEY0=False, USE_SINKS=False,
+        Lk=dim, num_warps=8, num_stages=1)
+
+
+# ---- linear attention and state spaces ---------------------------------------------------------------------------------------
+
+
+@_kernel("fla-chunk-o", "fla-core", "0.6.0", "fla/ops/common/chunk_o.py", "chunk_fwd_kernel_o", needs=("fla.ops.utils.op", ))
+def _chunk_o(batch: int = 2, length: int = 4096, heads: int = 16, dim: int = 256, chunk: int = 64) -> Launch:
+    q, k, v, o = (_random(batch, length, heads, dim) for _ in range(4))
+    states = _random(batch, length // chunk, heads, dim, dim)
+    return (_tiles(dim, 128) * _tiles(length, chunk), batch * heads), dict(
+        q=q, k=k, v=v, h=states, g=None, g_gamma=None, o=o, cu_seqlens=None, chunk_indices=None, scale=dim ** -0.5, T=length, H=heads,
+        HV=heads, K=dim, V=dim, BT=chunk, BK=64, BV=128, STATE_V_FIRST=False, num_warps=4, num_stages=3)
+
+
+@_kernel("fla-chunk-delta-h", "fla-core", "0.6.0", "fla/ops/common/chunk_delta_h.py", "chunk_gated_delta_rule_fwd_kernel_h_blockdim64",
+         needs=("fla.ops.utils.op", ))
+def _chunk_delta_h(batch: int = 2, length: int = 4096, heads: int = 16, dim: int = 128, chunk: int = 64) -> Launch:
+    k, v, w, new = (_random(batch, length, heads, dim) for _ in range(4))
+    states = _random(batch, length // chunk, heads, dim, dim)
+    return (_tiles(dim, 64) * batch * heads, ), dict(
+        k=k, v=v, w=w, v_new=new, g=None, gk=None, h=states, h0=None, ht=None, cu_seqlens=None, chunk_offsets=None, T=length, H=heads,
+        HV=heads, K=dim, V=dim, BT=chunk, BV=64, STATE_V_FIRST=False, num_warps=4, num_stages=2)
+
+
+def _ssd(batch: int, length: int, heads: int, dim: int, state: int, chunk: int) -> dict[str, Any]:
+    """The tensors of Mamba 2's state space duality, with their strides: one group of heads."""
+    chunks = length // chunk
+    tensors = dict(x=_random(batch, length, heads, dim), out=_random(batch, length, heads, dim), b=_random(batch, length, 1, state),
+                   states=_random(batch, chunks, heads, dim, state), dt=_random(batch, heads, chunks, chunk, dtype=torch.float32),
+                   dA_cumsum=_random(batch, heads, chunks, chunk, dtype=torch.float32), cb=_random(batch, chunks, 1, chunk, chunk))
+    names = dict(x="batch seqlen head hdim", out="batch seqlen head hdim", b="batch seqlen head dstate",
+                 states="batch chunk head hdim dstate", dt="batch head chunk csize", dA_cumsum="batch head chunk csize",
+                 cb="batch chunk head csize_m csize_k")
+    strides = {f"stride_{'dA_cs' if name == 'dA_cumsum' else name}_{axis}": step
+               for name, axes in names.items() for axis, step in zip(axes.split(), tensors[name].stride())}
+    numbers = dict(chunk_size=chunk, hdim=dim, dstate=state, batch=batch, seqlen=length, nheads_ngroups_ratio=heads,
+                   seq_idx_ptr=None, stride_seq_idx_batch=0, stride_seq_idx_seqlen=0, HAS_SEQ_IDX=False)
+    return {f"{name}_ptr": tensor for name, tensor in tensors.items()} | strides | numbers
+
+
+@_kernel("mamba-chunk-state", "mamba-ssm", "2.3.2.post1", "mamba_ssm/ops/triton/ssd_chunk_state.py", "_chunk_state_fwd_kernel",
+         is_source=True)
+def _chunk_state(batch: int = 4, length: int = 4096, heads: int = 64, dim: int = 64, state: int = 128, chunk: int = 256) -> Launch:
+    given = _ssd(batch, length, heads, dim, state, chunk)
+    left_out = [name for name in given if name.startswith(("out", "stride_out", "cb", "stride_cb"))]
+    return (_tiles(dim, 64) * _tiles(state, 128), batch * length // chunk, heads), {
+        name: value for name, value in given.items() if name not in left_out} | dict(
+            BLOCK_SIZE_M=64, BLOCK_SIZE_N=128, BLOCK_SIZE_K=64, num_warps=4, num_stages=4)
+
+
+@_kernel("mamba-chunk-scan", "mamba-ssm", "2.3.2.post1", "mamba_ssm/ops/triton/ssd_chunk_scan.py", "_chunk_scan_fwd_kernel",
+         is_source=True)
+def _chunk_scan(batch: int = 4, length: int = 4096, heads: int = 64, dim: int = 64, state: int = 128, chunk: int = 256) -> Launch:
+    given = _ssd(batch, length, heads, dim, state, chunk)
+    renamed = {name.replace("stride_b_", "stride_C_"): value for name, value in given.items()}
+    renamed["C_ptr"], renamed["prev_states_ptr"] = renamed.pop("b_ptr"), renamed.pop("states_ptr")
+    none = dict(z_ptr=None, out_x_ptr=None, D_ptr=None, stride_D_head=0, HAS_D=False, D_HAS_HDIM=True, HAS_Z=False, IS_CAUSAL=True)
+    none |= {f"stride_z_{axis}": 0 for axis in ("batch", "seqlen", "head", "hdim")}
+    return (_tiles(chunk, 128) * _tiles(dim, 64), batch * length // chunk, heads), renamed | none | dict(
+        IS_TRITON_22=True, BLOCK_SIZE_M=128, BLOCK_SIZE_N=64, BLOCK_SIZE_K=64, BLOCK_SIZE_DSTATE=128, num_warps=4, num_stages=4)
