@@ -92,6 +92,74 @@ def _swiglu(batch: int = 2, rows: int = 2048, width: int = 4096, hidden: int = 8
         GROUP_SIZE_M=8, gate_multiplier=1.0, num_warps=8, num_stages=3)
 
 
+@_kernel("vllm-bmm", "vllm", "0.33.0", "vllm/model_executor/determinism/batch_invariant.py", "bmm_kernel")
+def _bmm(batch: int = 16, m: int = 2048, n: int = 2048, k: int = 1024) -> Launch:
+    a, b, c = _random(batch, m, k), _random(batch, k, n), _random(batch, m, n)
+    return (batch, _tiles(m, 128) * _tiles(n, 128)), dict(
+        a_ptr=a, b_ptr=b, c_ptr=c, B=batch, M=m, N=n, K=k, stride_ab=m * k, stride_am=k, stride_ak=1, stride_bb=k * n, stride_bk=n,
+        stride_bn=1, stride_cb=m * n, stride_cm=n, stride_cn=1, BLOCK_SIZE_M=128, BLOCK_SIZE_N=128, BLOCK_SIZE_K=64, A_LARGE=False,
+        B_LARGE=False, C_LARGE=False, num_warps=8, num_stages=3)
+
+
+@_kernel("vllm-scaled-mm", "vllm", "0.33.0", "vllm/model_executor/layers/quantization/compressed_tensors/triton_scaled_mm.py",
+         "scaled_mm_kernel")
+def _scaled_mm(m: int = 4096, n: int = 4096, k: int = 4096) -> Launch:
+    a, b, c = _random(m, k, dtype=FP8), _random(n, k, dtype=FP8), _random(m, n)
+    return (_tiles(m, 128) * _tiles(n, 128), ), dict(
+        a_ptr=a, b_ptr=b, scale_a_ptr=_random(m, 1, dtype=torch.float32), scale_b_ptr=_random(n, 1, dtype=torch.float32), c_ptr=c,
+        bias_ptr=None, M=m, N=n, K=k, stride_am=k, stride_ak=1, stride_bk=1, stride_bn=k, stride_cm=n, stride_cn=1,
+        ACCUMULATOR_DTYPE=tl.float32, BLOCK_SIZE_M=128, BLOCK_SIZE_N=128, BLOCK_SIZE_K=128, BLOCK_SIZE_SCALE_A=128,
+        BLOCK_SIZE_SCALE_B=128, num_warps=8, num_stages=3)
+
+
+@_kernel("flaggems-mm", "flag-gems", "5.0.2", "flag_gems/runtime/backend/_nvidia/hopper/ops/mm.py", "mm_kernel_general",
+         needs=("flag_gems.utils.triton_lang_extension", ))
+def _mm(m: int = 4096, n: int = 4096, k: int = 4096) -> Launch:
+    a, b, c = _random(m, k), _random(k, n), _random(m, n)
+    return (_tiles(m, 128) * _tiles(n, 128), ), dict(
+        A=a, B=b, C=c, M=m, N=n, K=k, stride_am=k, stride_ak=1, stride_bk=n, stride_bn=1, stride_cm=n, stride_cn=1, BLOCK_M=128,
+        BLOCK_N=128, BLOCK_K=64, GROUP_M=8, num_warps=8, num_stages=3)
+
+
+@_kernel("flaggems-addmm", "flag-gems", "5.0.2", "flag_gems/ops/addmm.py", "addmm_kernel",
+         needs=("flag_gems.utils.triton_lang_extension", ))
+def _addmm(m: int = 4096, n: int = 4096, k: int = 4096) -> Launch:
+    a, b, c = _random(m, k), _random(k, n), _random(m, n)
+    return (_tiles(m, 128), _tiles(n, 128)), dict(
+        a_ptr=a, b_ptr=b, i_ptr=_random(m, n), c_ptr=c, alpha=1.5, beta=0.5, M=m, N=n, K=k, stride_am=k, stride_ak=1, stride_bk=n,
+        stride_bn=1, stride_im=n, stride_in=1, stride_cm=n, stride_cn=1, BLOCK_SIZE_M=128, BLOCK_SIZE_N=128, BLOCK_SIZE_K=64,
+        num_warps=8, num_stages=3)
+
+
+# ---- experts -----------------------------------------------------------------------------------------------------------------
+
+
+@_kernel("vllm-fused-moe", "vllm", "0.33.0", "vllm/model_executor/layers/fused_moe/fused_moe.py", "fused_moe_kernel")
+def _fused_moe(tokens: int = 4096, experts: int = 8, top: int = 2, n: int = 4096, k: int = 4096, block: int = 128) -> Launch:
+    rows, each = tokens * top, tokens * top // experts
+    a, b, c = _random(tokens, k), _random(experts, n, k), _random(tokens, top, n)
+    ids = _whole([at // block * block // each for at in range(0, rows, block)])
+    none = dict.fromkeys(("b_bias_ptr", "a_scale_ptr", "b_scale_ptr", "topk_weights_ptr"))
+    steps = dict.fromkeys(("stride_asm", "stride_ask", "stride_bse", "stride_bsk", "stride_bsn", "stride_bbe", "stride_bbn"), 0)
+    flags = dict.fromkeys(("naive_block_assignment", "MUL_ROUTED_WEIGHT", "use_fp8_w8a8", "use_int8_w8a8", "use_int8_w8a16",
+                           "per_channel_quant", "HAS_BIAS", "SWAP_AB", "USE_TD"), False)
+    return (_tiles(rows, block) * _tiles(n, 128), ), none | steps | flags | dict(
+        a_ptr=a, b_ptr=b, c_ptr=c, sorted_token_ids_ptr=_whole(list(range(rows))), expert_ids_ptr=ids,
+        num_tokens_post_padded_ptr=_whole([rows]), N=n, K=k, EM=rows, num_valid_tokens=rows, stride_am=k, stride_ak=1, stride_be=n * k,
+        stride_bk=1, stride_bn=k, stride_cm=n, stride_cn=1, group_n=0, group_k=0, BLOCK_SIZE_M=block, BLOCK_SIZE_N=128, BLOCK_SIZE_K=64,
+        GROUP_SIZE_M=8, SPLIT_K=1, top_k=top, compute_type=tl.bfloat16, num_warps=8, num_stages=3)
+
+
+@_kernel("unsloth-grouped-gemm", "unsloth", "2026.10.9", "unsloth/kernels/moe/grouped_gemm/kernels/forward.py",
+         "_grouped_gemm_forward_kernel")
+def _grouped(tokens: int = 4096, experts: int = 8, n: int = 4096, k: int = 2048) -> Launch:
+    x, w, y = _random(tokens, k), _random(experts, n, k), _random(tokens, n)
+    return (132, ), dict(
+        x_ptr=x, w_ptr=w, y_ptr=y, m_sizes_ptr=_whole([tokens // experts] * experts), gather_indices_ptr=_whole(list(range(tokens))),
+        topk_weights_ptr=None, NUM_EXPERTS=experts, NUM_TOKENS=tokens, TOPK=1, N=n, K=k, NUM_SMS=132, BLOCK_SIZE_M=128, BLOCK_SIZE_N=128,
+        BLOCK_SIZE_K=64, num_warps=8, num_stages=3)
+
+
 # ---- attention ---------------------------------------------------------------------------------------------------------------
 
 
@@ -165,3 +233,16 @@ def _chunk_scan(batch: int = 4, length: int = 4096, heads: int = 64, dim: int = 
     none |= {f"stride_z_{axis}": 0 for axis in ("batch", "seqlen", "head", "hdim")}
     return (_tiles(chunk, 128) * _tiles(dim, 64), batch * length // chunk, heads), renamed | none | dict(
         IS_TRITON_22=True, BLOCK_SIZE_M=128, BLOCK_SIZE_N=64, BLOCK_SIZE_K=64, BLOCK_SIZE_DSTATE=128, num_warps=4, num_stages=4)
+
+
+@_kernel("sglang-chunk-bmm", "sglang", "0.5.23", "sglang/kernels/ops/mamba/triton_ops/ssd_bmm.py", "_bmm_chunk_fwd_kernel")
+def _chunk_bmm(batch: int = 4, length: int = 4096, state: int = 128, chunk: int = 256) -> Launch:
+    chunks = length // chunk
+    c, b, out = _random(batch, length, 1, state), _random(batch, length, 1, state), _random(batch, chunks, 1, chunk, chunk)
+    steps = {f"stride_{name}_{axis}": step for name in "ab"
+             for axis, step in zip(("batch", "seqlen", "head"), (length * state, state, state))}
+    return (_tiles(chunk, 128) ** 2, batch, chunks), steps | dict(
+        a_ptr=c, b_ptr=b, out_ptr=out, seq_idx_ptr=None, seqlen=length, chunk_size=chunk, K=state, ngroups=1, stride_ak=1, stride_bk=1,
+        stride_out_batch=chunks * chunk * chunk, stride_out_chunk=chunk * chunk, stride_out_head=chunk * chunk, stride_outm=chunk,
+        stride_outn=1, stride_seq_idx_batch=0, stride_seq_idx_seqlen=0, IS_CAUSAL=False, dot_dtype=tl.bfloat16, HAS_SEQ_IDX=False,
+        BLOCK_SIZE_M=128, BLOCK_SIZE_N=128, BLOCK_SIZE_K=64, num_warps=8, num_stages=3)

@@ -10,11 +10,14 @@ stub, which stands for any value, and as a decorator gives back what it decorate
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import os
 import subprocess
 import sys
 import tarfile
+import urllib.request
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +40,7 @@ class NotFetched(Exception):
 @dataclass(frozen=True)
 class Source:
     """A kernel in a package. `is_source`: of its sdist, as there is no wheel of it for every machine; `needs`: modules of the package
-    whose functions the kernel calls."""
+    whose functions the kernel calls. A package with a slash is a repository, and its version a commit."""
 
     package: str
     version: str
@@ -48,7 +51,7 @@ class Source:
 
     @property
     def folder(self) -> str:
-        return f"{self.package}-{self.version}"
+        return f"{self.package.replace('/', '-')}-{self.version}"
 
 
 def kernel_of(source: Source, packages: Path) -> Any:
@@ -65,8 +68,26 @@ def kernel_of(source: Source, packages: Path) -> Any:
     module = ModuleType(name)
     module.__file__, module.__package__ = str(path), name.rpartition(".")[0]
     with _stubs(top, name.partition(".")[0], source.needs):
-        exec(compile(path.read_text(), str(path), "exec"), vars(module))
+        _define(path, source.function, vars(module))
+    if source.function not in vars(module):
+        raise NotFetched(f"{source.path} of {source.folder} defines no {source.function}")
     return getattr(module, source.function)
+
+
+def _define(path: Path, function: str, names: dict[str, Any]) -> None:
+    """Run a file's statements up to the function, and what it defines behind it: not the tests and benchmarks at a tutorial's end.
+    What is assigned from a GPU that is not there is a stub."""
+    for statement in ast.parse(path.read_text()).body:
+        is_definition = isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+        if function in names and not is_definition:
+            continue
+        try:
+            exec(compile(ast.Module([statement], []), str(path), "exec"), names)
+        except Exception:       # of any kind: the file's own code runs without what it asks for
+            if is_definition:
+                raise
+            if isinstance(statement, ast.Assign):
+                names.update({target.id: _Stub() for target in statement.targets if isinstance(target, ast.Name)})
 
 
 def unpacked(source: Source, packages: Path) -> Path:
@@ -74,6 +95,8 @@ def unpacked(source: Source, packages: Path) -> Path:
     root = packages / source.folder
     if root.is_dir():
         return root
+    if "/" in source.package:
+        return _file_of_repository(source, root)
     packages.mkdir(parents=True, exist_ok=True)
     kind = ["--no-binary", ":all:", "--no-build-isolation"] if source.is_source else ["--only-binary", ":all:"]
     call = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *kind, "--dest", str(packages),
@@ -88,6 +111,18 @@ def unpacked(source: Source, packages: Path) -> Path:
         zipfile.ZipFile(found[0]).extractall(root)
     else:
         tarfile.open(found[0]).extractall(root, filter="data")
+    return root
+
+
+def _file_of_repository(source: Source, root: Path) -> Path:
+    address = f"https://raw.githubusercontent.com/{source.package}/{source.version}/{source.path}"
+    try:
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            text = answer.read()
+    except OSError as error:
+        raise NotFetched(f"{address} cannot be read ({error}): save it as {root / source.path}") from error
+    (root / source.path).parent.mkdir(parents=True, exist_ok=True)
+    (root / source.path).write_bytes(text)
     return root
 
 
@@ -129,11 +164,13 @@ class _StubModule(ModuleType):
 
     tl, triton = tl, triton
     __path__: list[str] = []
+    needs: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Stub()
+        inner = f"{self.__name__}.{name}"
+        return importlib.import_module(inner) if inner in self.needs else _Stub()
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -148,7 +185,9 @@ class _Finder(MetaPathFinder, Loader):
         return ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _StubModule(spec.name)
+        module = _StubModule(spec.name)
+        module.needs = self.needs
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         pass

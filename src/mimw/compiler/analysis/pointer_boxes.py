@@ -45,7 +45,7 @@ def box_of(program: Program, op: Op, assume: bool = False) -> Box | Refused:
     try:
         return program.kept(_Boxes).of(op)
     except NoForm as why:
-        return (program.kept(_Assuming).found(op) if assume else None) or Refused(why.reason, why.site)
+        return program.kept(_Assuming).found(op) if assume else Refused(why.reason, why.site)
 
 
 def ranges_of(program: Program) -> Ranges:
@@ -177,19 +177,20 @@ class _Assuming(_Boxes):
 
     assume = True
 
-    def found(self, op: Op) -> Box | None:
-        """The box of the fewest assumptions about the mask; None if there is none."""
+    def found(self, op: Op) -> Box | Refused:
+        """The box of the fewest assumptions about the mask; or why there is none with the whole of it."""
+        refused: list[Refused] = []
         try:
             bounds = self._bounds(op, op.pointer.type)
-        except NoForm:
-            return None
+        except NoForm as why:
+            return Refused(why.reason, why.site)
         for count in range(len(bounds) + 1):
             for everywhere in combinations(sorted(bounds, key=lambda key: self._weight(bounds[key])), count):
                 try:
                     return self.of(op, frozenset(everywhere))
-                except NoForm:
-                    pass
-        return None
+                except NoForm as why:
+                    refused.append(Refused(why.reason, why.site))
+        return refused[0]
 
     def _weight(self, bound: Bound) -> int:
         """How much a bound differs between launches: one of constants is best taken for granted."""

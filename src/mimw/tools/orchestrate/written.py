@@ -31,9 +31,11 @@ from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.runtime import keep_file
-from ...errors import MimwError, NotYet
+from ...errors import MimwError, NotYet, OutOfSharedMemory
 from ...ir import verify
+from ...runtime.fits import check_fits
 from ...runtime.simulate import Launch, prepare
+from ..trials import most_rounds
 from .guards import overlap
 from .plain import Plain
 
@@ -85,7 +87,36 @@ class Written:
 
 
 def written(plain: Plain, plan: Plan) -> Written:
-    """The plan carried out."""
+    """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the compiler's, and
+    fewer than the launch has rounds, since its proof shows nothing of a pipe that is never full."""
+    one = _written(plain, plan, plan.stages)
+    while one.kernel is not None and plan.stages is None and (fewer := _fewer(one)):
+        one = _written(plain, plan, fewer)
+    return one
+
+
+def _fewer(one: Written) -> int:
+    """How many slots to try in place of those of `one`; 0 where these are right, and where there is one alone."""
+    rings = [ring for ring in one.made.rings.roots if not ring.once]
+    stages = max((ring.stages for ring in rings), default=1)
+    if stages == 1:
+        return 0
+    try:
+        launch = one.launch()
+        if (rounds := most_rounds(launch) or 0) > 1 and rounds <= stages:
+            return rounds - 1
+        check_fits(launch.specialisation, launch.program)
+    except OutOfSharedMemory as error:
+        beyond = (error.required or 0) - (error.limit or 0)
+        return max(1, stages - max(1, -(-beyond // sum(ring.bytes for ring in rings))))
+    except (MimwError, CompilationError):       # whoever compiles it says so
+        pass
+    return 0
+
+
+def _written(plain: Plain, given: Plan, stages: int | None) -> Written:
+    """The plan carried out, with so many slots."""
+    plan = replace(given, stages=stages)
     boxes = _boxes(plain, plan)
     program, remarks, late, apart = accumulate_dots(boxes.program), boxes.remarks, frozenset(), frozenset()
     if plan.delayed:
@@ -96,15 +127,15 @@ def written(plain: Plain, plan: Plan) -> Written:
     remarks = (*remarks, *made.remarks)
     made = replace(made, apart=made.apart | apart)
     if made.program is None:
-        return Written(plan, plain, made, remarks)
+        return Written(given, plain, made, remarks)
     verify(made.program)
     imports, host = host_parts(boxes, made.blocks)
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
         text = module_text(made.program, plain.name, host, about, imports)
     except NotYet as error:
-        return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
-    one = Written(plan, plain, made, remarks, text, imported(text, plain.name))
+        return Written(given, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
+    one = Written(given, plain, made, remarks, text, imported(text, plain.name))
     try:
         if misfit := one.why_plain(plain.launch.grid, (), plain.arguments):
             return replace(one, refused=misfit)
