@@ -131,6 +131,15 @@ def _addmm(m: int = 4096, n: int = 4096, k: int = 4096) -> Launch:
         num_warps=8, num_stages=3)
 
 
+@_kernel("triton-matmul", "triton-lang/triton", "02936a198800b2c0180cf63f2a69e776bcca6d7d", "python/tutorials/09-persistent-matmul.py",
+         "matmul_kernel")
+def _tutorial_matmul(m: int = 4096, n: int = 4096, k: int = 4096) -> Launch:
+    a, b, c = (_random(*shape, dtype=torch.float16) for shape in ((m, k), (k, n), (m, n)))
+    return (_tiles(m, 128) * _tiles(n, 128), ), dict(
+        a_ptr=a, b_ptr=b, c_ptr=c, M=m, N=n, K=k, stride_am=k, stride_ak=1, stride_bk=n, stride_bn=1, stride_cm=n, stride_cn=1,
+        BLOCK_SIZE_M=128, BLOCK_SIZE_N=128, BLOCK_SIZE_K=64, GROUP_SIZE_M=8, num_warps=8, num_stages=3)
+
+
 # ---- experts -----------------------------------------------------------------------------------------------------------------
 
 
@@ -175,6 +184,17 @@ def _prefill(batch: int = 4, heads: int = 32, length: int = 4096, dim: int = 128
         Lk=dim, num_warps=8, num_stages=1)
 
 
+@_kernel("triton-attention", "triton-lang/triton", "003da478d84f5bb0f51b3988cf0ea0bbe60282b7", "python/tutorials/06-fused-attention.py",
+         "_attn_fwd_tma")
+def _tutorial_attention(batch: int = 4, heads: int = 32, length: int = 4096, dim: int = 128) -> Launch:
+    q, k, v, o = (_random(batch * heads * length, dim, dtype=torch.float16) for _ in range(4))
+    describe = mimw.TensorDescriptor.from_tensor
+    return (_tiles(length, 128), batch * heads), dict(
+        sm_scale=dim ** -0.5, M=_random(batch * heads * length, dtype=torch.float32), Z=batch, H=heads, desc_q=describe(q, [128, dim]),
+        desc_k=describe(k, [128, dim]), desc_v=describe(v, [128, dim]), desc_o=describe(o, [128, dim]), N_CTX=length, HEAD_DIM=dim,
+        BLOCK_M=128, BLOCK_N=128, FP8_OUTPUT=False, STAGE=1, num_warps=8, num_stages=2)
+
+
 # ---- linear attention and state spaces ---------------------------------------------------------------------------------------
 
 
@@ -185,6 +205,25 @@ def _chunk_o(batch: int = 2, length: int = 4096, heads: int = 16, dim: int = 256
     return (_tiles(dim, 128) * _tiles(length, chunk), batch * heads), dict(
         q=q, k=k, v=v, h=states, g=None, g_gamma=None, o=o, cu_seqlens=None, chunk_indices=None, scale=dim ** -0.5, T=length, H=heads,
         HV=heads, K=dim, V=dim, BT=chunk, BK=64, BV=128, STATE_V_FIRST=False, num_warps=4, num_stages=3)
+
+
+@_kernel("fla-attention", "fla-core", "0.6.0", "fla/ops/attn/parallel.py", "parallel_attn_fwd_kernel",
+         needs=("fla.ops.utils.op", ))
+def _fla_attention(batch: int = 4, length: int = 4096, heads: int = 16, dim: int = 128) -> Launch:
+    q, k, v, o = (_random(batch, length, heads, dim) for _ in range(4))
+    return (_tiles(length, 128), batch * heads), dict(
+        q=q, k=k, v=v, o=o, g_cumsum=None, sink_bias=None, lse=_random(batch, length, heads, dtype=torch.float32), cu_seqlens=None,
+        chunk_indices=None, W=None, T=length, B=batch, H=heads, HQ=heads, G=1, K=dim,
+        V=dim, BT=128, BS=64, BK=dim, BV=dim, scale=dim ** -0.5, num_warps=8, num_stages=3)
+
+
+@_kernel("fla-chunk-h", "fla-core", "0.6.0", "fla/ops/common/chunk_h.py", "chunk_fwd_kernel_h", needs=("fla.ops.utils.op", ))
+def _chunk_h(batch: int = 2, length: int = 4096, heads: int = 16, dim: int = 128, chunk: int = 64) -> Launch:
+    k, v = _random(batch, length, heads, dim), _random(batch, length, heads, dim)
+    none = dict.fromkeys(("g", "g_gamma", "gk", "gv", "h0", "ht", "cu_seqlens", "split_offsets"))
+    return (_tiles(dim, 64) * _tiles(dim, 128) * batch * heads, ), none | dict(
+        k=k, v=v, h=_random(batch, length // chunk, heads, dim, dim), T=length, H=heads, K=dim, V=dim, BT=chunk, BS=chunk, BK=64, BV=128,
+        USE_G=False, USE_G_GAMMA=False, USE_GK=False, USE_GV=False, STATE_V_FIRST=False, num_warps=4, num_stages=3)
 
 
 @_kernel("fla-chunk-delta-h", "fla-core", "0.6.0", "fla/ops/common/chunk_delta_h.py", "chunk_gated_delta_rule_fwd_kernel_h_blockdim64",
