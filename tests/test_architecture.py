@@ -101,6 +101,7 @@ _INSIDE = {
         "timing": (),
         "explain": (),
         "compile_ahead": ("processes", "search"),
+        "orchestrate": ("check", "compile_ahead", "findings", "timing", "trials"),
     },
 }
 # Rooms that only some parts of the compiler may import, and the part that knows Triton's private modules and nothing of ours.

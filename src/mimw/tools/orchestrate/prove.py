@@ -6,9 +6,10 @@ Input: a `Written` kernel. Output: a `Certificate`, which is plain data. For exa
     proof.ok, proof.text()          True; JSON: which launches were compared, what was checked, versions
 
 Compared are launches with as many trips as break rings: 0, 1, 2 and around the number of slots, and two tiles a program, as
-`tools/trials.py` finds them from the arguments of the launch. The arrays are as large as those of the launch, with random numbers; a few
-programs of the grid run. Products add along K one by one in both, so that equal means equal to the last bit. Then `mimw.check` looks for
-races, deadlocks and misused barriers of the text's kernel, by seeds, and systematically where a launch is short.
+`tools/trials.py` finds them from the arguments of the launch. The arrays are as large as those of the launch, with random
+numbers; a few programs of the grid run. Products add along K one by one in both, so that equal means equal to the last bit.
+Then `mimw.check` looks for races, deadlocks and misused barriers of the text's kernel, by seeds, and systematically where a
+launch is short.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ MOST_BYTES = 8 << 30        # of arrays that are copied for a proof
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was proved of a kernel, and how. `compared` has a line for each launch: sizes that were changed, grid, programs, arrays that
-    are equal to the last bit; `checked` what `mimw.check` ran; `wrong` what was found, "" if nothing."""
+    """The proof of a kernel, and how it was made. `compared` has a line for each launch: sizes that were changed, grid, programs,
+    arrays that are equal to the last bit; `checked` what `mimw.check` ran; `wrong` what was found, "" if nothing."""
 
     kernel: str
     plan: dict[str, Any]
@@ -66,8 +67,8 @@ class Certificate:
         if self.wrong:
             return f"not proved: {self.wrong}"
         sizes = [", ".join(f"{name}={size}" for name, size in one["sizes"].items()) or "as given" for one in self.compared]
-        return (f"equal to plain, bit by bit, at {len(sizes)} launches ({'; '.join(sizes)}); checked: {self.checked.get('runs', 0)} runs"
-                + (f"; {self.left_out}" if self.left_out else ""))
+        return (f"equal to plain, bit by bit, at {len(sizes)} launches ({'; '.join(sizes)}); checked: "
+                f"{self.checked.get('runs', 0)} runs" + (f"; {self.left_out}" if self.left_out else ""))
 
 
 def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
@@ -125,9 +126,11 @@ def _too_short(one: Written) -> str:
         return ""       # constants say how often they go round: there are no longer launches
     rounds, slots = most_rounds(launch), max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
     if rounds is None:
-        return "how often its loops go round depends on data: nobody can say whether a pipe was full"
-    return "" if rounds > slots else (f"no loop of this launch goes round more often than {rounds} times, and a pipe has {slots} slots: "
-                                      "orchestrate a longer launch of the kernel, which is then proved for shorter ones as well")
+        return "data decide how many iterations its loops have, so it is not known whether a pipe was full"
+    if rounds > slots:
+        return ""
+    return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {slots} slots: orchestrate a "
+            "longer launch of the kernel, which is then proved for shorter ones as well")
 
 
 def _is_short(launch: Launch) -> bool:
@@ -168,7 +171,7 @@ def _run(launch: Launch, grid: tuple[int, ...], programs: tuple) -> None:
 
 
 def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: int) -> tuple[dict[str, Any], str]:
-    """What `mimw.check` ran, and its first finding: the launch with its smaller ones by seeds, and the shortest one that loops
+    """The runs of `mimw.check`, and its first finding: the launch with its smaller ones by seeds, and the shortest one that loops
     systematically."""
     report = _check(one, {}, _few(one, one.plain.launch.grid), seeds=seeds)
     line = {"runs": report.runs, "seeds": seeds, "tried": [each.as_json() for each in report.tried]}

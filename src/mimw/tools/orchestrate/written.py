@@ -5,9 +5,9 @@ Input: a `Plain` launch and a `Plan`. Output: a `Written`. For example:
     one = written(plain, Plan(consumers=2))
     one.text, one.kernel            a module with the kernel and what the host does for it; the kernel, as imported
 
-What is compiled, checked, timed and launched is the kernel that was recorded from the text. It has to equal the passes' program, up to
-names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's. `refused` is what the compiler says of a plan
-that breaks a rule of the language or does not fit.
+What is compiled, checked, timed and launched is the kernel that was recorded from the text. It has to equal the passes'
+program, up to names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's.
+`refused` is what the compiler says of a plan that breaks a rule of the language or does not fit.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.runtime import keep_file
-from ...errors import MimwError, NotYet, OutOfSharedMemory
+from ...errors import MimwError, NotYet
 from ...ir import verify
-from ...runtime.fits import check_fits
 from ...runtime.simulate import Launch, prepare
-from ..trials import most_rounds
 from .guards import overlap
 from .plain import Plain
+from .slots import fewer_slots
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,7 @@ class Written:
     module: ModuleType | None = None
     wrong: str = ""
     refused: str = ""
+    is_delayed: bool = False
 
     @property
     def kernel(self) -> Any:
@@ -71,7 +71,7 @@ class Written:
         return [named[name] for name in self.plain.parameters]
 
     def why_plain(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> str:
-        """Why a launch of this specialisation takes the plain kernel; "" if it may take this one."""
+        """The reason for which a launch of this specialisation takes the plain kernel; "" if it may take this one."""
         given = self.given(args, meta)
         return self.module.fits(grid, *given) or overlap(dict(zip(self.plain.parameters, given)), self.made.apart)
 
@@ -83,35 +83,17 @@ class Written:
     def launch(self, plain: Plain | None = None) -> Launch:
         """The launch, made ready for the simulator."""
         plain = plain or self.plain
-        return prepare(getattr(self.module, plain.name), plain.launch.grid, self.arguments(plain), {"num_warps": self.num_warps}, plain.chip.name)
+        kernel, options = getattr(self.module, plain.name), {"num_warps": self.num_warps}
+        return prepare(kernel, plain.launch.grid, self.arguments(plain), options, plain.chip.name)
 
 
 def written(plain: Plain, plan: Plan) -> Written:
-    """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the compiler's, and
-    fewer than the launch has rounds, since its proof shows nothing of a pipe that is never full."""
+    """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the compiler's,
+    and fewer than the launch has rounds (`slots.py`)."""
     one = _written(plain, plan, plan.stages)
-    while one.kernel is not None and plan.stages is None and (fewer := _fewer(one)):
+    while one.kernel is not None and plan.stages is None and (fewer := fewer_slots(one)):
         one = _written(plain, plan, fewer)
     return one
-
-
-def _fewer(one: Written) -> int:
-    """How many slots to try in place of those of `one`; 0 where these are right, and where there is one alone."""
-    rings = [ring for ring in one.made.rings.roots if not ring.once]
-    stages = max((ring.stages for ring in rings), default=1)
-    if stages == 1:
-        return 0
-    try:
-        launch = one.launch()
-        if (rounds := most_rounds(launch) or 0) > 1 and rounds <= stages:
-            return rounds - 1
-        check_fits(launch.specialisation, launch.program)
-    except OutOfSharedMemory as error:
-        beyond = (error.required or 0) - (error.limit or 0)
-        return max(1, stages - max(1, -(-beyond // sum(ring.bytes for ring in rings))))
-    except (MimwError, CompilationError):       # whoever compiles it says so
-        pass
-    return 0
 
 
 def _written(plain: Plain, given: Plan, stages: int | None) -> Written:
@@ -135,7 +117,7 @@ def _written(plain: Plain, given: Plan, stages: int | None) -> Written:
         text = module_text(made.program, plain.name, host, about, imports)
     except NotYet as error:
         return Written(given, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
-    one = Written(given, plain, made, remarks, text, imported(text, plain.name))
+    one = Written(given, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late))
     try:
         if misfit := one.why_plain(plain.launch.grid, (), plain.arguments):
             return replace(one, refused=misfit)
@@ -150,13 +132,14 @@ def _boxes(plain: Plain, plan: Plan) -> Lifted:
     program = with_remainders(plain.program)
     if not plan.boxes:
         return lifted(program, plain.chip, "none", False)
-    more = lifted(program, plain.chip, assume=True)
+    unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
+    more = lifted(program, plain.chip, unsigned=unsigned, assume=True)
     if not more.descriptors:
         return more
     module: dict[str, Any] = {}
     exec(host_source(more), module)
     misfit = module["fits"](plain.launch.grid, *plain.given)
-    return lifted(program, plain.chip) if misfit else more
+    return lifted(program, plain.chip, unsigned=unsigned) if misfit else more
 
 
 def imported(text: str, name: str) -> ModuleType:
@@ -170,5 +153,5 @@ def imported(text: str, name: str) -> ModuleType:
 
 
 def reasons(remarks: Sequence[Remark]) -> list[str]:
-    """What is said of the plain kernel's lines, in their order."""
+    """Remarks on the plain kernel's lines, in their order."""
     return [f"line {one.site.line}: {one.message}" for one in sorted(remarks, key=lambda one: one.site.line)]
