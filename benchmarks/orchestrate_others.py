@@ -3,8 +3,8 @@
     python -m benchmarks.orchestrate_others                             all kernels
     python -m benchmarks.orchestrate_others liger-swiglu fla-chunk-o --packages /tmp/packages
 
-Packages are fetched by pip into the folder, in the versions that others_launches.py names, and unpacked there; nothing is installed.
-Without a GPU times are predicted; with one they are measured. What plain Triton compiles is never an error here: such a kernel is
+Packages are fetched by pip into the folder, in the versions that others_launches.py names, and unpacked there; nothing is
+installed. Without a GPU times are predicted; with one they are measured. What plain Triton compiles is never an error here: such a kernel is
 orchestrated, or refused with its lines.
 """
 
@@ -53,7 +53,8 @@ def _figures(found: Orchestration) -> dict[str, Any]:
 def main() -> None:
     parser = command(__doc__)
     some_of(parser, "kernels", KERNELS)
-    parser.add_argument("--packages", type=Path, default=Path("packages-of-others"), metavar="DIR", help="where packages are unpacked")
+    parser.add_argument("--packages", type=Path, default=Path("packages-of-others"), metavar="DIR",
+                        help="where packages are unpacked")
     options = parser.parse_args()
     failed = []
     for name in options.kernels or KERNELS:

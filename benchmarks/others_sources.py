@@ -4,8 +4,8 @@ Input: a package's name and version, a path in it, a function's name. Output: th
 
     kernel_of(Source("liger-kernel", "0.8.5", "liger_kernel/ops/mlp.py", "_swiglu_kernel_forward"), Path("/tmp/packages"))
 
-Nothing is installed, and none of a package's own modules run besides the file and those that it names in `needs`: whatever else it imports is a
-stub, which stands for any value, and as a decorator gives back what it decorates. Sources of Python are enough: wheels are unpacked, not built.
+Nothing is installed, and of a package's own modules only the file runs, and those that `needs` names: all else that it imports is
+a stub, which stands for any value, and as a decorator gives back what it decorates. Wheels are unpacked, and nothing is built.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class NotFetched(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A kernel in a package. `is_source`: of its sdist, as there is no wheel of it for every machine; `needs`: modules of the package
-    whose functions the kernel calls. A package with a slash is a repository, and its version a commit."""
+    """A kernel in a package. `is_source`: of its sdist, as there is no wheel of it for every machine; `needs`: modules of the
+    package whose functions the kernel calls. A package with a slash is a repository, and its version a commit."""
 
     package: str
     version: str

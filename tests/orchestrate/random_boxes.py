@@ -266,8 +266,8 @@ class _Maker:
 
 
 def random_case(seed: int, wraps: bool = False) -> Case:
-    """The case of a seed. Most arguments are such as kernels get; some are odd, negative, or too large for 32 bits. With `wraps` rows
-    and columns may wrap around."""
+    """The case of a seed. Most arguments are such as kernels get; some are odd, negative, or too large for 32 bits. With
+    `wraps` rows and columns may wrap around."""
     maker = _Maker(seed, wraps)
     program, r = maker.program(), maker.r
     access = next(op for op in program.walk() if op.row.loads or op.row.stores)

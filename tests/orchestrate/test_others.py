@@ -1,7 +1,7 @@
-"""Loops as published kernels have them: rows that wrap around, masks along both axes of a batch, differences in place of remainders.
+"""Loops as published kernels have them: rows that wrap around, masks along both axes of a batch, differences for remainders.
 
-Each kernel is ours, in the style of those that benchmarks/orchestrate_others.py takes from packages; each shape of loop here was once
-refused, or its pipes did not fit.
+Each kernel is ours, in the style of those that benchmarks/orchestrate_others.py takes from packages; each shape of loop here
+was once refused, raised an exception, or had pipes that did not fit.
 """
 
 from dataclasses import replace
@@ -78,6 +78,17 @@ def gathered(a, b, c, ids, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.c
         x = tl.load(a + named[:, None] * K + k + ks[None, :], mask=named[:, None] < M, other=0.0)  # gathers
         acc += tl.dot(x, tl.load(b + (k + ks)[:, None] * N + (cols % N)[None, :]))
     tl.store(c + rows[:, None] * N + cols[None, :], acc.to(tl.float16))
+
+
+@mimw.jit
+def states(k, v, h, T, BT: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr):
+    """h = k^T v: the first tile of a round is turned in front of the second one's load."""
+    ks, vs, ts = tl.arange(0, BK), tl.arange(0, BV), tl.arange(0, BT)
+    acc = tl.zeros((BK, BV), tl.float32)
+    for t in range(0, T, BT):
+        x = tl.load(k + ks[:, None] + (t + ts)[None, :] * BK)
+        acc += tl.dot(x, tl.load(v + (t + ts)[:, None] * BV + vs[None, :]))
+    tl.store(h + ks[:, None] * BV + vs[None, :], acc)
 
 
 def gemm(how, m=128, n=64, k=320):
@@ -162,3 +173,23 @@ def test_rows_that_an_array_names_stay_with_the_consumer():
     assert [len(ring.loads) for ring in one.made.rings.roots] == [1]
     assert any("takes `load`" in remark.message for remark in one.remarks)
     assert prove(one, seeds=1, limit=5).ok
+
+
+def test_a_tile_is_turned_in_front_of_the_next_load():
+    rng = np.random.default_rng(0)
+    k, v = (rng.standard_normal((320, width)).astype(np.float16) for width in (64, 32))
+    args = k, v, np.zeros((64, 32), np.float32), 320
+    one = made((states, (1, ), args, dict(BT=64, BK=64, BV=32, num_warps=4)))
+    assert one.kernel is not None, (one.wrong, one.refused, one.remarks)
+    assert [len(ring.loads) for ring in one.made.rings.roots] == [2]
+    assert prove(one, seeds=1, limit=5).ok
+
+
+def test_a_mistake_of_the_passes_is_a_line_of_the_report(monkeypatch):
+    def wrong(*given):
+        raise KeyError("a value that no pass made")
+
+    monkeypatch.setattr("mimw.tools.orchestrate.written.orchestrated", wrong)
+    kernel, grid, args, meta = gemm("remainder")
+    found = orchestrate(kernel, grid, *args, **meta)
+    assert not found.is_used and "a mistake of mimw's: KeyError" in found.because

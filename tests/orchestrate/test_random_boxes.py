@@ -51,7 +51,7 @@ def test_a_box_reads_what_the_pointers_read(looked_at):
 
 
 def test_a_box_under_assumptions_reads_what_the_pointers_read_where_they_hold(request):
-    """Masks that cut nothing off and rows that do not wrap around; and launches at which they do are refused, some of them rightly."""
+    """Masks that cut nothing off and rows that do not wrap around; launches at which they do are refused, some rightly."""
     right, harm = 0, 0
     for seed in range(CASES * (10 if request.config.getoption("--long") else 1) // 4):
         case = random_case(seed, wraps=True)

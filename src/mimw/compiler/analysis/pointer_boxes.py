@@ -39,9 +39,9 @@ def is_tile_access(op: Op) -> bool:
 
 
 def box_of(program: Program, op: Op, assume: bool = False) -> Box | Refused:
-    """The box of a load or store through a tile of pointers (`is_tile_access`), or why it has none. With `assume` it may also be one
-    for launches alone in which parts of its mask are true everywhere, and in which its rows do not wrap around; these have to hold
-    as all that it assumes."""
+    """The box of a load or store through a tile of pointers (`is_tile_access`), or why it has none. With `assume` also one for
+    launches alone in which parts of its mask are true everywhere and its rows do not wrap around: that is then among what it
+    assumes."""
     try:
         return program.kept(_Boxes).of(op)
     except NoForm as why:
@@ -198,7 +198,8 @@ class _Assuming(_Boxes):
 
 
 def _cuts_nothing(bound: Bound, tile: Tensor) -> tuple[Within, ...]:
-    """The condition that a bound holds for all positions along its axis; none if it surely does. Raises `NoForm` if it never does."""
+    """The condition that a bound holds for all positions along its axis; none if it surely does. Raises `NoForm` if it never
+    does."""
     inside = -bound.begin if bound.end is None else bound.end - tile.shape[bound.axis]
     if inside.constant is not None and inside.constant < 0:
         raise NoForm(f"its mask on line {bound.op.site.line} cuts something off", bound.op.site)

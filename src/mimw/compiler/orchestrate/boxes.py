@@ -49,8 +49,8 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
                unsigned  names of the arguments whose elements are unsigned integers, as the signature of the launch has them
                          ("*u8"): a program does not say it, and a descriptor's loads have that sign in text. Those that an op
                          of the program takes as unsigned are so besides
-               assume    take boxes as well that are ones only where masks cut nothing off and rows do not wrap around (`box_of`): the
-                         host asks, so that fewer launches take the result
+               assume    take boxes as well that are ones only where masks cut nothing off and rows do not wrap around
+                         (`box_of`): the host asks, so that fewer launches take the result
     returns:   `Lifted`; its program is the same object if nothing is lifted, and a remark says why
     errors:    ArgumentError for any other `loads`
     """

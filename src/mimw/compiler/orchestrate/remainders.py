@@ -2,10 +2,10 @@
 
 Input: a program. Output: the program with each such difference as one remainder, or the same object. For example:
 
-    chunk = pid // batch; b = pid - chunk * batch       b is pid % batch: from 0 to batch - 1, where the difference could be anything
+    chunk = pid // batch; b = pid - chunk * batch       b is pid % batch: from 0 to batch - 1, where a difference is anything
 
-Kernels write it so to spare a second division. Both are the same number of as many bits, whatever x and n are: a quotient is cut off
-towards 0, and the remainder has the sign of x.
+Kernels write it so to spare a second division. Both are the same number of as many bits, whatever x and n are: a quotient is
+cut off towards 0, and the remainder has the sign of x.
 """
 
 from __future__ import annotations

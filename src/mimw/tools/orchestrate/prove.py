@@ -78,7 +78,7 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
                  source=hashlib.sha256(one.text.encode()).hexdigest(),
                  versions={"mimw": mimw.__version__, "triton": triton.__version__, "numpy": np.__version__})
     if one.wrong:
-        return Certificate(**about, wrong=f"the text, recorded again, is another program: {one.wrong}")
+        return Certificate(**about, wrong=f"a mistake of mimw's: {one.wrong}")
     if one.refused:
         return Certificate(**about, wrong=one.refused)
     if size_of(one.plain.arguments) > MOST_BYTES:
@@ -100,7 +100,8 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
     except MimwError as error:
         return Certificate(**about, compared=tuple(compared), wrong=f"{type(error).__name__}: {error}")
     if not compared:
-        return Certificate(**about, checked=checked, wrong="no launch could be compared: the plain kernel itself fails at all that were tried")
+        nothing = "no launch could be compared: the plain kernel itself fails at all that were tried"
+        return Certificate(**about, checked=checked, wrong=nothing)
     return Certificate(**about, compared=tuple(compared), checked=checked, left_out=why, wrong=wrong or _too_short(one))
 
 

@@ -26,6 +26,7 @@ from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.remainders import with_remainders
+from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
@@ -88,8 +89,16 @@ class Written:
 
 
 def written(plain: Plain, plan: Plan) -> Written:
-    """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the compiler's,
-    and fewer than the launch has rounds (`slots.py`)."""
+    """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the
+    compiler's, and fewer than the launch has rounds (`slots.py`)."""
+    try:
+        return _with_slots(plain, plan)
+    except Exception as error:      # of any kind: the plain kernel compiles, so that it is ours, and said as a line of the report
+        wrong = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+        return Written(plan, plain, Orchestrated(None, Rings([], set())), wrong=wrong)
+
+
+def _with_slots(plain: Plain, plan: Plan) -> Written:
     one = _written(plain, plan, plan.stages)
     while one.kernel is not None and plan.stages is None and (fewer := fewer_slots(one)):
         one = _written(plain, plan, fewer)
@@ -124,7 +133,7 @@ def _written(plain: Plain, given: Plan, stages: int | None) -> Written:
         found = difference(made.program, one.launch().recorded)
     except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
         return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
-    return one if found is None else replace(one, wrong=found)
+    return one if found is None else replace(one, wrong=f"the text is another program: {found}")
 
 
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
