@@ -4,8 +4,8 @@
     python -m benchmarks.orchestrate_others liger-swiglu fla-chunk-o --packages /tmp/packages
 
 Packages are fetched by pip into the folder, in the versions that others_launches.py names, and unpacked there; nothing is
-installed. Without a GPU times are predicted; with one they are measured. What plain Triton compiles is never an error here: such a kernel is
-orchestrated, or refused with its lines.
+installed. Without a GPU times are predicted; with one they are measured. What plain Triton compiles is never an error here:
+such a kernel is orchestrated, or refused with its lines.
 """
 
 from __future__ import annotations

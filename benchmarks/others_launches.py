@@ -73,6 +73,14 @@ def _persistent(m: int = 4096, n: int = 4096, k: int = 4096) -> Launch:
         B_LARGE=False, C_LARGE=False, HAS_BIAS=False, num_warps=8, num_stages=3)
 
 
+@_kernel("vllm-persistent-descriptors", "vllm", "0.33.0", "vllm/model_executor/determinism/batch_invariant.py",
+         "matmul_kernel_descriptor_persistent")
+def _persistent_descriptors(m: int = 4096, n: int = 4096, k: int = 4096) -> Launch:
+    a, b, c = _random(m, k), _random(n, k), _random(m, n)
+    return (132, ), dict(a_ptr=a, b_ptr=b, c_ptr=c, bias_ptr=None, M=m, N=n, K=k, BLOCK_SIZE_M=128, BLOCK_SIZE_N=128,
+                         BLOCK_SIZE_K=64, GROUP_SIZE_M=8, NUM_SMS=132, HAS_BIAS=False, num_warps=8, num_stages=3)
+
+
 @_kernel("flaggems-block-fp8", "flag-gems", "5.0.2", "flag_gems/runtime/backend/_nvidia/hopper/ops/w8a8_block_fp8_matmul.py",
          "w8a8_block_fp8_matmul_kernel_general")
 def _block_fp8(m: int = 4096, n: int = 7168, k: int = 2048) -> Launch:
@@ -95,6 +103,16 @@ def _swiglu(batch: int = 2, rows: int = 2048, width: int = 4096, hidden: int = 8
         desc_A=out[0],
         desc_G=out[1], desc_U=out[2], S=rows, dim=width, hidden_dim=hidden, bucket_M=rows, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64,
         GROUP_SIZE_M=8, gate_multiplier=1.0, num_warps=8, num_stages=3)
+
+
+@_kernel("liger-swiglu-backward", "liger-kernel", "0.8.5", "liger_kernel/ops/mlp.py", "_swiglu_kernel_backward_dI")
+def _swiglu_backward(batch: int = 2, rows: int = 2048, width: int = 4096, hidden: int = 8192) -> Launch:
+    describe = mimw.TensorDescriptor.from_tensor
+    gate, up = (describe(_random(hidden, width), [64, 128]) for _ in range(2))
+    d_gate, d_up = (describe(_random(batch, rows, hidden), [1, 128, 64]) for _ in range(2))
+    return (_tiles(rows, 128) * _tiles(width, 128), batch), dict(
+        desc_dG=d_gate, desc_Wg=gate, desc_dU=d_up, desc_Wu=up, desc_dI=describe(_random(batch, rows, width), [1, 128, 128]), S=rows,
+        dim=width, hidden_dim=hidden, bucket_M=rows, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP_SIZE_M=8, num_warps=8, num_stages=3)
 
 
 @_kernel("vllm-bmm", "vllm", "0.33.0", "vllm/model_executor/determinism/batch_invariant.py", "bmm_kernel")
@@ -235,6 +253,17 @@ def _fla_attention(batch: int = 4, length: int = 4096, heads: int = 16, dim: int
         cu_seqlens=None,
         chunk_indices=None, W=None, T=length, B=batch, H=heads, HQ=heads, G=1, K=dim,
         V=dim, BT=128, BS=64, BK=dim, BV=dim, scale=dim ** -0.5, num_warps=8, num_stages=3)
+
+
+@_kernel("fla-attention-backward", "fla-core", "0.6.0", "fla/ops/attn/parallel.py", "parallel_attn_bwd_kernel_dkv",
+         needs=("fla.ops.utils.op", ))
+def _fla_attention_backward(batch: int = 4, length: int = 4096, heads: int = 16, dim: int = 128) -> Launch:
+    q, k, v, do, dk, dv = (_random(batch, length, heads, dim) for _ in range(6))
+    lse, delta = (_random(batch, length, heads, dtype=torch.float32) for _ in range(2))
+    none = dict.fromkeys(("g_cumsum", "dg_cumsum", "cu_seqlens", "chunk_indices", "W"))
+    return (_tiles(length, 128), batch * heads), none | dict(
+        q=q, k=k, v=v, lse=lse, delta=delta, do=do, dk=dk, dv=dv, scale=dim ** -0.5, T=length, B=batch, H=heads, HQ=heads, G=1, K=dim,
+        V=dim, BT=128, BS=64, BK=dim, BV=dim, num_warps=8, num_stages=2)
 
 
 @_kernel("fla-chunk-h", "fla-core", "0.6.0", "fla/ops/common/chunk_h.py", "chunk_fwd_kernel_h", needs=("fla.ops.utils.op", ))

@@ -38,7 +38,8 @@ def least(poly: Poly, number: int, what: str, site: Site) -> Within:
 
 
 def held(forms: Any, mask: Value) -> tuple[Within, ...] | None:
-    """What has to hold so that a condition is true of all elements; None where nobody follows it. Raises `NoForm`."""
+    """The conditions on a launch under which a mask is true of all elements; None for a mask that takes other ops. Raises
+    `NoForm`."""
     op = forms.uses.definition[mask]
     if op is not None and op.name == "and":
         both = held(forms, op.lhs), held(forms, op.rhs)

@@ -193,7 +193,7 @@ class _Assuming(_Boxes):
         return refused[0]
 
     def _weight(self, bound: Bound) -> int:
-        """How much a bound differs between launches: one of constants is best taken for granted."""
+        """The number of symbols in a bound: one of constants is the first to be taken for granted."""
         return len((bound.end if bound.begin is None else bound.begin).symbols)
 
 
