@@ -163,6 +163,14 @@ def test_a_pipe_has_fewer_slots_than_the_launch_has_rounds():
     assert prove(one, seeds=1, limit=1).ok
 
 
+def test_another_process_writes_what_was_proved_whatever_it_launches_first():
+    one = made(gemm("remainder"), Plan())
+    assert (one.plan.assume, one.plan.stages) == (True, 4)
+    longer, ragged = made(gemm("remainder", k=640), one.plan), made(gemm("remainder", 80, 48, 320), one.plan)
+    assert longer.text.partition("import")[2] == one.text.partition("import")[2]
+    assert ragged.kernel is None and "wrap around" in ragged.refused
+
+
 def test_rows_that_an_array_names_stay_with_the_consumer():
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((128, 320), (320, 32)))

@@ -98,16 +98,18 @@ def written(plain: Plain, plan: Plan) -> Written:
         return Written(plan, plain, Orchestrated(None, Rings([], set())), wrong=wrong)
 
 
-def _with_slots(plain: Plain, plan: Plan) -> Written:
-    one = _written(plain, plan, plan.stages)
-    while one.kernel is not None and plan.stages is None and (fewer := fewer_slots(one)):
-        one = _written(plain, plan, fewer)
-    return one
+def _with_slots(plain: Plain, given: Plan) -> Written:
+    """The plan carried out, with what it left open decided: another process that has it writes the same kernel, whatever it
+    launches first."""
+    plan = given if given.assume is not None else replace(given, assume=given.boxes and _may_assume(plain))
+    one = _written(plain, plan)
+    while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
+        one = _written(plain, replace(plan, stages=fewer))
+    stages = max((ring.stages for ring in one.made.rings.roots if not ring.once), default=None)
+    return replace(one, plan=replace(one.plan, stages=stages)) if one.kernel is not None else one
 
 
-def _written(plain: Plain, given: Plan, stages: int | None) -> Written:
-    """The plan carried out, with so many slots."""
-    plan = replace(given, stages=stages)
+def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
     program, remarks, late, apart = accumulate_dots(boxes.program), boxes.remarks, frozenset(), frozenset()
     if plan.delayed:
@@ -118,15 +120,15 @@ def _written(plain: Plain, given: Plan, stages: int | None) -> Written:
     remarks = (*remarks, *made.remarks)
     made = replace(made, apart=made.apart | apart)
     if made.program is None:
-        return Written(given, plain, made, remarks)
+        return Written(plan, plain, made, remarks)
     verify(made.program)
     imports, host = host_parts(boxes, made.blocks)
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
         text = module_text(made.program, plain.name, host, about, imports)
     except NotYet as error:
-        return Written(given, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
-    one = Written(given, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late))
+        return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
+    one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late))
     try:
         if misfit := one.why_plain(plain.launch.grid, (), plain.arguments):
             return replace(one, refused=misfit)
@@ -137,18 +139,22 @@ def _written(plain: Plain, given: Plan, stages: int | None) -> Written:
 
 
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
-    """The program with boxes: with more of them where this launch keeps to what they assume, as long as it does."""
+    """The program with boxes, under a plan that says what they may assume."""
     program = with_remainders(plain.program)
     if not plan.boxes:
         return lifted(program, plain.chip, "none", False)
     unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
-    more = lifted(program, plain.chip, unsigned=unsigned, assume=True)
-    if not more.descriptors:
-        return more
+    return lifted(program, plain.chip, unsigned=unsigned, assume=bool(plan.assume))
+
+
+def _may_assume(plain: Plain) -> bool:
+    """True if the launch keeps to all that boxes assume, with more of them."""
+    boxes = _boxes(plain, Plan(assume=True))
+    if not boxes.descriptors:
+        return False
     module: dict[str, Any] = {}
-    exec(host_source(more), module)
-    misfit = module["fits"](plain.launch.grid, *plain.given)
-    return lifted(program, plain.chip, unsigned=unsigned) if misfit else more
+    exec(host_source(boxes), module)
+    return not module["fits"](plain.launch.grid, *plain.given)
 
 
 def imported(text: str, name: str) -> ModuleType:
