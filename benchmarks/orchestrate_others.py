@@ -21,7 +21,7 @@ from mimw.tools.orchestrate import Orchestration
 
 from .driver import command, keep_row, some_of
 from .others_launches import KERNELS
-from .others_sources import NotFetched, kernel_of
+from .others_sources import NotFetched, kernel_of, pack
 
 
 def report(name: str, packages: Path) -> dict[str, Any]:
@@ -55,7 +55,16 @@ def main() -> None:
     some_of(parser, "kernels", KERNELS)
     parser.add_argument("--packages", type=Path, default=Path("packages-of-others"), metavar="DIR",
                         help="where packages are unpacked")
+    parser.add_argument("--pack", type=Path, metavar="DIR",
+                        help="run nothing: copy the files of the kernels to this folder, which is --packages elsewhere")
     options = parser.parse_args()
+    if options.pack is not None:
+        for name in options.kernels or KERNELS:
+            try:
+                pack(KERNELS[name].source, options.packages, options.pack)
+            except NotFetched as error:
+                print(error)
+        return
     failed = []
     for name in options.kernels or KERNELS:
         print(f"\n== {name}: {KERNELS[name].source.function} of {KERNELS[name].source.folder}", flush=True)

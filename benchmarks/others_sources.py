@@ -14,6 +14,7 @@ import ast
 import importlib
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -59,10 +60,7 @@ def kernel_of(source: Source, packages: Path) -> Any:
 
     errors:    NotFetched where the package is neither in the folder nor to be had from an index
     """
-    root = unpacked(source, packages)
-    path = next(root.glob(source.path), None) or next(root.glob(f"*/{source.path}"), None)
-    if path is None:
-        raise NotFetched(f"{source.folder} has no file {source.path}")
+    path = _file(source, packages)
     top = Path(*path.parts[:len(path.parts) - len(Path(source.path).parts)])
     name = source.path.removesuffix(".py").replace("/", ".")
     module = ModuleType(name)
@@ -72,6 +70,27 @@ def kernel_of(source: Source, packages: Path) -> Any:
     if source.function not in vars(module):
         raise NotFetched(f"{source.path} of {source.folder} defines no {source.function}")
     return getattr(module, source.function)
+
+
+def _file(source: Source, packages: Path) -> Path:
+    root = unpacked(source, packages)
+    path = next(root.glob(source.path), None) or next(root.glob(f"*/{source.path}"), None)
+    if path is None:
+        raise NotFetched(f"{source.folder} has no file {source.path}")
+    return path
+
+
+def pack(source: Source, packages: Path, to: Path) -> None:
+    """Copy a kernel's file, and those that it needs, into a folder that serves as `packages` on a machine that reaches no index.
+
+    errors:    NotFetched as `kernel_of`
+    """
+    path = _file(source, packages)
+    top = Path(*path.parts[:len(path.parts) - len(Path(source.path).parts)])
+    for name in (source.path, *(f"{module.replace('.', '/')}.py" for module in source.needs)):
+        copy = to / source.folder / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(top / name, copy)
 
 
 def _define(path: Path, function: str, names: dict[str, Any]) -> None:
