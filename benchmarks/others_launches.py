@@ -111,8 +111,10 @@ def _swiglu_backward(batch: int = 2, rows: int = 2048, width: int = 4096, hidden
     gate, up = (describe(_random(hidden, width), [64, 128]) for _ in range(2))
     d_gate, d_up = (describe(_random(batch, rows, hidden), [1, 128, 64]) for _ in range(2))
     return (_tiles(rows, 128) * _tiles(width, 128), batch), dict(
-        desc_dG=d_gate, desc_Wg=gate, desc_dU=d_up, desc_Wu=up, desc_dI=describe(_random(batch, rows, width), [1, 128, 128]), S=rows,
-        dim=width, hidden_dim=hidden, bucket_M=rows, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP_SIZE_M=8, num_warps=8, num_stages=3)
+        desc_dG=d_gate, desc_Wg=gate, desc_dU=d_up, desc_Wu=up, desc_dI=describe(_random(batch, rows, width), [1, 128, 128]),
+        S=rows,
+        dim=width, hidden_dim=hidden, bucket_M=rows, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP_SIZE_M=8, num_warps=8,
+        num_stages=3)
 
 
 @_kernel("vllm-bmm", "vllm", "0.33.0", "vllm/model_executor/determinism/batch_invariant.py", "bmm_kernel")
@@ -262,7 +264,8 @@ def _fla_attention_backward(batch: int = 4, length: int = 4096, heads: int = 16,
     lse, delta = (_random(batch, length, heads, dtype=torch.float32) for _ in range(2))
     none = dict.fromkeys(("g_cumsum", "dg_cumsum", "cu_seqlens", "chunk_indices", "W"))
     return (_tiles(length, 128), batch * heads), none | dict(
-        q=q, k=k, v=v, lse=lse, delta=delta, do=do, dk=dk, dv=dv, scale=dim ** -0.5, T=length, B=batch, H=heads, HQ=heads, G=1, K=dim,
+        q=q, k=k, v=v, lse=lse, delta=delta, do=do, dk=dk, dv=dv, scale=dim ** -0.5, T=length, B=batch, H=heads, HQ=heads, G=1,
+        K=dim,
         V=dim, BT=128, BS=64, BK=dim, BV=dim, num_warps=8, num_stages=2)
 
 
