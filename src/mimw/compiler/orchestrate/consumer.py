@@ -54,6 +54,10 @@ class Consumer(Rebuild):
 
     # ---- chunks ------------------------------------------------------------------------------------------------------------
 
+    def place(self, ring: Ring) -> Op:
+        """The first load: a tile may be turned or multiplied in front of the next one's."""
+        return ring.loads[0]
+
     def chunk(self, ring: Ring) -> None:
         site, views = ring.loads[-1].site, self.views(ring)
         self.word("pipe_wait", (ring.root.pipe, self.counters[ring.root]), (*views, Value(I1)), site, **self.reader)

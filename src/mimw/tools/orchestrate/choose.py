@@ -82,7 +82,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
         if one.wrong:
-            found.candidates.append(Candidate(one, out=f"the text is another program: {one.wrong}"))
+            found.candidates.append(Candidate(one, out=f"a mistake of mimw's: {one.wrong}"))
         elif one.kernel is not None and one.text not in seen:
             seen.add(one.text)
             found.candidates.append(_predicted(one) if predict else Candidate(one))
