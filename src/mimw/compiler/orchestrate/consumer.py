@@ -18,6 +18,7 @@ from ...ir import I1, Buffer, Op, Program, Tensor, Value
 from ..analysis.shared_rows import shared
 from ..analysis.slices import Slice
 from ..passes.accumulate_dots import is_zero
+from .box_rewrite import CACHED
 from .rebuild import Rebuild
 from .rings import Ring, Rings
 
@@ -47,6 +48,7 @@ class Consumer(Rebuild):
                 self.given_back.setdefault(ring.last, []).append(ring)
         self.pending: list[tuple[Op, list[tuple[Ring, Value]]]] = []    # products under way, and what each gives back
         self.added_to: set[Op] = set()          # products to which a later one adds: nothing else takes their result
+        self.to_turn: list[Op] = []             # loads that are turned before the last load of their ring is here
 
     def type(self, value: Value):
         return shared(value.type, self.share.axes.get(value), self.share.parts)
@@ -60,6 +62,9 @@ class Consumer(Rebuild):
             view = self._rows_of(view, load)
             self.env[load.result] = view if ring.direct else self.writer.emit("local_load", (view, None), load.site,
                                                                             label=load.result.name, layout=None)
+        turns, self.to_turn = self.to_turn, []
+        for op in turns:
+            self._turn(op)
         if not ring.direct and not ring.once:
             self._release(ring, self.counters[ring.root], None, site)
             self.next_chunk(ring, site)
@@ -95,10 +100,21 @@ class Consumer(Rebuild):
         if op in self.staged:
             self._store(op)
             return True
-        if op.name == "trans" and isinstance(self.now(op.value).type, Buffer):
-            self.env[op.result] = self.writer.emit("buffer_trans", (self.now(op.value), tuple(op.order)), op.site, label=op.result.name)
+        if op.name == "trans" and self._turn(op):
             return True
         return self.share.parts > 1 and self._shared_out(op)
+
+    def _turn(self, op: Op) -> bool:
+        """Turn a slot, or note that it is to be turned when its ring's last load is here; False of any other tile."""
+        made = self.uses.definition.get(op.value)
+        ring = self.ring_of.get(made)
+        if made in self.to_turn or ring is not None and ring.direct and op.value not in self.env:
+            self.to_turn.append(op)
+            return True
+        if not isinstance(self.now(op.value).type, Buffer):
+            return False
+        self.env[op.result] = self.writer.emit("buffer_trans", (self.now(op.value), tuple(op.order)), op.site, label=op.result.name)
+        return True
 
     def _issue(self, op: Op) -> Value:
         acc = None if is_zero(op.acc, self.uses.definition) else self.now(op.acc)
@@ -180,7 +196,7 @@ class Consumer(Rebuild):
         emit("tma_store_wait", (0, ), op.site)
         emit("local_store", (buffer, self.now(op.value)), op.site)
         emit("fence", ("async_shared", ), op.site)
-        emit("tma_store", (self.now(op.descriptor), self._offsets(op, op.value), buffer, None, ""), op.site)
+        emit("tma_store", (self.now(op.descriptor), self._offsets(op, op.value), buffer, CACHED, ""), op.site)
 
     def end(self) -> None:
         if self.staged:
@@ -194,6 +210,11 @@ class Consumer(Rebuild):
             if self.share.axes.get(op.value) is None:
                 return False
             self.writer.emit("descriptor_store", (self.now(op.descriptor), self.now(op.value), self._offsets(op, op.value)), op.site)
+            return True
+        if op.name == "descriptor_load" and self.share.axes.get(op.result) is not None:
+            made = self.fresh(op.results)
+            self.writer.ops.append(Op(op.name, (self.now(op.descriptor), self._offsets(op, op.result), op.cache_policy), made,
+                                      attrs=op.attrs, site=op.site))
             return True
         if not op.results or (axis := self.share.axes.get(op.results[0])) is None:
             return False

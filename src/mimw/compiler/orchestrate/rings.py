@@ -169,7 +169,7 @@ def _direct(program: Program, uses: Uses, loads: list[Op], plan: Plan) -> tuple[
 
 
 def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
-    """True if wgmma takes B from shared memory: types of 16 bits, or 8 bits that lie along K, and whole warpgroups of 64 rows."""
+    """True if wgmma takes B from shared memory: types of 16 bits, or 8 bits, of which A and B lie along K, and whole warpgroups of 64 rows."""
     a, b, acc = dot.a.type, dot.b.type, dot.acc.type
     if len(a.shape) != 2 or a.element != b.element or acc.element.name != "fp32" or acc.shape[0] % parts:
         return False
@@ -177,7 +177,7 @@ def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
         accumulator_layout(type(acc)(acc.element, (acc.shape[0] // parts, acc.shape[1])), a.element, a.shape[1], warps, dot.site)
     except LayoutConflict:
         return False
-    return a.element.bits == 16 or a.element.bits == 8 and _source(uses, dot.b)[1]
+    return a.element.bits == 16 or a.element.bits == 8 and _source(uses, dot.b)[1] and not _source(uses, dot.a)[1]
 
 
 def _trails(uses: Uses, dot: Op) -> bool:
@@ -201,7 +201,7 @@ def _grouped(uses: Uses, loads: list[Op], direct: set[Op]) -> list[Ring]:
         is_direct, once = load in direct, uses.place[load].parent is None
         last = max(reached(uses, load.result), key=uses.position.get) if is_direct else None
         ring = next((one for one in found if is_direct and not once and one.last is last and not one.once
-                     and _nothing_between(uses, one.loads[-1], load)), None)
+                     and _nothing_between(uses, one.loads[-1], load) and not _read_before(uses, one, load)), None)
         if ring is None:
             found.append(ring := Ring([], direct=is_direct, last=last, once=once))
         ring.loads.append(load)
@@ -215,6 +215,11 @@ def _nothing_between(uses: Uses, first: Op, second: Op) -> bool:
         return False
     ops = block.ops
     return all(not op.blocks or not op.row.hands_on for op in ops[ops.index(first):ops.index(second)])
+
+
+def _read_before(uses: Uses, ring: Ring, load: Op) -> bool:
+    """True if a product reads a tile of the ring in front of a load, at which the slot of both would be waited for."""
+    return any(uses.position[use] < uses.position[load] for one in ring.loads for use in reached(uses, one.result))
 
 
 def _in_a_loop(uses: Uses, load: Op) -> bool:

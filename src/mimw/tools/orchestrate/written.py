@@ -24,6 +24,7 @@ from ...compiler.analysis.same_program import difference
 from ...compiler.orchestrate.box_host import host_parts
 from ...compiler.orchestrate.boxes import lifted
 from ...compiler.orchestrate.delay import delayed
+from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
@@ -86,7 +87,7 @@ class Written:
 def written(plain: Plain, plan: Plan) -> Written:
     """The plan carried out."""
     boxes = lifted(plain.program, plain.chip, *(() if plan.boxes else ("none", False)))
-    program, remarks, late, apart = accumulate_dots(boxes.program), boxes.remarks, frozenset(), frozenset()
+    program, remarks, late, apart = accumulate_dots(needed(boxes.program)), boxes.remarks, frozenset(), frozenset()
     if plan.delayed:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
