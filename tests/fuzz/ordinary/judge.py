@@ -25,10 +25,11 @@ from mimw.errors import LaunchError, SimulationError
 from mimw.ir import Program
 from mimw.tools.check import check
 from mimw.tools.orchestrate.choose import plans
+from mimw.tools.orchestrate.fitted import fitted
 from mimw.tools.orchestrate.inputs import copies, different
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import _run, prove
-from mimw.tools.orchestrate.written import Written, written
+from mimw.tools.orchestrate.written import Written
 
 from .draw import Ordinary, drawn
 
@@ -84,7 +85,7 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
     for plan in _plans(plain.program, seed, "every" in stages):
         about = f"\n{plan.text()}\n{program.source}"
         try:
-            one = written(plain, plan)
+            one = fitted(plain, plan)
             kind, detail = _said(one)
             if kind == "ok" and one.text in seen:
                 continue

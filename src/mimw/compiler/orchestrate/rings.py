@@ -23,6 +23,7 @@ from ..analysis.slices import Slice
 from ..analysis.uses import Uses, uses_of
 from ..analysis.written import accessed, parameters_behind, written
 from ..constraints.wgmma import accumulator_layout
+from .memory_order import may_run_on
 from .plan import Plan
 
 MOST_STAGES = 8
@@ -53,7 +54,7 @@ class Ring:
     @property
     def bytes(self) -> int:
         """Bytes of a slot."""
-        return sum(load.result.type.numel * load.result.type.element.bits // 8 for load in self.loads)
+        return sum(_bytes(load.result) for load in self.loads)
 
 
 @dataclass(eq=False)
@@ -261,7 +262,7 @@ def _name(roots: list[Ring]) -> None:
 
 def _place(found: Rings, program: Program, plan: Plan, target: Target) -> None:
     """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor."""
-    free = target.shared_bytes - RESERVED - staging(program)
+    free = target.shared_bytes - RESERVED - staging(program, found, plan)
     free -= sum(ring.bytes for ring in found.roots if ring.once)
     each = sum(ring.bytes for ring in found.roots if not ring.once)
     stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)
@@ -271,6 +272,15 @@ def _place(found: Rings, program: Program, plan: Plan, target: Target) -> None:
         found.remarks.append(Remark(f"{stages} slots of {each} bytes do not fit: {free} bytes are free. Smaller tiles would", program.site))
 
 
-def staging(program: Program) -> int:
-    """Bytes of shared memory that stores by descriptor take: those of the largest tile."""
-    return max((op.value.type.numel * op.value.type.element.bits // 8 for op in program.named("descriptor_store")), default=0)
+def staging(program: Program, found: Rings, plan: Plan) -> int:
+    """Bytes of shared memory besides the pipes: a buffer for each store that runs on; and for all else that passes through shared
+    memory, one after the other, as much as the largest takes: tiles of other accesses by descriptor, operands of other products."""
+    own = may_run_on(program) if plan.stores else []
+    passing = [op.value for op in program.named("descriptor_store") if op not in own]
+    passing += [op.result for op in program.named("descriptor_load") if op not in found.loads]
+    pairs = [_bytes(op.a) + _bytes(op.b) for op in program.named("dot") if op not in found.products]
+    return sum(_bytes(op.value) for op in own) + max([*map(_bytes, passing), *pairs], default=0)
+
+
+def _bytes(tile: Value) -> int:
+    return tile.type.numel * tile.type.element.bits // 8

@@ -22,8 +22,9 @@ from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
 from ..timing.predict import predicted
+from .fitted import fitted
 from .plain import Plain
-from .written import Written, written
+from .written import Written
 
 COMPILED = 4        # of the best predicted plans
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
@@ -80,7 +81,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     neither."""
     found, remarks, seen = Search(), [], set()
     for plan in [only] if only is not None else plans(plain.program):
-        one = written(plain, plan)
+        one = fitted(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
         if one.wrong:
             found.candidates.append(Candidate(one, out=f"the text is another program: {one.wrong}"))
