@@ -2,15 +2,16 @@
 
     judged(7, ("sim", "check"))         Judged([("sim", "ok", ""), ("sim", "stays plain", "no loop .."), ..], loops=2, orchestrated=2)
 
-Input: a seed, or a record of draws. Output: plain data. Each plan that `mimw.orchestrate` would try is carried out, with one, two or
-three slots by turns (all three in the stage "every"), at the sizes drawn and at one fewer trip. `FINE` are the outcomes that are no
-failures; the one plan that the compiler may refuse asks for more slots than fit, and a remark
-of mimw's own has said so before.
+Input: a seed, or a record of draws. Output: plain data. Plans that `mimw.orchestrate` would try are carried out, with one, two, three or as
+many slots as fit (some by turns; all of them in the stage "every"), at the sizes drawn and at one fewer trip. `FINE` are the outcomes that are no
+failures; the compiler may refuse a plan that asks for more slots than fit, or tiles of which
+not even one slot does.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import random
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from typing import Any
 from mimw.compiler.analysis.uses import uses_of
 from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.triton_port.interpreter import one_by_one
-from mimw.errors import LaunchError, SimulationError
+from mimw.errors import LaunchError, OutOfSharedMemory, SimulationError
 from mimw.ir import Program
 from mimw.tools.check import check
 from mimw.tools.orchestrate.choose import plans
@@ -36,6 +37,7 @@ from .draw import Ordinary, drawn
 FINE = ("ok", "skipped", "stays plain", "guarded", "refused")
 CHIP = "sm_90a"
 DEPTHS = 1, 2, 3, None      # slots of a pipe; None: as many as fit
+SOME = 4            # plans of a program, where not every one is asked for
 SEEDS = 2           # interleavings of the check
 _FOLDER = tempfile.TemporaryDirectory(prefix="mimw-fuzz-ordinary-")
 
@@ -95,7 +97,7 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
                 done |= {load.site.line for load in one.made.rings.loads}      # passes keep the lines
                 kind, detail = _compared(one, wanted)
             found.outcomes.append(("sim", kind, "" if kind == "ok" else detail + about))
-            if kind == "ok" and "check" in stages and not _too_deep(one):
+            if kind == "ok" and "check" in stages:
                 found.outcomes.append(("check", *_checked(one, seed, about)))
             if kind == "ok" and "prove" in stages:
                 proof = prove(one, seeds=2, limit=20)
@@ -114,9 +116,14 @@ def _short(wrong: str) -> bool:
 
 
 def _plans(program: Program, seed: int, every: bool) -> Iterator[Plan]:
-    for at, plan in enumerate(plans(program)):
-        for stages in DEPTHS if every else (DEPTHS[(seed + at) % len(DEPTHS)], ):
-            yield replace(plan, stages=stages)
+    """All plans with each depth; or `SOME` of them by turns, of which few have as many slots as fit: these are compiled in part."""
+    found = list(plans(program))
+    if every:
+        yield from (replace(plan, stages=stages) for plan in found for stages in DEPTHS)
+        return
+    turn = random.Random(seed)
+    for plan in turn.sample(found, min(SOME, len(found))):
+        yield replace(plan, stages=turn.choices(DEPTHS, (2, 4, 3, 0.5))[0])
 
 
 def _sizes(program: Ordinary) -> list[dict[str, int]]:
@@ -140,15 +147,17 @@ def _said(one: Written) -> tuple[str, str]:
     if one.refused:
         if one.refused == one.why_plain(one.plain.launch.grid, (), one.plain.arguments):
             return "guarded", one.refused
-        return ("refused" if _too_deep(one) else "refused by mistake"), f"{one.refused}\n{one.text}"
+        return _refused(one, one.refused), f"{one.refused}\n{one.text}"
     if one.kernel is None:
         return "stays plain", "; ".join(remark.message for remark in one.remarks)
     return "ok", ""
 
 
-def _too_deep(one: Written) -> bool:
-    """True if mimw has said that the slots that a plan asks for do not fit."""
-    return one.plan.stages is not None and any("do not fit" in remark.message for remark in one.remarks)
+def _refused(one: Written, why: str) -> str:
+    """The kind of a refusal by the compiler: too many slots may be asked for by name; without a name, as many are taken as fit."""
+    too_large = why.startswith(OutOfSharedMemory.__name__)
+    single = all(ring.stages == 1 for ring in one.made.rings.roots)
+    return "refused" if too_large and (one.plan.stages is not None or single) else "refused by mistake"
 
 
 def _compared(one: Written, wanted: list[tuple[dict[str, int], Plain]]) -> tuple[str, str]:
@@ -170,7 +179,10 @@ def _checked(one: Written, seed: int, about: str) -> tuple[str, str]:
     grid = tuple(map(min, one.plain.launch.grid, (2, 1, 1)))
     report = check(one.kernel, grid, *one.arguments(inputs), num_warps=one.num_warps, target=CHIP, shrink=False, seeds=SEEDS,
                    rounds=False, jobs=1)
-    return ("ok", "") if report.ok else (f"alarm {report.findings[0].kind}", f"{report.findings[0]}\n{one.text}{about}")
+    if report.ok:
+        return "ok", ""
+    found, said = report.findings[0], f"{report.findings[0]}\n{one.text}{about}"
+    return (_refused(one, str(found)) if found.kind == OutOfSharedMemory.__name__ else f"alarm {found.kind}"), said
 
 
 # ---- the share that is orchestrated ------------------------------------------------------------------------------------------

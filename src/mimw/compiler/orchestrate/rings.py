@@ -83,7 +83,8 @@ def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
         products, direct = _direct(program, uses, loads, plan)
         found = Rings(_grouped(uses, loads, direct), products, remarks)
         for ring in found.rings:
-            ring.root = next((other for other in found.rings if other.root is other and _share(uses, other, ring)), ring)
+            ring.root = next((other for other in found.rings if other.root is other and all(
+                _share(uses, one, ring) for one in found.rings if one.root is other)), ring)
         alone = [ring for ring in found.rings if not ring.once and not _in_a_loop(uses, ring.loads[0]) and ring.root is ring
                  and all(other is ring or other.root is not ring for other in found.rings)]
         if not alone:
@@ -96,7 +97,7 @@ def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
     for ring in found.rings:
-        ring.trails = ring.direct and not ring.once and plan.stages != 1 and _trails(uses, ring.last) and \
+        ring.trails = ring.direct and not ring.once and _trails(uses, ring.last) and \
             sum(other.last is ring.last for other in found.rings) == 1
     _name(found.roots)
     _place(found, program, plan, target)
@@ -268,6 +269,8 @@ def _place(found: Rings, program: Program, plan: Plan, target: Target) -> None:
     stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)
     for ring in found.roots:
         ring.stages = 1 if ring.once else stages
+    for ring in found.rings:        # the next chunk needs a slot beside the one that is given back a trip later
+        ring.trails = ring.trails and ring.root.stages > 1
     if each * stages > free:
         found.remarks.append(Remark(f"{stages} slots of {each} bytes do not fit: {free} bytes are free. Smaller tiles would", program.site))
 
