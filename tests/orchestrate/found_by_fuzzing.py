@@ -110,6 +110,18 @@ def one_array_twice(x_desc, y_desc, c_desc, K):
 
 
 @mimw.jit
+def two_loops_in_turn(x_desc, y_desc, c_desc, K):
+    """Both loops use one pipe, and the second one's product runs on: what is left of its counter in front of it is read within."""
+    for tile in range(tl.program_id(0), 2, tl.num_programs(0)):
+        acc = tl.zeros((128, 64), tl.float32)
+        for k in range(0, K, 64):
+            acc += tl.exp2(tl.minimum(tl.dot(x_desc.load([0, k]), y_desc.load([k, 0])), 0.0))
+        for k in range(64, K, 64):
+            acc = tl.dot(x_desc.load([0, k]), y_desc.load([k, 0]), acc)
+        c_desc.store([0, 0], (acc + tile).to(tl.float16))
+
+
+@mimw.jit
 def large_sums(x_desc, y_desc, r_desc, c, K):
     """40,960 bytes a slot, five slots, and 32,768 bytes through which the sums change their layout."""
     at = tl.arange(0, 128)[:, None] * 64 + tl.arange(0, 64)[None, :]
@@ -159,6 +171,7 @@ CASES = {
     "a store that runs on is read again": (in_place, _arguments(), Plan(stages=2, stores=True)),
     "a consumer loads its rows": (residual, _arguments(residual=True), Plan(consumers=2, stages=2)),
     "sums that change their layout": (large_sums, (*_arguments()[:2], _arguments()[2], np.zeros((M, N), np.float32), K), Plan(stages=2)),
+    "two loops of one pipe": (two_loops_in_turn, _arguments(), Plan(stages=3)),
     "one slot fits": (one_slot, _deep(), Plan()),
     "a while": (by_while, _arguments(), Plan(stages=2)),
     "a load that stays is carried": (loaded_ahead, _arguments(), Plan(stages=2)),

@@ -3,7 +3,7 @@
     judged(7, ("sim", "check"))         Judged([("sim", "ok", ""), ("sim", "stays plain", "no loop .."), ..], loops=2, orchestrated=2)
 
 Input: a seed, or a record of draws. Output: plain data. Plans that `mimw.orchestrate` would try are carried out, with one, two, three or as
-many slots as fit (some by turns; all of them in the stage "every"), at the sizes drawn and at one fewer trip. `FINE` are the outcomes that are no
+many slots as fit (four by turns; one under the stage "one", all under "every"), at the sizes drawn and at one fewer trip. `FINE` are the outcomes that are no
 failures; the compiler may refuse a plan that asks for more slots than fit, or tiles of which
 not even one slot does.
 """
@@ -84,7 +84,7 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
         return found
     lines = loops_with_products(plain.program)
     done, seen = set(), set()
-    for plan in _plans(plain.program, seed, "every" in stages):
+    for plan in _plans(plain.program, seed, stages):
         about = f"\n{plan.text()}\n{program.source}"
         try:
             one = fitted(plain, plan)
@@ -115,15 +115,16 @@ def _short(wrong: str) -> bool:
     return "orchestrate a longer launch" in wrong or "depends on data" in wrong
 
 
-def _plans(program: Program, seed: int, every: bool) -> Iterator[Plan]:
-    """All plans with each depth; or `SOME` of them by turns, of which few have as many slots as fit: these are compiled in part."""
+def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
+    """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are compiled
+    in part."""
     found = list(plans(program))
-    if every:
+    if "every" in stages:
         yield from (replace(plan, stages=stages) for plan in found for stages in DEPTHS)
         return
     turn = random.Random(seed)
-    for plan in turn.sample(found, min(SOME, len(found))):
-        yield replace(plan, stages=turn.choices(DEPTHS, (2, 4, 3, 0.5))[0])
+    for plan in turn.sample(found, 1 if "one" in stages else min(SOME, len(found))):
+        yield replace(plan, stages=turn.choices(DEPTHS, (2, 4, 3, 0 if "one" in stages else 0.5))[0])
 
 
 def _sizes(program: Ordinary) -> list[dict[str, int]]:
