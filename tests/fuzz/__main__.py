@@ -8,8 +8,10 @@ import sys
 import time
 
 from . import rows
-from .families import GROUPS, WORLDS, chosen, everything
+from .families import GROUPS, ORDINARY, WORLDS, chosen, everything
 from .workers import Died, cores, run_all
+
+FINE = ("ok", "skipped", "stays plain", "guarded", "refused")  # the last three: of plans of `ordinary` (ordinary/judge.py)
 
 
 def parsed(arguments=None) -> argparse.Namespace:
@@ -24,8 +26,8 @@ def parsed(arguments=None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--family",
-        choices=[*everything(), *GROUPS, WORLDS],
-        help="blackwell: all that are for sm_100a; amd: for AMD's chips; worlds: programs on several GPUs; edges: all at the "
+        choices=[*everything(), *GROUPS, WORLDS, ORDINARY],
+        help="blackwell: all that are for sm_100a; amd: for AMD's chips; worlds: programs on several GPUs; ordinary: loops in `tl` words under automatic orchestration; edges: all at the "
         "edges; all: the usual ones, the edges and worlds",
     )
     parser.add_argument("--chip", help="hold each program against that chip, not its own; what the chip lacks is skipped")
@@ -51,7 +53,7 @@ def main(arguments=None) -> int:
     began = time.time()
     found, failures = collections.Counter(), []
     seconds: dict[str, float] = collections.defaultdict(float)
-    programs = collections.Counter()
+    programs, loops = collections.Counter(), collections.Counter()
     given = {"stages": stages, "family": options.family, "chip": options.chip}
     workers = options.jobs or cores()
     for seed, result in run_all(
@@ -71,16 +73,20 @@ def main(arguments=None) -> int:
             }
         family = result["family"]
         programs[family] += 1
+        loops.update(result.get("loops", {}))
         seconds[family] += result["seconds"]
         for stage, kind, detail in result["outcomes"]:
             found[family, stage, kind] += 1
-            if kind not in ("ok", "skipped"):
+            if kind not in FINE:
                 failures.append((seed, family, stage, kind))
                 print(
                     f"FAIL {seed} {family} {stage}: {kind}\n    " + detail.strip().replace("\n", "\n    "), flush=True
                 )
     took = time.time() - began
     summary(programs, found, seconds)
+    if loops:
+        share = 100 * loops["orchestrated"] / max(1, loops["with products"])
+        print(f"{loops['orchestrated']} of {loops['with products']} loops with products orchestrated ({share:.0f} %), {loops['plans']} plans run")
     print(f"{sum(programs.values())} programs, {len(failures)} failures, {took:.0f} s, {workers} workers")
     if options.jsonl:
         rows.append(options.jsonl, rows.of_run("fuzz", options, stages, programs, found, took))

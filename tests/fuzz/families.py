@@ -446,6 +446,7 @@ def everything() -> dict[str, tuple[float, Callable]]:
 
 
 WORLDS = "worlds"  # programs on several GPUs; world_runs.py makes and runs them
+ORDINARY = "ordinary"  # loops in `tl` words alone, under automatic orchestration; ordinary/ makes and runs them
 GROUPS = ("blackwell", "amd", "edges", "all")
 
 

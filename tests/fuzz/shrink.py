@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .families import WORLDS, program_of
+from .families import ORDINARY, WORLDS, program_of
 from .reproduction import written
 from .worker import Records
 
@@ -31,6 +31,7 @@ class Failure:
 
 def shrunk(failure: Failure, fails: Callable[[list[int]], bool], until: float = float("inf")) -> list[int]:
     """The smallest record found. `fails(record)` says whether its program fails as the failure does."""
+    program_of = _drawn(failure.family)
     _, draws = program_of(failure.seed, failure.family)
     best, spans = list(draws.record), list(draws.spans)
 
@@ -53,6 +54,15 @@ def shrunk(failure: Failure, fails: Callable[[list[int]], bool], until: float = 
         _lower(attempt, lambda: best)
         progress = size(best) < before
     return best
+
+
+def _drawn(family: str) -> Callable:
+    """The function that makes a program of a family from a seed and a record."""
+    if family != ORDINARY:
+        return program_of
+    from .ordinary.draw import drawn
+
+    return lambda seed, family, record=None: drawn(seed, record)
 
 
 def size(record: Sequence[int]) -> tuple[int, int]:
@@ -130,5 +140,8 @@ def reproduced(failure: Failure, limit: float, seconds: float) -> str:
             return False
 
         record = shrunk(failure, fails, time.time() + seconds)
-    program, _ = program_of(failure.seed, failure.family, record)
+    program, _ = _drawn(failure.family)(failure.seed, failure.family, record)
+    if failure.family == ORDINARY:
+        about = detail[""].replace("\n", "\n# ")
+        return f"# {failure.kind}\n# {about}\n{program.source}\n# {program.grid}, {program.sizes}, {program.constants}\n"
     return written(program, failure.stage, failure.kind, detail[""])

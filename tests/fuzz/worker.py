@@ -14,7 +14,7 @@ import traceback
 import warnings
 from typing import Any
 
-from .families import WORLDS, chosen
+from .families import ORDINARY, WORLDS, chosen
 from .workers import Died, run_all
 
 _STATE: dict[str, Any] = {"runs": 0, "cache": ""}
@@ -53,6 +53,12 @@ def run_seed(
                 from .world_runs import judged
 
                 result["outcomes"] = judged(seed, stages)
+            elif family == ORDINARY:
+                from .ordinary.judge import judged as under_plans
+
+                found = under_plans(seed, stages, record)
+                result["outcomes"] = found.outcomes
+                result["loops"] = {"with products": found.loops, "orchestrated": found.orchestrated, "plans": found.plans}
             else:
                 from .families import program_of
                 from .launch import borrowed, run_program

@@ -90,7 +90,7 @@ def test_a_launch_takes_the_plain_kernel_s_grid_and_arguments(monkeypatch):
 
 
 def test_what_is_compiled_has_no_stack():
-    one = written(plain("gemm_descriptors", m=384, n=256, k=320, bn=256, warps=8), Plan(consumers=2, persistent=True))
+    one = written(plain("gemm_descriptors", m=384, n=256, k=320, bn=256, warps=8), Plan(consumers=2, stages=3, persistent=True))
     made = mimw.compile(one.kernel, one.programs(one.plain.launch.grid), *one.arguments(), num_warps=one.num_warps, target="sm_90a")
     assert made.stack_bytes == 0 and "setmaxnreg.inc" in made.ptx and "wgmma.mma_async" in made.ptx
 
@@ -223,10 +223,11 @@ def test_one_tile_proves_nothing_of_several():
 
 def test_both_are_tried_where_there_are_more_tiles_than_multiprocessors(monkeypatch):
     monkeypatch.setattr(choose, "COMPILED", 0)
-    launch, every = plain("gemm_descriptors", **GEMM), choose.plans
+    launch = plain("gemm_descriptors", **GEMM)
+    few = [replace(one, stages=2) for one in choose.plans(launch.program) if one.consumers == 1 and not one.warps]
+    monkeypatch.setattr(choose, "plans", lambda program: iter(few))
     assert not any(one.plan.persistent for one in choose.candidates(launch, predict=False).candidates)
     monkeypatch.setattr(choose, "device_programs", lambda chip: 2)
-    monkeypatch.setattr(choose, "plans", lambda program: (one for one in every(program) if one.consumers == 1 and not one.warps))
     found = choose.candidates(launch, predict=False).candidates
     assert {(one.plan.persistent, one.plan.stores) for one in found} == {(False, False), (False, True), (True, False), (True, True)}
     assert len({one.name for one in found}) == len(found) == 4

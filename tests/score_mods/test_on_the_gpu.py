@@ -102,12 +102,12 @@ def test_torch_compile_of_flex_attention(force):
     def f(q, k, v):
         return flex_attention(q, k, v, lambda s, b, h, i, j: s + bias[h, i - j + 512], mask, enable_gqa=True)
 
-    def run():
+    def run(function=None):
         torch._dynamo.reset()
-        o = torch.compile(f, fullgraph=True)(*given)
+        o = (function or torch.compile(f, fullgraph=True))(*given)
         return o, *torch.autograd.grad(o.float().square().sum(), given)
 
-    theirs = run()
+    theirs = run(f)     # eager: with Triton 3.9 torch's template of this bias fits into no SM
     with inductor.enable(allow={"flex"}, force=force):
         ours = run()
     torch.testing.assert_close(ours[0], theirs[0], rtol=2e-2, atol=2e-2)

@@ -26,6 +26,7 @@ class Slice:
         """`reads` says of an ordinary load whether a second task may do it as well."""
         self.uses, self.cut, self.reads = uses_of(program), frozenset(cut), reads
         self.ops: set[Op] = set()
+        self.roots: set[Op] = set()
         self.values: set[Value] = set()     # block arguments, and results of ops with regions
         self.bad: Op | None = None
 
@@ -39,9 +40,12 @@ class Slice:
             op.row.loads and not getattr(op, "is_volatile", False) and self.reads(op)
 
     def _op(self, op: Op, root: bool = False) -> None:
-        if op in self.ops:
+        if op in self.roots and not root and not self.may_repeat(op):
+            self.bad = self.bad or op       # what a root gives comes round to it
+        if op in self.ops and (not root or op in self.roots or self.may_repeat(op)):
             return
-        self.ops.add(op)
+        self.ops.add(op)        # one that may not be done twice is followed as a root alone, whenever that comes
+        self.roots.update((op, ) if root else ())
         for parent in self.uses.parents(op):
             self._around(parent)
         if op in self.cut:

@@ -96,6 +96,7 @@ class _Scope:
 
     def expression(self, poly: Poly) -> str:
         """A polynomial as an expression of names that are there; lines before it compute them."""
+        poly = self.module.ranges.counted(poly)
         for symbol in poly.symbols:
             self._define(symbol)
         return poly.text(self._name)

@@ -40,7 +40,7 @@ class Lifted:
 
 
 def lifted(program: Program, target: Target, loads: str = "products", stores: bool = True,
-           unsigned: Collection[str] = ()) -> Lifted:
+           unsigned: Collection[str] = (), assume: bool = False) -> Lifted:
     """The program with boxes as accesses by descriptor.
 
     args:      program   as recorded, before any pass
@@ -49,6 +49,8 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
                unsigned  names of the arguments whose elements are unsigned integers, as the signature of the launch has them
                          ("*u8"): a program does not say it, and a descriptor's loads have that sign in text. Those that an op
                          of the program takes as unsigned are so besides
+               assume    take boxes as well that are ones only where masks cut nothing off and rows do not wrap around
+                         (`box_of`): the host asks, so that fewer launches take the result
     returns:   `Lifted`; its program is the same object if nothing is lifted, and a remark says why
     errors:    ArgumentError for any other `loads`
     """
@@ -56,7 +58,7 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
         raise ArgumentError(f'loads is "products", "all" or "none"; got {loads!r}')
     boxes, remarks, pairs = {}, [], {}
     for op in _candidates(program, loads, stores):
-        found: Box | Refused = _why_none(program, target) or box_of(program, op)
+        found: Box | Refused = _why_none(program, target) or box_of(program, op, assume)
         if isinstance(found, Box):
             found = out_of_order(program, op, found) or found
         if isinstance(found, Refused):

@@ -18,6 +18,7 @@ from ...ir import I1, Buffer, Op, Program, Tensor, Value
 from ..analysis.shared_rows import shared
 from ..analysis.slices import Slice
 from ..passes.accumulate_dots import is_zero
+from .box_rewrite import CACHED
 from .rebuild import Rebuild
 from .rings import Ring, Rings
 
@@ -53,6 +54,10 @@ class Consumer(Rebuild):
         return shared(value.type, self.share.axes.get(value), self.share.parts)
 
     # ---- chunks ------------------------------------------------------------------------------------------------------------
+
+    def place(self, ring: Ring) -> Op:
+        """The first load: a tile may be turned or multiplied in front of the next one's."""
+        return ring.loads[0]
 
     def chunk(self, ring: Ring) -> None:
         site, views = ring.loads[-1].site, self.views(ring)
@@ -162,10 +167,19 @@ class Consumer(Rebuild):
         """The wait for the next chunk in front of the wait for a late product: a loop, over which ptxas moves nothing. Without
         it the wait for the product stood in front of the exponents beside which the product was to run."""
         for ring, number in gives[:1]:
-            if ring.root.stages > 1:
+            if ring.root.stages > 1 and self._goes_on(dot, ring):
                 following = self.writer.by_constant("add", number, 1, dot.site)
                 views = tuple(Value(slot) for slot in ring.root.pipe.type.slots)
                 self.word("pipe_wait", (ring.root.pipe, following), (*views, Value(I1)), dot.site, **self.reader)
+
+    def _goes_on(self, dot: Op, ring: Ring) -> bool:
+        """True if another chunk follows each one of a late product: behind the loop the last product has one of the same pipe. And if the
+        producer gets there a trip ahead: no pipe has more chunks in a trip, as one that a loop inside fills may have."""
+        place = self.uses.place[dot]
+        behind = any(one.root is ring.root and self.uses.place[one.loads[0]].block is self.uses.place[place.parent].block
+                     and self.uses.position[one.loads[0]] > self.uses.position[place.parent] for one in self.rings.rings)
+        return behind and all(self.uses.loops(load)[-1:] == (place.parent, ) for load in self.rings.loads if place.parent in
+                              self.uses.loops(load))
 
     # ---- stores --------------------------------------------------------------------------------------------------------------
 
@@ -183,7 +197,7 @@ class Consumer(Rebuild):
         emit("tma_store_wait", (0, ), op.site)
         emit("local_store", (buffer, self.now(op.value)), op.site)
         emit("fence", ("async_shared", ), op.site)
-        emit("tma_store", (self.now(op.descriptor), self._offsets(op, op.value), buffer, None, ""), op.site)
+        emit("tma_store", (self.now(op.descriptor), self._offsets(op, op.value), buffer, CACHED, ""), op.site)
 
     def end(self) -> None:
         if self.staged:
@@ -198,6 +212,11 @@ class Consumer(Rebuild):
                 return False
             given = self.now(op.descriptor), self.now(op.value), self._offsets(op, op.value)
             self.writer.emit("descriptor_store", given, op.site)
+            return True
+        if op.name == "descriptor_load" and self.share.axes.get(op.result) is not None:
+            made = self.fresh(op.results)
+            self.writer.ops.append(Op(op.name, (self.now(op.descriptor), self._offsets(op, op.result), op.cache_policy), made,
+                                      attrs=op.attrs, site=op.site))
             return True
         if not op.results or (axis := self.share.axes.get(op.results[0])) is None:
             return False

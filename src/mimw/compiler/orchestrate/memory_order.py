@@ -36,6 +36,26 @@ def apart(program: Program, op: Op, box: Box) -> list[tuple[str, str]]:
     return [(own, name) for name in dict.fromkeys(others) if name != own]
 
 
+def may_run_on(program: Program) -> list[Op]:
+    """The stores by descriptor that may land while the kernel goes on: nothing but others of them accesses their arrays, and nothing
+    tells other programs that they have landed. Each of them waits for those before it."""
+    found = program.named("descriptor_store")
+    if any(_releases(op) for op in program.walk()):
+        return []
+    touched = [(op, parameters_behind(program, address)) for op in program.walk() for how in ("read", "write")
+               for address in accessed(op, how)]
+    while True:
+        kept = []
+        for store in found:
+            own = parameters_behind(program, store.descriptor)
+            others = [names for op, names in touched if op not in found]
+            if own is not None and not any(names is None or names & own for names in others):
+                kept.append(store)
+        if len(kept) == len(found):
+            return found
+        found = kept
+
+
 def _name(program: Program, box: Box) -> str:
     return next(param.name for param in program.params if param.value is box.base)
 

@@ -77,13 +77,17 @@ class Rebuild:
         self.end()
         return self.writer.close(outside)
 
+    def place(self, ring: Ring) -> Op:
+        """The load at which a chunk is handed over: the last one, behind what the addresses of all take."""
+        return ring.loads[-1]
+
     def end(self) -> None:
         """At the end of the task."""
 
     def _ops(self, block: Block) -> None:
         for op in block.ops:
             if (ring := self.ring_of.get(op)) is not None:
-                if op is ring.loads[-1]:
+                if op is self.place(ring):
                     self.before(op)
                     self.chunk(ring)
             elif op in self.needs.ops and "terminator" not in op.row.traits:

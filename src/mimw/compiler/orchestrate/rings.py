@@ -23,6 +23,7 @@ from ..analysis.slices import Slice
 from ..analysis.uses import Uses, uses_of
 from ..analysis.written import accessed, parameters_behind, written
 from ..constraints.wgmma import accumulator_layout
+from .memory_order import may_run_on
 from .plan import Plan
 
 MOST_STAGES = 8
@@ -53,7 +54,7 @@ class Ring:
     @property
     def bytes(self) -> int:
         """Bytes of a slot."""
-        return sum(load.result.type.numel * load.result.type.element.bits // 8 for load in self.loads)
+        return sum(_bytes(load.result) for load in self.loads)
 
 
 @dataclass(eq=False)
@@ -82,7 +83,8 @@ def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
         products, direct = _direct(program, uses, loads, plan)
         found = Rings(_grouped(uses, loads, direct), products, remarks)
         for ring in found.rings:
-            ring.root = next((other for other in found.rings if other.root is other and _share(uses, other, ring)), ring)
+            ring.root = next((other for other in found.rings if other.root is other and all(
+                _share(uses, one, ring) for one in found.rings if one.root is other)), ring)
         alone = [ring for ring in found.rings if not ring.once and not _in_a_loop(uses, ring.loads[0]) and ring.root is ring
                  and all(other is ring or other.root is not ring for other in found.rings)]
         if not alone:
@@ -95,7 +97,7 @@ def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
     for ring in found.rings:
-        ring.trails = ring.direct and not ring.once and plan.stages != 1 and _trails(uses, ring.last) and \
+        ring.trails = ring.direct and not ring.once and _trails(uses, ring.last) and \
             sum(other.last is ring.last for other in found.rings) == 1
     _name(found.roots)
     _place(found, program, plan, target)
@@ -169,7 +171,7 @@ def _direct(program: Program, uses: Uses, loads: list[Op], plan: Plan) -> tuple[
 
 
 def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
-    """True if wgmma takes B from shared memory: types of 16 bits, or 8 bits that lie along K, and whole warpgroups of 64 rows."""
+    """True if wgmma takes B from shared memory: types of 16 bits, or 8 bits, of which A and B lie along K, and whole warpgroups of 64 rows."""
     a, b, acc = dot.a.type, dot.b.type, dot.acc.type
     if len(a.shape) != 2 or a.element != b.element or acc.element.name != "fp32" or acc.shape[0] % parts:
         return False
@@ -177,7 +179,7 @@ def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
         accumulator_layout(type(acc)(acc.element, (acc.shape[0] // parts, acc.shape[1])), a.element, a.shape[1], warps, dot.site)
     except LayoutConflict:
         return False
-    return a.element.bits == 16 or a.element.bits == 8 and _source(uses, dot.b)[1]
+    return a.element.bits == 16 or a.element.bits == 8 and _source(uses, dot.b)[1] and not _source(uses, dot.a)[1]
 
 
 def _trails(uses: Uses, dot: Op) -> bool:
@@ -201,7 +203,7 @@ def _grouped(uses: Uses, loads: list[Op], direct: set[Op]) -> list[Ring]:
         is_direct, once = load in direct, uses.place[load].parent is None
         last = max(reached(uses, load.result), key=uses.position.get) if is_direct else None
         ring = next((one for one in found if is_direct and not once and one.last is last and not one.once
-                     and _nothing_between(uses, one.loads[-1], load)), None)
+                     and _nothing_between(uses, one.loads[-1], load) and not _read_before(uses, one, load)), None)
         if ring is None:
             found.append(ring := Ring([], direct=is_direct, last=last, once=once))
         ring.loads.append(load)
@@ -215,6 +217,11 @@ def _nothing_between(uses: Uses, first: Op, second: Op) -> bool:
         return False
     ops = block.ops
     return all(not op.blocks or not op.row.hands_on for op in ops[ops.index(first):ops.index(second)])
+
+
+def _read_before(uses: Uses, ring: Ring, load: Op) -> bool:
+    """True if a product reads a tile of the ring in front of a load, at which the slot of both would be waited for."""
+    return any(uses.position[use] < uses.position[load] for one in ring.loads for use in reached(uses, one.result))
 
 
 def _in_a_loop(uses: Uses, load: Op) -> bool:
@@ -256,17 +263,28 @@ def _name(roots: list[Ring]) -> None:
 
 def _place(found: Rings, program: Program, plan: Plan, target: Target) -> None:
     """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor."""
-    free = target.shared_bytes - RESERVED - staging(program)
+    free = target.shared_bytes - RESERVED - staging(program, found, plan)
     free -= sum(ring.bytes for ring in found.roots if ring.once)
     each = sum(ring.bytes for ring in found.roots if not ring.once)
     stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)
     for ring in found.roots:
         ring.stages = 1 if ring.once else stages
+    for ring in found.rings:        # the next chunk needs a slot beside the one that is given back a trip later
+        ring.trails = ring.trails and ring.root.stages > 1
     if each * stages > free:
         found.remarks.append(Remark(f"{stages} slots of {each} bytes do not fit: {free} bytes are free. Smaller tiles would",
                                     program.site))
 
 
-def staging(program: Program) -> int:
-    """Bytes of shared memory that stores by descriptor take: those of the largest tile."""
-    return max((op.value.type.numel * op.value.type.element.bits // 8 for op in program.named("descriptor_store")), default=0)
+def staging(program: Program, found: Rings, plan: Plan) -> int:
+    """Bytes of shared memory besides the pipes: a buffer for each store that runs on; and for all else that passes through shared
+    memory, one after the other, as much as the largest takes: tiles of other accesses by descriptor, operands of other products."""
+    own = may_run_on(program) if plan.stores else []
+    passing = [op.value for op in program.named("descriptor_store") if op not in own]
+    passing += [op.result for op in program.named("descriptor_load") if op not in found.loads]
+    pairs = [_bytes(op.a) + _bytes(op.b) for op in program.named("dot") if op not in found.products]
+    return sum(_bytes(op.value) for op in own) + max([*map(_bytes, passing), *pairs], default=0)
+
+
+def _bytes(tile: Value) -> int:
+    return tile.type.numel * tile.type.element.bits // 8

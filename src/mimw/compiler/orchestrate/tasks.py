@@ -13,7 +13,7 @@ load runs in the producer, ahead of the consumers by as many chunks as a pipe ha
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -25,9 +25,11 @@ from ..analysis.slices import Slice
 from ..analysis.uses import uses_of
 from ..analysis.written import accessed, parameters_behind, written
 from .consumer import Consumer, Share
+from .memory_order import may_run_on
 from .plan import Plan
 from .producer import Producer
 from .rings import Ring, Rings, is_read_only, rings_of
+from .smaller_blocks import smaller_blocks
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,15 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         if op not in loads and op.name != "hint" and not theirs.may_repeat(op) and "terminator" not in op.row.traits:
             theirs.add(op)
     axes: dict[Value, int] = {}
+    smaller: dict[Value, Descriptor] = {}
     if plan.consumers > 1:
         found = shared_rows(program, theirs.ops, plan.consumers, independent=tiles)
+        if not isinstance(found, Remark):
+            axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
-        axes = found
-    writer = _Writer(program, plan, rings, mine, theirs, axes, late)
+        smaller = found
+    writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
     apart = _apart(program, mine, theirs if plan.consumers > 1 else None, writes or set())
@@ -88,12 +93,12 @@ class _Writer:
     """Puts the tasks together."""
 
     def __init__(self, program: Program, plan: Plan, rings: Rings, mine: Slice, theirs: Slice, axes: dict[Value, int],
-                 late: Collection[Op]):
+                 smaller: Mapping[Value, Descriptor], late: Collection[Op]):
         self.plain, self.plan, self.rings, self.axes, self.late = program, plan, rings, axes, late
         self.mine, self.theirs = mine, theirs
         self.uses, self.writer, self.env = uses_of(program), Builder(program.site), {}
         self.parts = plan.consumers
-        self.smaller = self._smaller()
+        self.smaller = smaller
 
     def program(self) -> Program:
         params = tuple(self._param(param) for param in self.plain.params)
@@ -119,16 +124,6 @@ class _Writer:
         return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
-
-    def _smaller(self) -> dict[Value, Descriptor]:
-        """The descriptors through which consumers store their rows, with a block of a consumer's rows."""
-        found = {}
-        for op in self.plain.named("descriptor_store"):
-            if self.parts > 1 and (axis := self.axes.get(op.value)) is not None:
-                block = list(op.descriptor.type.shape)
-                block[axis] //= self.parts
-                found[op.descriptor] = replace(op.descriptor.type, shape=tuple(block))
-        return found
 
     def _param(self, param: Param) -> Param:
         type_ = self.smaller.get(param.value)
@@ -178,7 +173,7 @@ class _Writer:
     def _staged(self, me: int) -> dict[Op, Value]:
         """The buffers of a consumer's stores that run on, one a store."""
         found = {}
-        for op in self.plain.named("descriptor_store") if self.plan.stores else ():
+        for op in may_run_on(self.plain) if self.plan.stores else ():
             type_ = shared(op.value.type, self.axes.get(op.value), self.parts)
             found[op] = self.writer.emit("local_alloc", (Buffer(type_.element, type_.shape, 0), None), op.site, layout=None,
                                          label=f"staging{me}")

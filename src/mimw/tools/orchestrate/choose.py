@@ -11,6 +11,7 @@ they are tried: two consumers with products that run behind first, as that was b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf, prod
@@ -88,8 +89,8 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
         if one.wrong:
-            found.candidates.append(Candidate(one, out=f"the text is another program: {one.wrong}"))
-        elif one.kernel is not None and (text := one.text.replace(one.plan.text(), "")) not in seen:
+            found.candidates.append(Candidate(one, out=f"a mistake of mimw's: {one.wrong}"))
+        elif one.kernel is not None and (text := re.sub(r"\nPlan: .*", "", one.text)) not in seen:
             seen.add(text)
             found.candidates.append(_predicted(one) if predict else Candidate(one))
         elif one.refused:

@@ -20,22 +20,29 @@ import numpy as np
 
 from ...runtime.simulate import Launch
 from ..trials import trials
+from .tiles import tiles_of
 from .written import Written
 
 PROGRAMS = 4        # of a grid that are compared, from its beginning, besides the last one
-TILES = 5           # that two programs take in turn, where programs do
 
 
 @dataclass(frozen=True)
 class Pair:
     """A launch of the plain kernel over `grid`, of which `programs` run, and one of the kernel in place of it, of which `ours` run;
-    () for all. `most` programs take the tiles in turn, None where each has one."""
+    () for all. `most` programs take the tiles in turn, None where each has one. `instead` of a launch that is only compared in
+    place of smaller ones."""
 
     sizes: dict[str, int]
     grid: tuple[int, ...]
     programs: tuple
     ours: tuple
     most: int | None = None
+    instead: bool = False
+
+    @property
+    def has_several(self) -> bool:
+        """True if programs have several tiles each."""
+        return self.most is not None and self.most < prod(self.grid)
 
 
 def launches(one: Written) -> tuple[list[list[Pair]], str]:
@@ -44,39 +51,30 @@ def launches(one: Written) -> tuple[list[list[Pair]], str]:
     launch = one.launch()
     found, why = trials(launch)
     parameters = set(one.plain.parameters)
-    listed = [({}, launch.grid)] if _is_short(launch) else []
-    listed += [(trial.sizes, trial.launch.grid) for trial in found if parameters.issuperset(trial.sizes)]
-    listed = listed or [({}, launch.grid)]
+    listed = [({}, launch.grid, False)] if _is_short(launch) else []
+    listed += [(dict(trial.sizes), trial.launch.grid, False) for trial in found if parameters.issuperset(trial.sizes)]
+    listed.append(({}, launch.grid, True))
     if one.is_persistent:
-        every = [dict(sizes) for sizes in dict.fromkeys(tuple(sizes.items()) for sizes, _ in listed)]
-        return [pairs for sizes in every for pairs in _in_turn(one, sizes)], why
-    return [[Pair(dict(sizes), tuple(grid), some := programs_of(launch, grid), some)] for sizes, grid in listed], why
+        every = {(*sizes.items(), instead): (sizes, instead) for sizes, _, instead in listed}.values()
+        return [pairs for sizes, instead in every for pairs in _in_turn(one, sizes, instead)], why
+    return [[Pair(sizes, tuple(grid), some := programs_of(launch, grid), some, None, instead)]
+            for sizes, grid, instead in listed], why
 
 
-def _in_turn(one: Written, sizes: dict[str, int]) -> list[list[Pair]]:
+def _in_turn(one: Written, sizes: dict[str, int], instead: bool) -> list[list[Pair]]:
     """A program a tile, the same ones as of the plain kernel; and few programs with several tiles each, along all axes or one."""
     grid = tuple(map(int, one.plain.launch.grid))
     x, y, _ = (*grid, 1, 1)[:3]
     some = programs_of(one.plain.launch, grid)
     along = (tuple(extent if at == axis else 1 for at, extent in enumerate(grid)) for axis in range(len(grid)))
-    fewer = dict.fromkeys(tiles_of(part, TILES) for part in (grid, *along))
-    return [[Pair(sizes, grid, some, tuple((i + x * (j + y * k), 0, 0) for i, j, k in some), prod(grid))],
-            [Pair(sizes, few, (), (), most) for few, most in fewer if prod(few) > 1]]
+    fewer = dict.fromkeys(tiles_of(part) for part in (grid, *along))
+    return [[Pair(sizes, grid, some, tuple((i + x * (j + y * k), 0, 0) for i, j, k in some), prod(grid), instead)],
+            [Pair(sizes, few, (), (), most, instead) for few, most in fewer if prod(few) > 1]][:1 + (prod(grid) > 1)]
 
 
 def have_several(line: Mapping[str, Any]) -> bool:
     """True of a line of the certificate whose programs have several tiles each."""
     return 0 < line.get("most", 0) < prod(line["grid"])
-
-
-def tiles_of(grid: tuple[int, ...], tiles: int) -> tuple[tuple[int, ...], int]:
-    """A part of a grid of at most so many tiles, with two or more along each axis if it can; and how many programs, two at most,
-    have two tiles each."""
-    x, y, z = (*grid, 1, 1)[:3]
-    first = min(x, tiles if y * z == 1 else 2)
-    second = min(y, tiles // first if z == 1 else max(1, tiles // first // 2))
-    few = first, second, min(z, max(1, tiles // (first * second)))
-    return few[:len(grid)], max(1, min(2, prod(few) // 2))
 
 
 def _is_short(launch: Launch) -> bool:

@@ -52,6 +52,6 @@ def orchestrate(kernel, grid, *args: Any, target: str | Any = None, num_warps: i
         if certificate.ok:
             used, because = verdict(best, search)
             return Orchestration(plain, search, best, certificate, used, because)
-        failed = failed or f"a plan was not proved, which is a mistake of mimw's: {best.name}: {certificate.wrong}"
+        failed = failed or f"a plan was not proved: {best.name}: {certificate.wrong}"
     refused = next((f"{one.name}: {one.out}" for one in search.candidates if one.out), "")
     return Orchestration(plain, search, None, None, False, failed or refused or "nothing is to be handed over")

@@ -22,11 +22,14 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
-from ...compiler.orchestrate.box_host import host_parts
-from ...compiler.orchestrate.boxes import lifted
+from ...compiler.orchestrate.box_host import host_parts, host_source
+from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.delay import delayed
+from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.remainders import with_remainders
+from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
@@ -38,6 +41,7 @@ from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
 from .plain import Plain
+from .slots import fewer_slots
 
 
 @dataclass(frozen=True)
@@ -105,10 +109,29 @@ def device_programs(chip: Target) -> int:
 
 
 def written(plain: Plain, plan: Plan) -> Written:
-    """The plan carried out."""
-    unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
-    boxes = lifted(plain.program, plain.chip, *(("products", True) if plan.boxes else ("none", False)), unsigned=unsigned)
-    program, remarks, late, apart = accumulate_dots(boxes.program), boxes.remarks, frozenset(), frozenset()
+    """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the
+    compiler's, and fewer than the launch has rounds (`slots.py`)."""
+    try:
+        return _with_slots(plain, plan)
+    except Exception as error:      # of any kind: the plain kernel compiles, so that it is ours, and said as a line of the report
+        wrong = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+        return Written(plan, plain, Orchestrated(None, Rings([], set())), wrong=wrong)
+
+
+def _with_slots(plain: Plain, given: Plan) -> Written:
+    """The plan carried out, with what it left open decided: another process that has it writes the same kernel, whatever it
+    launches first."""
+    plan = given if given.assume is not None else replace(given, assume=given.boxes and _may_assume(plain))
+    one = _written(plain, plan)
+    while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
+        one = _written(plain, replace(plan, stages=fewer))
+    stages = max((ring.stages for ring in one.made.rings.roots if not ring.once), default=None)
+    return replace(one, plan=replace(one.plan, stages=stages)) if one.kernel is not None else one
+
+
+def _written(plain: Plain, plan: Plan) -> Written:
+    boxes = _boxes(plain, plan)
+    program, remarks, late, apart = accumulate_dots(needed(boxes.program)), boxes.remarks, frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
         tiles = persistent(program)
@@ -137,7 +160,26 @@ def written(plain: Plain, plan: Plan) -> Written:
         found = difference(made.program, one.launch().recorded)
     except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
         return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
-    return one if found is None else replace(one, wrong=found)
+    return one if found is None else replace(one, wrong=f"the text is another program: {found}")
+
+
+def _boxes(plain: Plain, plan: Plan) -> Lifted:
+    """The program with boxes, under a plan that says what they may assume."""
+    program = with_remainders(plain.program)
+    if not plan.boxes:
+        return lifted(program, plain.chip, "none", False)
+    unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
+    return lifted(program, plain.chip, unsigned=unsigned, assume=bool(plan.assume))
+
+
+def _may_assume(plain: Plain) -> bool:
+    """True if the launch keeps to all that boxes assume, with more of them."""
+    boxes = _boxes(plain, Plan(assume=True))
+    if not boxes.descriptors:
+        return False
+    module: dict[str, Any] = {}
+    exec(host_source(boxes), module)
+    return not module["fits"](plain.launch.grid, *plain.given)
 
 
 def imported(text: str, name: str) -> ModuleType:

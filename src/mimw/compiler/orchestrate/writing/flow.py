@@ -31,11 +31,11 @@ _MANY = ("while", "pipe_wait", "pipe_acquire", "pipe_held", "pipe_make", "warp_s
 
 def start(w, op: Op, carry: LoopCarry) -> tuple[str, bool | None]:
     """Write the value that a carry begins with under the carry's name; the name and its sign."""
-    value, wanted = carry.init, w.targets.pop(carry.result, None) if carry.result is not None else None
+    value, (wanted, sign) = carry.init, w.aimed(carry.result)
     text = w.text(value)
     signed = text.signed is not False if has_sign(value.type) else text.signed
     if wanted is not None:
-        name, signed = wanted
+        name, signed = wanted, sign
     elif _may_take_over(w, op, value) and (not has_sign(value.type) or text.signed is signed):
         return text.code, signed
     else:
@@ -198,7 +198,7 @@ def _if(w, op: Op) -> None:
     names = []
     for place in kept:
         result = op.results[place]
-        name, signed = w.targets.pop(result, (None, None))
+        name, signed = w.aimed(result)
         hint = result.name or op.blocks[0].yielded[place].name or "t"
         names.append((name or w.names.fresh(hint), signed if name else True if has_sign(result.type) else None))
     w.line(f"if {w.code(op.condition)}:")

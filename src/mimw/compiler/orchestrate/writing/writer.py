@@ -110,11 +110,22 @@ class Writer:
 
     def bind(self, value: Value, text: Text, hint: str = "", note: str = "") -> None:
         """Write an assignment of a text to the name of a value."""
-        name, signed = self.targets.pop(value, (None, None))
+        name, signed = self.aimed(value)
         text = self.with_sign(text, value.type, signed)
         name = name or self.holders.free_again(value) or self.names.fresh(value.name or hint or "t")
         self.hold(value, name, text.signed)
         self.assign(self.texts[value].code, text.code, note)
+
+    def aimed(self, value: Value | None) -> tuple[str | None, bool | None]:
+        """The name and the sign under which a loop or a branch hands a value on, and which it takes where it is made; (None, None) where
+        something reads behind that what the name means now."""
+        name, signed = self.targets.pop(value, (None, None))
+        held = self.holders.value.get(name)
+        if held is None or self.texts[held].code != name:
+            return name, signed
+        made = self.uses.definition[value]
+        last = self.uses.last[made] if made.name == "if" else self.uses.position[made]
+        return (None, None) if any(read > last for read in self.inlining.reads(held)) else (name, signed)
 
     def hold(self, value: Value, name: str, signed: bool | None) -> None:
         """From here on the name means the value."""

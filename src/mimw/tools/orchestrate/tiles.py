@@ -1,0 +1,34 @@
+"""Few tiles of a grid, for a kernel whose programs take tiles in turn: what a proof runs, and what its pipes are sized by.
+
+Input: a plain kernel's grid. Output: a part of it. For example:
+
+    tiles_of((64, 32), 5)       ((2, 2), 2): two by two tiles, and two programs, of which each has two
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ...runtime.simulate import Launch
+
+TILES = 5           # that two programs take in turn, where programs do
+
+
+def tiles_of(grid: tuple[int, ...], tiles: int = TILES) -> tuple[tuple[int, ...], int]:
+    """A part of a grid of at most so many tiles, with two or more along each axis if it can; and how many programs, two at most,
+    have two tiles each."""
+    x, y, z = (*map(int, grid), 1, 1)[:3]
+    first = min(x, tiles if y * z == 1 else 2)
+    second = min(y, tiles // first if z == 1 else max(1, tiles // first // 2))
+    few = first, second, min(z, max(1, tiles // (first * second)))
+    return few[:len(grid)], max(1, min(2, prod(few) // 2))
+
+
+def each_alone(one: Any) -> Launch:
+    """The launch of a `Written` kernel in which programs have one tile each, at most a few of them where programs take tiles in
+    turn: the rounds of its loops are those of the tiles."""
+    if not one.is_persistent:
+        return one.launch()
+    few, _ = tiles_of(one.plain.launch.grid)
+    return one.launch(None, few, prod(few))

@@ -1,0 +1,39 @@
+"""What random programs showed to be wrong in automatic orchestration, each on the smallest program that shows it."""
+
+import pytest
+
+from mimw.compiler.orchestrate.plan import Plan
+from mimw.errors import OutOfSharedMemory
+from mimw.runtime.fits import check_fits
+from mimw.tools.orchestrate.plain import plain_of
+from mimw.tools.orchestrate.prove import prove
+from mimw.tools.orchestrate.written import written
+from tests.orchestrate.found_by_fuzzing import CASES
+
+STAYS = {"a while": "its address, or how often it runs, follows from desc.load"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_equal_to_plain_and_clean(name):
+    kernel, args, plan = CASES[name]
+    one = written(plain_of(kernel, (1, ), args, {"num_warps": 4}, "sm_90a"), plan)
+    assert not one.wrong and not one.refused, (one.wrong, one.refused)
+    if name in STAYS:
+        assert any(STAYS[name] in remark.message for remark in one.remarks)
+    assert one.kernel is not None, one.remarks
+    assert ("async_descriptor_store(" in one.text) == (name == "a store that runs on")
+    proof = prove(one, seeds=2, limit=10)
+    assert proof.ok or name in STAYS and "depends on data" in proof.wrong, proof
+    assert all(not line["different"] for line in proof.compared)
+
+
+def test_slots_are_fewer_where_scratch_takes_their_place():
+    """The sums change their layout through shared memory, which nobody knows before layouts are there."""
+    kernel, args, _ = CASES["sums that change their layout"]
+    plain = plain_of(kernel, (1, ), args, {"num_warps": 4}, "sm_90a")
+    one = written(plain, Plan())
+    slots = max(ring.stages for ring in one.made.rings.roots)
+    assert one.plan.stages == slots and one.kernel is not None
+    deep = written(plain, Plan(stages=slots + 1))
+    with pytest.raises(OutOfSharedMemory):
+        check_fits(deep.launch().specialisation, deep.launch().program)
