@@ -174,7 +174,7 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("delayed", "stores") if plan[name])])
+        name for name in ("delayed", "persistent", "stores") if plan[name])])
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 
 

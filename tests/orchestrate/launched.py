@@ -46,4 +46,5 @@ class Launched:
     def run_lifted(self, **options) -> None:
         program = run_passes(self.made.program, HOPPER)
         paths = dict.fromkeys(param.path for param in program.params)
-        run(program, self.launch.grid, dict(zip(paths, self.host["arguments"](*self.values), strict=True)), **options)
+        given = self.host["arguments"](self.launch.grid, *self.values)
+        run(program, self.launch.grid, dict(zip(paths, given, strict=True)), **options)

@@ -126,7 +126,7 @@ def test_the_text_is_the_same_kernel(name, consumers, sizes, tmp_path):
     spec = importlib.util.spec_from_file_location(f"{name}_text", tmp_path / f"{name}_text.py")
     spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
     assert module.fits(launched.launch.grid, *launched.values) == ""
-    kernel, args = getattr(module, f"{name}_text"), module.arguments(*launched.values)
+    kernel, args = getattr(module, f"{name}_text"), module.arguments(launched.launch.grid, *launched.values)
     again = prepare(kernel, launched.launch.grid, args, dict(num_warps=program.num_warps))
     assert difference(program, again.recorded) is None
     run(again.program, again.grid, again.values)
@@ -287,7 +287,7 @@ def test_a_program_without_boxes_has_a_host_module_too():
     launched, *_ = of_case("linear_attention", dict(heads=1, t=64))
     module: dict = {}
     exec(host_source(launched.made), module)
-    assert module["fits"]((1, ), *launched.values) == "" and module["arguments"](*launched.values) == tuple(launched.values)
+    assert module["fits"]((1, ), *launched.values) == "" and module["arguments"]((1, ), *launched.values) == tuple(launched.values)
     with pytest.raises(mimw.errors.ArgumentError, match="loads is .*; got 'some'"):
         lifted(launched.launch.recorded, HOPPER, loads="some")
 

@@ -13,7 +13,7 @@ the loops around changes by a multiple of the tile's extent only. Accesses by po
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ...ir import Op, Program, Value
 from .constants import constant_of
@@ -22,14 +22,17 @@ from .uses import Uses, uses_of
 from .written import accessed, parameters_behind
 
 
-def foreign_element(program: Program, ops: Iterable[Op], axes: dict[Value, int]) -> tuple[Op, str] | None:
-    """The first access of `ops` that may touch what another task writes, and why; None if each task keeps to its own elements."""
+def foreign_element(program: Program, ops: Iterable[Op], axes: dict[Value, int],
+                    independent: Collection[Op] = ()) -> tuple[Op, str] | None:
+    """The first access of `ops` that may touch what another task writes, and why; None if each task keeps to its own elements.
+    `independent` are loops whose trips may run in any order and at the same time by what the program means: accesses are compared
+    within a trip of these."""
     uses = uses_of(program)
     writes = [(op, _names(program, op, "write")) for op in program.walk() if any(accessed(op, "write"))]
     reads = [(op, _names(program, op, "read")) for op in ops if any(accessed(op, "read"))]
     for op, names in writes:
         for other, others in (*writes, *reads):
-            if (names is None or others is None or names & others) and not _apart(uses, op, other, axes):
+            if (names is None or others is None or names & others) and not _apart(uses, op, other, axes, independent):
                 if op is other:
                     return op, f"`{op.row.word}` in a loop may write in one trip what another task writes in another trip"
                 verb = "writes" if (other, others) in writes else "loads"
@@ -47,7 +50,7 @@ def _names(program: Program, op: Op, how: str) -> set[str] | None:
     return found
 
 
-def _apart(uses: Uses, one: Op, other: Op, axes: dict[Value, int]) -> bool:
+def _apart(uses: Uses, one: Op, other: Op, axes: dict[Value, int], independent: Collection[Op]) -> bool:
     """True if no task touches by `one` what another task touches by `other`, in no trips of the loops around."""
     tiles = _tile(one), _tile(other)
     if None in tiles or any(tile not in axes for tile in tiles):
@@ -55,7 +58,7 @@ def _apart(uses: Uses, one: Op, other: Op, axes: dict[Value, int]) -> bool:
     axis, extent = axes[tiles[0]], shape_of(tiles[0])[axes[tiles[0]]]
     if axes[tiles[1]] != axis or shape_of(tiles[1])[axis] != extent:
         return False
-    loops = {*uses.loops(one), *uses.loops(other)}
+    loops = {*uses.loops(one), *uses.loops(other)}.difference(independent)
     if "pointer" in one.row.places and "pointer" in other.row.places:
         return one.pointer is other.pointer and not loops
     if not _by_box(one) or not _by_box(other) or one.descriptor is not other.descriptor:

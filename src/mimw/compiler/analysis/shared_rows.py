@@ -16,7 +16,7 @@ answer asks that of each launch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ...ir import Op, Program, Site, Tensor, Type, Value
 from .own_elements import foreign_element
@@ -36,7 +36,8 @@ class _Refused(Exception):
         self.remark = Remark(f"rows cannot be shared out among tasks: {why}", site)
 
 
-def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int = WGMMA_ROWS) -> dict[Value, int] | Remark:
+def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int = WGMMA_ROWS,
+                independent: Collection[Op] = ()) -> dict[Value, int] | Remark:
     """The axis of each tile of `ops` that is shared out among `parts` tasks, or why that cannot be.
 
     program:    a plain one, without words of ours
@@ -45,6 +46,7 @@ def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int 
                 the whole tile, so one of a tile that is shared out is refused
     parts:      tasks that share out the rows, 1 or more
     least:      a product's part has a multiple of so many rows; wgmma takes 64 for four warps
+    independent:    loops whose trips are programs of a grid (`orchestrate/persist.py`): they may run in any order
     """
     if parts < 1:
         raise ValueError(f"{parts} tasks cannot share out rows")
@@ -53,7 +55,7 @@ def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int 
         axes = _shared_axes(program, ops, parts, least)
         for op in ops:
             _check_effect(op, axes)
-        if (found := foreign_element(program, ops, axes)) is not None:
+        if (found := foreign_element(program, ops, axes, independent)) is not None:
             raise _Refused(found[0].site, found[1])
     except _Refused as refused:
         return refused.remark

@@ -6,6 +6,7 @@ files, in the order in which a program goes through them:
 
     boxes.py        plain to plain: loads and stores by pointers become loads and stores by descriptors that the host makes
     box_host.py     .. and the host's part of them as Python: the arguments of a launch, and whether it may take them
+    persist.py      plain to plain: a few programs take the tiles of the grid in turn
     delay.py        plain to plain: a product that only adds to what goes round a loop is done a trip later
     late_products.py    which product of a loop that is, or why there is none
     rings.py        which loads share a pipe, where they are read, and when a slot is given back

@@ -2,10 +2,11 @@
 
 Input: a `Lifted`. Output: two functions and what they import. For example, of a GEMM by pointers:
 
-    def arguments(a, b, c, M, N, K, stride_am, ..):     what the kernel by descriptors takes: the same, and the descriptors
-    def fits(grid, a, b, c, M, N, K, stride_am, ..):    "" if it may take them, else a sentence: launch the plain kernel
+    def arguments(grid, a, b, c, M, N, K, ..):      what the kernel by descriptors takes: the same, and the descriptors
+    def fits(grid, a, b, c, M, N, K, ..):           "" if it may take them, else a sentence: launch the plain kernel
 
-Both take the run-time arguments of the plain kernel in their order, each field of a tuple by itself; `grid` is a tuple of ints.
+Both take the plain kernel's grid, a tuple of ints, and its run-time arguments in their order, each field of a tuple by itself. A
+kernel whose programs take tiles in turn (`persist.py`) gets the number of tiles and the grid's extents besides.
 What depends on numbers alone is kept for the numbers of earlier launches. Spans (`mimw.runtime.spans`) stand for what differs
 between programs and trips, so `fits` may refuse a launch that would be right, and takes none that would be wrong.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from types import MappingProxyType
 
@@ -31,6 +32,8 @@ _SPANS = ("Span", "address", "apart", "bits", "counter", "either", "larger", "pr
 _TAKEN = (*_SPANS, "mimw", "functools", "grid", "arguments", "fits", "numbers_fit", "arrays_fit")
 _KEPT = 4096        # launches whose numbers are remembered
 _WIDTH = 120
+_TILES = "programs(grid, 0) * programs(grid, 1) * programs(grid, 2)"
+MOST_TILES = 1 << 30    # a tile's number plus that of all programs has to be one of 32 bits
 
 
 def host_source(lifted: Lifted) -> str:
@@ -42,10 +45,11 @@ def host_source(lifted: Lifted) -> str:
     return "\n".join((head, *imports, "", "", functions))
 
 
-def host_parts(lifted: Lifted, blocks: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> tuple[list[str], str]:
+def host_parts(lifted: Lifted, blocks: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+               tiles: Collection[str] = ()) -> tuple[list[str], str]:
     """(lines that import, the functions). `blocks` has by the name of a descriptor the block that a part of its tile has: one
-    of the plain kernel's is made anew with it."""
-    made = _Module(lifted, blocks)
+    of the plain kernel's is made anew with it. `tiles` are the parameters of `persist.Persistent`."""
+    made = _Module(lifted, blocks, len(tiles))
     return made.text()
 
 
@@ -118,9 +122,10 @@ class _Scope:
 
 class _Module:
 
-    def __init__(self, lifted: Lifted, blocks: Mapping[str, tuple[int, ...]]):
+    def __init__(self, lifted: Lifted, blocks: Mapping[str, tuple[int, ...]], tiles: int):
         self.lifted, self.ranges, self.names, self.blocks = lifted, ranges_of(lifted.plain), _Names(lifted), blocks
         self.scalars: dict[Symbol, str] = {}
+        self.tiles = [_TILES, "programs(grid, 0)", "programs(grid, 1)"][:tiles]
         self.descriptors = [self.names.new(one.name) for one in lifted.descriptors]
 
     def named(self, symbol: Symbol) -> str:
@@ -138,13 +143,13 @@ class _Module:
         known = [one for one in self.names.numbers.values() if one in in_numbers]
         asked = [one for one in given if one in in_arrays]
         sources = {self.names.numbers[value]: source for value, source in self.names.sources.items()}
-        called = set(re.findall(r"(\w+)\(", "\n".join((*made, *numbers, *arrays))))
+        called = set(re.findall(r"(\w+)\(", "\n".join((*made, *numbers, *arrays, *self.tiles))))
         used = [one for one in _SPANS if one in called]
         imports = ["import functools", "", "import mimw", *(_call("from mimw.runtime.spans import (", used, ")") if used else ())]
-        passed = [self._anew(one) for one in given] + self.descriptors
+        passed = [self._anew(one) for one in given] + self.descriptors + self.tiles
         return imports, "\n".join((
-            *_call("def arguments(", given, "):"),
-            f'    """The arguments of the kernel, from those of the plain {name}."""',
+            *_call("def arguments(", ("grid", *given), "):"),
+            *self._said(name),
             *made, *_call("    return (", [*passed[:-1], f"{passed[-1]}, "] if len(passed) == 1 else passed, ")"), "", "",
             *_call("def fits(", ("grid", *given), "):"),
             '    """"" if this launch may take the kernel by descriptors, else why it takes the plain one."""',
@@ -154,6 +159,12 @@ class _Module:
             '    """The first fault in the numbers of a launch, or ""."""', *numbers, '    return ""', "", "",
             *_call("def arrays_fit(", asked, "):"),
             '    """The first fault in where arrays lie, or ""."""', *arrays, '    return ""', ""))
+
+    def _said(self, name: str) -> list[str]:
+        """What `arguments` is, as the lines of its docstring."""
+        head = f'    """The arguments of the kernel, from the grid and the arguments of the plain {name}'
+        return [f"{head}. It is launched over", '    `(min(tiles, multiprocessors), )`, or any other number of programs."""'] \
+            if self.tiles else [f'{head}."""']
 
     def _anew(self, name: str) -> str:
         """An argument as the kernel takes it: of a descriptor with another block one with that block."""
@@ -173,6 +184,7 @@ class _Module:
     def _numbers(self) -> list[str]:
         """The questions about arguments that are numbers, and about the grid."""
         scope = _Scope(self, self.names.numbers)
+        scope.lines += self._grid()
         for one in _needed(self.lifted.descriptors):
             value = scope.expression(one.poly)
             inner = value if value.isidentifier() else f"({value})"
@@ -181,6 +193,16 @@ class _Module:
             here = f'f"{said}: {{{value}}}"' if self.ranges.is_exact(one.poly) else f'"{said}"'
             scope.lines += [f"    if {fault}:", f"        return {here}"]
         return scope.lines
+
+    def _grid(self) -> list[str]:
+        """The questions about a grid whose tiles are taken in turn."""
+        if not self.tiles:
+            return []
+        lines = [f"    if {_TILES} > {MOST_TILES}:", f'        return "more than {MOST_TILES} tiles are counted in 32 bits"']
+        if len(self.tiles) == 1:
+            lines += ["    if programs(grid, 1) * programs(grid, 2) != 1:",
+                      '        return "the grid has several axes, and the kernel asks for its place along the first one alone"']
+        return lines
 
     def _arrays(self) -> list[str]:
         """The questions about arrays: where they begin, and whether two of them share a byte."""

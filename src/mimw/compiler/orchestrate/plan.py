@@ -23,6 +23,7 @@ class Plan:
     warps               of each consumer; None: the plain kernel's are shared out, four at least
     stages              slots of each pipe; None: as many as fit into shared memory, at most 8
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
+    persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
     producer_registers, consumer_registers      a thread's registers in each kind of task
     """
@@ -33,6 +34,7 @@ class Plan:
     warps: int | None = None
     stages: int | None = None
     delayed: bool = True
+    persistent: bool = False
     stores: bool = False
     producer_registers: int | None = 24
     consumer_registers: int | None = 240

@@ -46,8 +46,9 @@ class Orchestrated:
     apart: frozenset[tuple[str, str]] = frozenset()
 
 
-def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = ()) -> Orchestrated:
-    """The program in tasks, under a plan."""
+def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
+                 tiles: Collection[Op] = ()) -> Orchestrated:
+    """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
     rings = rings_of(program, plan, target)
     if program.orchestrates():
         return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
@@ -64,7 +65,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     axes: dict[Value, int] = {}
     smaller: dict[Value, Descriptor] = {}
     if plan.consumers > 1:
-        found = shared_rows(program, theirs.ops, plan.consumers)
+        found = shared_rows(program, theirs.ops, plan.consumers, independent=tiles)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):

@@ -12,7 +12,7 @@ file to say: record it, and ask `analysis.same_program.difference`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...errors import NotYet
 from ...ir import I32, Descriptor, Program, Type
@@ -28,7 +28,8 @@ _IMPORTS = (("tl", "import triton.language as tl"), ("", ""), ("mimw", "import m
             ("tlx", "import mimw.tlx as tlx"))
 
 
-def module_text(program: Program, name: str, host: str = "", docstring: str = "", imports: Sequence[str] = ()) -> str:
+def module_text(program: Program, name: str, host: str = "", docstring: str = "", imports: Sequence[str] = (),
+                unspecialised: Collection[str] = ()) -> str:
     """The text of a module with the kernel `name`.
 
     args:      program      as it was recorded, before pipes are expanded
@@ -36,6 +37,7 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
                host         (opt) text that stands behind the kernel: functions of the host
                docstring    (opt) the module's
                imports      (opt) lines that import what `host` takes
+               unspecialised   (opt) names of parameters that are compiled for all values alike, also for 1 and multiples of 16
     returns:   the text; `name` in it is the kernel, with the program's arguments in their order
     errors:    NotYet for an op that has no text, with its line
     """
@@ -46,7 +48,8 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
     w = Writer(program, name, comments(program))
     params = _params(w, program)
     w.block(program.body.ops)
-    kernel = _function(name, params, w.lines or ["    pass"])
+    same = [w.texts[param.value].code for param in program.params if param.name in unspecialised]
+    kernel = _function(name, params, w.lines or ["    pass"], same)
     helpers = [f"@mimw.jit\ndef {helper}{text}" for helper, text in w.helpers.items()]
     parts = [*helpers, kernel, *([host.strip("\n")] if host else [])]
     body = "\n\n\n".join(parts)
@@ -78,5 +81,6 @@ def _sign(type_: Type, told: bool | None) -> bool | None:
     return True if type_ == I32 else told
 
 
-def _function(name: str, params: list[str], lines: list[str]) -> str:
-    return "\n".join(["@mimw.jit", *broken(f"def {name}({', '.join(params)}):", ""), *lines])
+def _function(name: str, params: list[str], lines: list[str], unspecialised: list[str]) -> str:
+    options = f"(do_not_specialize=[{', '.join(map(repr, unspecialised))}])".replace("'", '"') if unspecialised else ""
+    return "\n".join([f"@mimw.jit{options}", *broken(f"def {name}({', '.join(params)}):", ""), *lines])

@@ -53,7 +53,7 @@ __all__ = [
     "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "about_kept_files",
     "active_target", "around_launches", "compiling_anew", "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_defaults", "keep_text", "kept_beside", "kept_text",
-    "knobs", "make_backend", "profile_scratch_from",
+    "knobs", "make_backend", "multiprocessors", "profile_scratch_from",
     "stock_compile", "triton",
 ]
 
@@ -85,6 +85,16 @@ def make_backend(target: GPUTarget):
 def active_target() -> GPUTarget:
     """The target of the GPU in use."""
     return driver.active.get_current_target()
+
+
+def multiprocessors() -> int:
+    """How many multiprocessors the GPU in use has."""
+    return _multiprocessors(driver.active.get_current_device())
+
+
+@functools.cache
+def _multiprocessors(device: int) -> int:
+    return driver.active.utils.get_device_properties(device)["multiprocessor_count"]
 
 
 class ContentKeys(dict):

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, prod
 from typing import Any
 
 from ...compiler.analysis.remarks import Remark
+from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
 from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
 from ..timing.predict import predicted
 from .plain import Plain
-from .written import Written, written
+from .written import Written, device_programs, written
 
 COMPILED = 4        # of the best predicted plans
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
@@ -48,7 +49,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """For tables: `2 x 4 warps, delayed`."""
-        more = ["delayed"] * self.written.is_delayed + ["stores"] * self.plan.stores
+        more = ["delayed"] * self.written.is_delayed + ["persistent"] * self.written.is_persistent + ["stores"] * self.plan.stores
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
@@ -63,28 +64,33 @@ class Search:
 
 
 def plans(program: Program) -> Iterator[Plan]:
-    """The plans to try, in their order."""
+    """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
+    beside the next tile."""
     warps = program.num_warps
     shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
     behind = [True, False] if len(program.named("dot")) > 1 else [False]
     on = [False, True] if any("loop" in op.row.traits for op in program.walk()) and program.named("descriptor_store") else [False]
+    in_turn = [True, False] if any(op.row.stores or op.name == "descriptor_store" for op in program.walk()) else [False]
     for consumers, each in shapes:
         for delayed in behind:
             for stores in on:
                 yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores)
+            for stores in in_turn:
+                yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores)
 
 
 def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:
     """All plans, or one, written; where they are to be predicted also predicted, and the best of them compiled. Who measures needs
     neither."""
     found, remarks, seen = Search(), [], set()
-    for plan in [only] if only is not None else plans(plain.program):
+    in_turn = _in_turn(plain, remarks)
+    for plan in [only] if only is not None else (one for one in plans(plain.program) if in_turn or not one.persistent):
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
         if one.wrong:
             found.candidates.append(Candidate(one, out=f"a mistake of mimw's: {one.wrong}"))
-        elif one.kernel is not None and one.text not in seen:
-            seen.add(one.text)
+        elif one.kernel is not None and (text := one.text.replace(one.plan.text(), "")) not in seen:
+            seen.add(text)
             found.candidates.append(_predicted(one) if predict else Candidate(one))
         elif one.refused:
             found.candidates.append(Candidate(one, out=one.refused))
@@ -98,6 +104,17 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
             found.candidates[at] = _compiled(candidate)
     found.candidates.sort(key=_order)
     return found
+
+
+def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:
+    """True if programs may take the launch's tiles in turn, and there are more tiles than multiprocessors; else `remarks` have the
+    reason, where it is one of the kernel's lines."""
+    if prod(map(int, plain.launch.grid)) <= device_programs(plain.chip):
+        return False
+    tiles = persistent(plain.program)
+    if not tiles.params:
+        remarks += tiles.remarks
+    return bool(tiles.params)
 
 
 def _order(one: Candidate) -> tuple:
@@ -126,8 +143,8 @@ def _time(launch: Any, plain: Plain) -> float | None:
 def _compiled(one: Candidate) -> Candidate:
     plain = one.written.plain
     try:
-        made = compiled(one.written.kernel, plain.launch.grid, *one.written.arguments(), num_warps=one.written.num_warps,
-                        target=plain.chip.name)
+        made = compiled(one.written.kernel, one.written.programs(plain.launch.grid), *one.written.arguments(),
+                        num_warps=one.written.num_warps, target=plain.chip.name)
     except Exception as error:
         return replace(one, out=_line(error))
     return replace(one, registers=made.registers, stack=made.stack_bytes or 0)

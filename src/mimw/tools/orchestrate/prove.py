@@ -7,9 +7,10 @@ Input: a `Written` kernel. Output: a `Certificate`, which is plain data. For exa
 
 Compared are launches with as many trips as break rings: 0, 1, 2 and around the number of slots, and two tiles a program, as
 `tools/trials.py` finds them from the arguments of the launch. The arrays are as large as those of the launch, with random
-numbers; a few programs of the grid run. Products add along K one by one in both, so that equal means equal to the last bit.
-Then `mimw.check` looks for races, deadlocks and misused barriers of the text's kernel, by seeds, and systematically where a
-launch is short.
+numbers; a few programs of the grid run. A kernel whose programs take tiles in turn runs twice for each of these: with a program a
+tile, and with two programs that have two tiles or more each. Products add along K one by one in both kernels, so that equal means
+equal to the last bit. Then `mimw.check` looks for races, deadlocks and misused barriers of the text's kernel, by seeds, and
+systematically where a launch is short.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import islice, product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,16 @@ import triton
 
 from ...compiler.analysis import loops_of
 from ...compiler.triton_port.interpreter import one_by_one
-from ...errors import MimwError, SimulationError
+from ...errors import DataRace, MimwError, SimulationError
 from ...runtime.simulate import Launch
 from ...simulator import Hooks, run
 from ..check import check
 from ..findings import Report
-from ..trials import most_rounds, trials
+from ..trials import most_rounds
+from .comparisons import TILES, Pair, have_several, itself, launches, programs_of, tiles_of
 from .inputs import copies, different, size_of
 from .written import Written
 
-PROGRAMS = 4                # of a grid that are compared, from its beginning, besides the last one
 CHECKED = (2, 1, 1)         # programs of a grid that are checked, along each axis
 MOST_BYTES = 8 << 30        # of arrays that are copied for a proof
 
@@ -66,7 +67,8 @@ class Certificate:
     def __str__(self) -> str:
         if self.wrong:
             return f"not proved: {self.wrong}"
-        sizes = [", ".join(f"{name}={size}" for name, size in one["sizes"].items()) or "as given" for one in self.compared]
+        sizes = [(", ".join(f"{name}={size}" for name, size in one["sizes"].items()) or "as given")
+                 + (f" by {one['most']} programs" if one.get("most") else "") for one in self.compared]
         return (f"equal to plain, bit by bit, at {len(sizes)} launches ({'; '.join(sizes)}); checked: "
                 f"{self.checked.get('runs', 0)} runs" + (f"; {self.left_out}" if self.left_out else ""))
 
@@ -85,17 +87,18 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
         return Certificate(**about, wrong=f"arrays of more than {MOST_BYTES >> 30} GiB: orchestrate a smaller launch of the kernel")
     compared: list[dict[str, Any]] = []
     try:
-        launches, why = _launches(one)
-        for at, (sizes, grid, programs) in enumerate(launches):
-            if at == len(launches) - 1 and compared and not sizes:
+        pairs, why = launches(one)
+        for alternatives in [*pairs, *itself(one)]:
+            if compared and any(pair.is_spare for pair in alternatives):
                 continue        # the launch itself is only compared in place of smaller ones
-            line = _compared(one, sizes, grid, programs)
+            pair, line = next(((pair, line) for pair in alternatives if (line := _compared(one, pair)) is not None), (None, None))
             if line is not None:
                 compared.append(line)
                 if line["different"]:
+                    sizes = ", ".join(f"{name}={size}" for name, size in pair.sizes.items()) or "the sizes of the launch"
                     return Certificate(**about, compared=tuple(compared), wrong=(
-                        f"{', '.join(line['different'])} differ from the plain kernel's, with "
-                        f"{', '.join(f'{name}={size}' for name, size in sizes.items()) or 'the sizes of the launch'}, grid {grid}"))
+                        f"{', '.join(line['different'])} differ from the plain kernel's, with {sizes}, grid {pair.grid}"
+                        f"{'' if pair.most is None else f', by {pair.most} programs'}"))
         checked, wrong = _checked(one, compared, seeds, limit)
     except MimwError as error:
         return Certificate(**about, compared=tuple(compared), wrong=f"{type(error).__name__}: {error}")
@@ -108,21 +111,10 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
 # ---- the same bits ---------------------------------------------------------------------------------------------------------
 
 
-def _launches(one: Written) -> tuple[list[tuple[dict[str, int], tuple[int, ...], tuple]], str]:
-    """(sizes that differ, grid, programs that run) of each launch to be compared, the launch itself last; and which ones there are
-    not."""
-    launch = one.launch()
-    found, why = trials(launch)
-    parameters = set(one.plain.parameters)
-    listed = [({}, launch.grid)] if _is_short(launch) else []
-    listed += [(trial.sizes, trial.launch.grid) for trial in found if parameters.issuperset(trial.sizes)]
-    listed.append(({}, launch.grid))
-    return [(dict(sizes), tuple(grid), _programs(launch, grid)) for sizes, grid in listed], why
-
-
 def _too_short(one: Written) -> str:
     """A sentence on a launch that shows nothing of longer ones: a ring that is never full hides what is wrong with it."""
-    launch = one.launch()
+    few, _ = tiles_of(one.plain.launch.grid, TILES)
+    launch = one.launch(None, few, prod(few)) if one.is_persistent else one.launch()
     if all(loop.known and not loop.parameters and not loop.by_program and not loop.by_grid for loop in loops_of(launch.program)):
         return ""       # constants say how often they go round: there are no longer launches
     rounds, slots = most_rounds(launch), max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
@@ -134,38 +126,40 @@ def _too_short(one: Written) -> str:
             "longer launch of the kernel, which is then proved for shorter ones as well")
 
 
-def _is_short(launch: Launch) -> bool:
-    """True of a launch that is as small as its trials: some thousand steps."""
-    return all(abs(int(value)) <= 1024 for value in launch.values.values() if isinstance(value, (int, np.integer)))
-
-
-def _programs(launch: Launch, grid: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
-    """The first programs of a grid and the last one; () for all, where programs may wait for each other."""
-    if launch.program.cooperative or any("atomic" in op.row.traits for op in launch.program.walk()):
-        return ()
-    x, y, z = (*grid, 1, 1)[:3]
-    first = [(i, j, k) for k, j, i in islice(product(range(z), range(y), range(x)), PROGRAMS)]
-    return tuple(dict.fromkeys((*first, (x - 1, y - 1, z - 1))))
-
-
-def _compared(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], programs: tuple) -> dict[str, Any] | None:
-    """A line of the certificate; None if the plain kernel is not made for these sizes, or would be launched."""
-    plain = one.plain.with_values({**copies(one.plain.arguments), **sizes})
-    other = one.plain.with_values({**copies(one.plain.arguments), **sizes})
-    if one.why_plain(grid, (), other.arguments):
+def _compared(one: Written, pair: Pair) -> dict[str, Any] | None:
+    """A line of the certificate; None if the plain kernel is not made for these sizes, or would be launched. It is not made for
+    sizes at which its programs write the same elements, whose values then follow from who comes last."""
+    plain = one.plain.with_values({**copies(one.plain.arguments), **pair.sizes})
+    other = one.plain.with_values({**copies(one.plain.arguments), **pair.sizes})
+    if one.why_plain(pair.grid, (), other.arguments):
         return None
     with one_by_one():
         try:
-            _run(plain.launch, grid, programs)
+            _run(plain.launch, pair.grid, pair.programs)
         except SimulationError:
             return None
-        _run(one.launch(other), grid, programs)
-    return {"sizes": dict(sizes), "grid": list(grid), "programs": [list(index) for index in programs],
-            "different": different(plain.arguments, other.arguments)}
+        ours = one.launch(other, pair.grid, pair.most)
+        _run(ours, ours.grid, pair.ours)
+    found = different(plain.arguments, other.arguments)
+    if found and pair.most is not None and pair.sizes and _races(one, pair):
+        return None
+    more = {} if pair.most is None else {"most": pair.most}
+    return {"sizes": dict(pair.sizes), "grid": list(pair.grid), "programs": [list(index) for index in pair.programs], **more,
+            "different": found}
 
 
-def _run(launch: Launch, grid: tuple[int, ...], programs: tuple) -> None:
-    run(launch.program, grid, launch.values, hooks=Hooks(clusters=tuple((index, ) for index in programs)))
+def _races(one: Written, pair: Pair) -> bool:
+    """True if programs of the plain kernel write the same elements in this launch, which nothing orders."""
+    plain = one.plain.with_values({**copies(one.plain.arguments), **pair.sizes})
+    try:
+        _run(plain.launch, pair.grid, pair.programs, races=True)
+    except DataRace as race:
+        return race.space == "global"
+    return False
+
+
+def _run(launch: Launch, grid: tuple[int, ...], programs: tuple, **options: Any) -> None:
+    run(launch.program, grid, launch.values, hooks=Hooks(clusters=tuple((index, ) for index in programs)), **options)
 
 
 # ---- every interleaving ----------------------------------------------------------------------------------------------------
@@ -176,7 +170,12 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
     systematically."""
     report = _check(one, {}, _few(one, one.plain.launch.grid), seeds=seeds)
     line = {"runs": report.runs, "seeds": seeds, "tried": [each.as_json() for each in report.tried]}
-    short = next((each for each in compared if each["sizes"] and all(size > 0 for size in each["sizes"].values())), None)
+    looping = [each for each in compared if all(size > 0 for size in each["sizes"].values())]
+    if one.is_persistent:
+        looping = [each for each in looping if have_several(each)]
+        if not looping:
+            return {}, "no launch could be compared in which a program takes several tiles: orchestrate one of a larger grid"
+    short = next((each for each in looping if each["sizes"]), None)
     if report.ok and short is not None:
         report = _check(one, short["sizes"], _few(one, tuple(short["grid"])), search="systematic", limit=limit, rounds=False)
         line["systematic"] = {"sizes": short["sizes"], "runs": report.runs, "complete": report.complete}
@@ -185,9 +184,14 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
 
 def _check(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], **how: Any) -> Report:
     inputs = one.plain.with_values({**copies(one.plain.arguments), **sizes})
-    return check(one.kernel, grid, *one.arguments(inputs), num_warps=one.num_warps, target=one.plain.chip.name, shrink=False, **how)
+    launched = one.programs(grid, max(1, min(2, prod(grid) // 2)))
+    return check(one.kernel, launched, *one.arguments(inputs, grid), num_warps=one.num_warps, target=one.plain.chip.name,
+                 shrink=False, **how)
 
 
 def _few(one: Written, grid: tuple[int, ...]) -> tuple[int, ...]:
-    """A part of the grid; all of it where programs may wait for each other."""
-    return grid if not _programs(one.launch(), grid) else tuple(map(min, grid, CHECKED))
+    """A part of the grid, of which each program that takes tiles in turn has two; all of it where programs may wait for each
+    other."""
+    if one.is_persistent:
+        return tiles_of(grid, 4)[0]
+    return grid if not programs_of(one.launch(), grid) else tuple(map(min, grid, CHECKED))

@@ -16,6 +16,7 @@ import hashlib
 import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,7 @@ from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.needed_ops import needed
+from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.rings import Rings
@@ -32,10 +34,11 @@ from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
-from ...compiler.triton_port.runtime import keep_file
+from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiprocessors
 from ...errors import MimwError, NotYet
 from ...ir import verify
 from ...runtime.simulate import Launch, prepare
+from ...target import Target
 from .guards import overlap
 from .plain import Plain
 from .slots import fewer_slots
@@ -54,6 +57,7 @@ class Written:
     wrong: str = ""
     refused: str = ""
     is_delayed: bool = False
+    is_persistent: bool = False
 
     @property
     def kernel(self) -> Any:
@@ -63,9 +67,17 @@ class Written:
     def num_warps(self) -> int:
         return self.plan.warps_of(self.plain.num_warps)
 
-    def arguments(self, plain: Plain | None = None) -> tuple:
-        """The arguments of the kernel for a launch of the plain one, by default the one that it was made of."""
-        return self.module.arguments(*(plain or self.plain).given)
+    def programs(self, grid: tuple[int, ...], most: int | None = None) -> tuple[int, ...]:
+        """The grid of this kernel for a grid of the plain one. One whose programs take tiles in turn has at most one for each
+        multiprocessor of the chip, or `most`."""
+        if not self.is_persistent:
+            return grid
+        return (min(prod(map(int, grid)), most or self.plain.chip.multiprocessors or 1), )
+
+    def arguments(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None) -> tuple:
+        """The arguments of the kernel for a launch of the plain one over `grid`, by default the one that it was made of."""
+        plain = plain or self.plain
+        return self.module.arguments(grid or plain.launch.grid, *plain.given)
 
     def given(self, args: tuple, meta: Mapping[str, Any]) -> list[Any]:
         """The arguments of a launch of the plain kernel that its program takes, in their order."""
@@ -79,14 +91,21 @@ class Written:
 
     def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
         """A function that launches this kernel in place of the plain one."""
-        given, launch = self.module.arguments(*self.given(args, meta)), self.kernel[grid]
+        given = self.module.arguments(grid, *self.given(args, meta))
+        launch = self.kernel[self.programs(grid, device_programs(self.plain.chip))]
         return lambda: launch(*given, num_warps=self.num_warps)
 
-    def launch(self, plain: Plain | None = None) -> Launch:
-        """The launch, made ready for the simulator."""
+    def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
+        """The launch in place of one of the plain kernel over `grid`, made ready for the simulator; of a kernel whose programs
+        take tiles in turn with at most so many programs, by default one for each multiprocessor."""
         plain = plain or self.plain
-        kernel, options = getattr(self.module, plain.name), {"num_warps": self.num_warps}
-        return prepare(kernel, plain.launch.grid, self.arguments(plain), options, plain.chip.name)
+        kernel, options, grid = getattr(self.module, plain.name), {"num_warps": self.num_warps}, grid or plain.launch.grid
+        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), options, plain.chip.name)
+
+
+def device_programs(chip: Target) -> int:
+    """How many multiprocessors there are: of the GPU in use, or without one of the chip."""
+    return multiprocessors() if gpu_is_active() else chip.multiprocessors or 1
 
 
 def written(plain: Plain, plan: Plan) -> Written:
@@ -113,23 +132,28 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
 def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
     program, remarks, late, apart = accumulate_dots(needed(boxes.program)), boxes.remarks, frozenset(), frozenset()
+    tiles = Persistent(program, ())
+    if plan.persistent:
+        tiles = persistent(program)
+        program, remarks, plan = tiles.program, (*remarks, *tiles.remarks), replace(plan, persistent=bool(tiles.params))
     if plan.delayed:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
         verify(program)
-    made = orchestrated(program, plan, plain.chip, late)
+    made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
     remarks = (*remarks, *made.remarks)
     made = replace(made, apart=made.apart | apart)
     if made.program is None:
         return Written(plan, plain, made, remarks)
     verify(made.program)
-    imports, host = host_parts(boxes, made.blocks)
+    imports, host = host_parts(boxes, made.blocks, tiles.params)
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
-        text = module_text(made.program, plain.name, host, about, imports)
+        text = module_text(made.program, plain.name, host, about, imports, tiles.params)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
-    one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late))
+    one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late),
+                  is_persistent=plan.persistent)
     try:
         if misfit := one.why_plain(plain.launch.grid, (), plain.arguments):
             return replace(one, refused=misfit)

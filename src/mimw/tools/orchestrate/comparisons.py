@@ -1,0 +1,103 @@
+"""Which launches a proof compares: as many trips as break rings, a few programs of each, and tiles that programs take in turn.
+
+Input: a `Written` kernel. Output: pairs of a launch of the plain kernel and one of the kernel in place of it. For example:
+
+    launches(one)       [[Pair({"K": 0}, (64, ), first and last programs, the same)], [Pair({"K": 64}, ..)], ..]
+
+A kernel whose programs take tiles in turn is compared with a program a tile, so that the same few tiles of a large grid are
+computed by both; and over a few tiles with two programs, each of which then has two tiles or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...runtime.simulate import Launch
+from ..trials import trials
+from .written import Written
+
+PROGRAMS = 4        # of a grid that are compared, from its beginning, besides the last one
+TILES = 5           # that two programs take in turn, where programs do
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A launch of the plain kernel over `grid`, of which `programs` run, and one of the kernel in place of it, of which `ours` run;
+    () for all. `most` programs take the tiles in turn, None where each has one. One that `is_spare` is compared if no other was."""
+
+    sizes: dict[str, int]
+    grid: tuple[int, ...]
+    programs: tuple
+    ours: tuple
+    most: int | None = None
+    is_spare: bool = False
+
+
+def launches(one: Written) -> tuple[list[list[Pair]], str]:
+    """The launches to be compared, each with others to be taken in place of it if the plain kernel is not made for it; and which
+    ones there are not."""
+    launch = one.launch()
+    found, why = trials(launch)
+    parameters = set(one.plain.parameters)
+    listed = [({}, launch.grid)] if _is_short(launch) else []
+    listed += [(trial.sizes, trial.launch.grid) for trial in found if parameters.issuperset(trial.sizes)]
+    return _pairs(one, launch, listed), why
+
+
+def itself(one: Written) -> list[list[Pair]]:
+    """The launch as it is, in place of smaller ones."""
+    launch = one.launch()
+    return [[replace(pair, is_spare=True) for pair in pairs] for pairs in _pairs(one, launch, [({}, launch.grid)])]
+
+
+def _pairs(one: Written, launch: Launch, listed: list[tuple[Mapping[str, int], tuple[int, ...]]]) -> list[list[Pair]]:
+    if one.is_persistent:
+        every = [dict(sizes) for sizes in dict.fromkeys(tuple(sizes.items()) for sizes, _ in listed)]
+        return [pairs for sizes in every for pairs in _in_turn(one, sizes)]
+    return [[Pair(dict(sizes), tuple(grid), some := programs_of(launch, grid), some)] for sizes, grid in listed]
+
+
+def _in_turn(one: Written, sizes: dict[str, int]) -> list[list[Pair]]:
+    """A program a tile, the same ones as of the plain kernel; and few programs with several tiles each, along all axes or one."""
+    grid = tuple(map(int, one.plain.launch.grid))
+    x, y, _ = (*grid, 1, 1)[:3]
+    some = programs_of(one.plain.launch, grid)
+    along = (tuple(extent if at == axis else 1 for at, extent in enumerate(grid)) for axis in range(len(grid)))
+    fewer = dict.fromkeys(tiles_of(part, TILES) for part in (grid, *along))
+    return [[Pair(sizes, grid, some, tuple((i + x * (j + y * k), 0, 0) for i, j, k in some), prod(grid))],
+            [Pair(sizes, few, (), (), most) for few, most in fewer if prod(few) > 1]]
+
+
+def have_several(line: Mapping[str, Any]) -> bool:
+    """True of a line of the certificate whose programs have several tiles each."""
+    return 0 < line.get("most", 0) < prod(line["grid"])
+
+
+def tiles_of(grid: tuple[int, ...], tiles: int) -> tuple[tuple[int, ...], int]:
+    """A part of a grid of at most so many tiles, with two or more along each axis if it can; and how many programs, two at most,
+    have two tiles each."""
+    x, y, z = (*grid, 1, 1)[:3]
+    first = min(x, tiles if y * z == 1 else 2)
+    second = min(y, tiles // first if z == 1 else max(1, tiles // first // 2))
+    few = first, second, min(z, max(1, tiles // (first * second)))
+    return few[:len(grid)], max(1, min(2, prod(few) // 2))
+
+
+def _is_short(launch: Launch) -> bool:
+    """True of a launch that is as small as its trials: some thousand steps."""
+    return all(abs(int(value)) <= 1024 for value in launch.values.values() if isinstance(value, (int, np.integer)))
+
+
+def programs_of(launch: Launch, grid: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
+    """The first programs of a grid and the last one; () for all, where programs may wait for each other."""
+    if launch.program.cooperative or any("atomic" in op.row.traits for op in launch.program.walk()):
+        return ()
+    x, y, z = (*grid, 1, 1)[:3]
+    first = [(i, j, k) for k, j, i in islice(product(range(z), range(y), range(x)), PROGRAMS)]
+    return tuple(dict.fromkeys((*first, (x - 1, y - 1, z - 1))))
