@@ -1,6 +1,8 @@
-"""The seeds of the ordinary programs that the suite runs: each under one plan; few, quick, and with every kind of statement between them.
+"""The seeds of the ordinary programs that the suite runs: each under one plan; few, quick, and with every kind of statement
+between them.
 
-To be chosen anew where the grammar changes, as a seed is another program then: `tests/fuzz/test_ordinary.py` says which kind is missing.
+To be chosen anew where the grammar changes, as a seed is another program then: `tests/fuzz/test_ordinary.py` says which kind is
+missing.
 """
 
 SEEDS = (

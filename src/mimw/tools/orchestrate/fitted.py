@@ -1,10 +1,12 @@
 """A plan carried out with as many slots as fit beside what the compiled kernel takes for itself.
 
-Input: a `Plain` launch and a `Plan` without a depth. Output: a `Written`, whose plan says its depth if that had to be smaller. For example:
+Input: a `Plain` launch and a `Plan` without a depth. Output: a `Written`, whose plan says its depth if that had to be smaller.
+For example:
 
     fitted(plain, Plan(consumers=2)).plan.stages        3, where 4 slots and the scratch of a conversion of layouts were too much
 
-Only finished layouts determine that scratch (`passes/check_scratch.py`), so the kernel is lowered, once for each depth that is tried, and only
+Only finished layouts determine that scratch (`passes/check_scratch.py`), so the kernel is lowered, once for each depth that is
+tried, and only
 where it may not fit. A plan that names its depth is carried out as it is.
 """
 
