@@ -3,8 +3,8 @@
     python -m benchmarks.orchestrate                    all cases
     python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096
 
-Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the best of its configurations as stock Triton compiles them,
-`mimw` the best orchestrated form of these, `hand` the library's kernel. All are timed in turn with a cold L2
+Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the best of its configurations as stock Triton compiles
+them, `mimw` the best orchestrated form of these, `hand` the library's kernel. All are timed in turn with a cold L2
 (`mimw.testing.benchmark.alternate`); the orchestrated kernel's result is compared with the plain one's and with torch in fp32.
 """
 
@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import mimw
 import triton
+
+import mimw
 from mimw.testing.benchmark import Row, alternate
 from mimw.tools.orchestrate.choose import candidates
 from mimw.tools.orchestrate.plain import plain_of
@@ -61,7 +62,8 @@ def _gemm(kind: str, m: int, n: int, k: int) -> Problem:
                 args = describe(a, [bm, 64]), describe(b, [64, bn]), describe(c, [bm, bn]), m, n, k
                 launches.append((gemm_descriptors.gemm_descriptors, (tiles, ), args, how))
             elif kind == "persistent":
-                launches.append((gemm_persistent.gemm_persistent, (min(tiles, multiprocessors()), ), (a, b, c, m, n, k), how | {"GROUP": 8}))
+                grid = (min(tiles, multiprocessors()), )
+                launches.append((gemm_persistent.gemm_persistent, grid, (a, b, c, m, n, k), how | {"GROUP": 8}))
             else:
                 args = (a, b, c, m, n, k, k, 1, n, 1, n, 1)
                 launches.append((gemm_pointers.gemm_pointers, (tiles, ), args, how | {"GROUP": 8}))
@@ -84,7 +86,8 @@ def _gelu(m: int, n: int, k: int) -> Problem:
             how = {name: value for name, value in given.items() if name in meta} | dict(num_warps=warps, num_stages=stages)
             launches.append((kernel, (-(-m // bm) * -(-n // bn), ), tuple(given[name] for name in names if name not in meta), how))
     expected = torch.nn.functional.gelu(a[:256].float() @ b.float() + bias.float(), approximate="tanh")
-    return Problem(dict(M=m, N=n, K=k), launches, lambda: mimw.ops.addmm(bias, a, b, activation="gelu"), c, expected, lambda out: out[:256])
+    return Problem(dict(M=m, N=n, K=k), launches, lambda: mimw.ops.addmm(bias, a, b, activation="gelu"), c, expected,
+                   lambda out: out[:256])
 
 
 def _attention(causal: bool, length: int, dim: int) -> Problem:
@@ -95,7 +98,8 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
     describe, launches = mimw.TensorDescriptor.from_tensor, []
     for bm, bn in ((128, 128), (128, 64)):
         for warps, stages in ((4, 3), (8, 2), (8, 3), (8, 4)):
-            args = (describe(q, [bm, dim]), describe(k, [bn, dim]), describe(v, [bn, dim]), describe(o, [bm, dim]), lse, dim ** -0.5, length)
+            described = (describe(one, [rows, dim]) for one, rows in ((q, bm), (k, bn), (v, bn), (o, bm)))
+            args = (*described, lse, dim ** -0.5, length)
             meta = dict(BM=bm, BN=bn, D=dim, CAUSAL=causal, num_warps=warps, num_stages=stages)
             launches.append((attention.attention, (length // bm, heads), args, meta))
     whole = [one.view(1, heads, length, dim) for one in (q, k, v)]
@@ -106,7 +110,8 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
 
 CASES: dict[str, Callable[[], Problem]] = {
     **{f"gemm-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _gemm(kind, *shape)
-       for kind in ("descriptors", "persistent", "pointers") for shape in ((8192, 8192, 1024), (4096, 4096, 4096), (8192, 8192, 4096))},
+       for kind in ("descriptors", "persistent", "pointers")
+       for shape in ((8192, 8192, 1024), (4096, 4096, 4096), (8192, 8192, 4096))},
     "gemm-bias-gelu-4096": lambda: _gelu(4096, 4096, 4096),
     **{f"attention-{'causal' if causal else 'full'}-{length}-{dim}": lambda c=causal, n=length, d=dim: _attention(c, n, d)
        for dim in (128, 64) for causal in (False, True) for length in (1024, 4096, 16384)},
@@ -168,7 +173,8 @@ def line(row: Row) -> str:
     """A row for people."""
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
-    how = "no plan" if plan is None else f"{plan['consumers']} consumers{', delayed' * plan['delayed']}{', stores' * plan['stores']}"
+    how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
+        name for name in ("delayed", "stores") if plan[name])])
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 
 

@@ -102,7 +102,7 @@ def pytest_collection_finish(session):
             import_module(name)
     gc.enable()
     gc.freeze()     # what is garbage by now stays, too: looking for it takes 0.7 s of the only core that works
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(50_000, 20, 60)        # a collection of all takes 5 s in a worker that has run some thousand tests
 
 
 def pytest_unconfigure():

@@ -29,15 +29,17 @@ _ROOMS = {
     "distributed": ("runtime.watchdog", "compiler.triton_port", "language", "ir", "errors"),
     "testing": ("tools.check", "tools.findings", "simulator", "compiler.triton_port"),
     "kernels": ("testing", "tle", "tlx"),
-    "ops": ("kernels", "distributed", "runtime.in_place", "target", "errors"),
+    "score_mods": ("errors", ),
+    "ops": ("kernels", "distributed", "score_mods", "runtime.in_place", "target", "errors"),
     "nn": ("ops", "errors"),
-    "integrations": ("nn", "ops", "kernels", "export", "runtime.export", "errors"),
+    "integrations": ("nn", "ops", "score_mods", "kernels", "export", "runtime.export", "errors"),
     "tuning": ("kernels", "testing", "tools", "runtime", "report", "compiler", "ir", "target", "errors"),
     "cli": ("*",),
     "__init__": ("*",),
     "__main__": ("cli",),
 }
-_PUBLIC = ("kernels", "ops", "nn", "integrations", "testing")   # rooms that take public names from `mimw` itself, as users do
+# Rooms that take public names from `mimw` itself, as users do.
+_PUBLIC = ("kernels", "score_mods", "ops", "nn", "integrations", "testing")
 # Folders and files of a room -> those of the same room that they may import.
 _INSIDE = {
     "compiler": {
@@ -101,6 +103,7 @@ _INSIDE = {
         "timing": (),
         "explain": (),
         "compile_ahead": ("processes", "search"),
+        "orchestrate": ("check", "compile_ahead", "findings", "timing", "trials"),
     },
 }
 # Rooms that only some parts of the compiler may import, and the part that knows Triton's private modules and nothing of ours.
@@ -111,7 +114,7 @@ _PLAIN_PYTHON = ("errors", "target", "ir", "report", "simulator.costs",
                  *(f"compiler.{name}" for name in ("analysis", "constraints", "storage", "passes", "orchestrate")))
 _NUMPY = ("mimw.ir.world", )    # the arrays of several simulated GPUs
 # torch is only in an extra: these rooms may import it at their top, those below in functions, all others never.
-_TORCH = ("kernels", "ops", "nn", "integrations", "runtime.in_place")
+_TORCH = ("kernels", "score_mods", "ops", "nn", "integrations", "runtime.in_place")
 _TORCH_INSIDE_FUNCTIONS = ("distributed", "runtime.export", "testing", "tuning", "cli")
 
 

@@ -42,7 +42,7 @@ __all__ = [
 '''
 _WORDS = """A tensor is annotated with the types and the shape that the contract gives it (mimw.kernels.contract explains the words,
 mimw.ops.contract those of results); `or` stands between the lines of several contracts."""
-_KNOWN = {"Any", "Callable", "None", "Sequence", "Tensor", "bool", "float", "int", "str", "torch", "tuple"}
+_KNOWN = {"Any", "Callable", "None", "ScoreMod", "Sequence", "Tensor", "bool", "float", "int", "str", "torch", "tuple"}
 _WIDTH = 132
 # Arguments by which a result is one tensor or two, with their types for either.
 _EITHER = "Tensor | tuple[Tensor, Tensor]"
@@ -54,7 +54,8 @@ _STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: 
 def stubs() -> dict[Path, str]:
     """The text of each file."""
     rooms = ROOT / "src" / "mimw" / "ops"
-    return {rooms / "__init__.pyi": stub(mimw.ops, ["from . import distributed as distributed"]),
+    imports = ["from ..score_mods import ScoreMod", "from . import distributed as distributed"]
+    return {rooms / "__init__.pyi": stub(mimw.ops, imports),
             rooms / "distributed" / "__init__.pyi": stub(mimw.ops.distributed, [])}
 
 

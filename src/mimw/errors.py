@@ -73,6 +73,7 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   │   └── UnknownKeyword      a keyword that neither the kernel nor a launch has; a `KeyError`, too
     │   ├── NotAKernel              what `mimw.jit` cannot make a kernel of
     │   ├── OutsideKernel           a function of kernels is called where no kernel is being recorded
+    │   ├── ScoreModError           a `score_mod` of attention that kernels cannot have, or the tensors that it reads
     │   └── GlobalChanged           an object that a kernel names has changed since it was frozen, or compiled and not recorded
     ├── DistributedError       several GPUs: what their processes cannot do together (docs/DISTRIBUTED.md)
     │   ├── NoProcessGroup          no torch.distributed to stand on
@@ -578,6 +579,11 @@ class PeerLate(DistributedError, TimeoutError):
 
 class PeerLost(PeerLate):
     """The process of a rank has ended, so the rank takes no further part."""
+
+
+class ScoreModError(LaunchError):
+    """A `score_mod` of attention computes something that kernels do not, or that torch's own implementations compute in
+    different ways; or the tensors that it reads are not those of its text."""
 
 
 class TuningError(MimwError, ValueError):

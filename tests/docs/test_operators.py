@@ -82,6 +82,8 @@ def test_the_example_runs():
     torch.testing.assert_close(names["c"], names["a"] @ names["b"])
     assert names["lse"].shape == (1, 2, 5)
     torch.testing.assert_close(names["values"], names["a"].gather(1, names["indices"]))
+    (recorded, ) = (run["mod"].text for run in runs if "mod" in run)
+    assert f"```text\n{recorded}\n```" in WHOLE
 
 
 def test_the_readmes_example_runs():

@@ -69,12 +69,12 @@ def sentences(path: Path) -> list[str]:
 @cache
 def messages(path: Path) -> list[tuple[int, str]]:
     """Line and text of what a file may print: its texts of five words or more that are no docstrings, and name no register."""
-    tree = ast.parse(path.read_text())
-    left_out = {id(node.body[0].value) for node in ast.walk(tree)
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    left_out = {id(node.body[0].value) for node in nodes
                 if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and isinstance(node.body[0], ast.Expr)}
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in left_out or id(node) in parts:
             continue
         if isinstance(node, ast.JoinedStr):

@@ -1,4 +1,4 @@
-"""docs/PYTHON.md: its program runs and prints what the page says; its table has the seven tools."""
+"""docs/PYTHON.md: its program runs and prints what the page says; its table has the eight tools."""
 
 import inspect
 import re
@@ -22,4 +22,4 @@ def test_the_program(tmp_path, capsys):
 def test_the_table():
     listed = re.findall(r"^\| `mimw\.(\w+)\(.*?\)` \| `(\w+)`", PAGE, re.MULTILINE)
     given = {name: str(inspect.signature(getattr(mimw, name)).return_annotation) for name, _ in listed}
-    assert given == dict(listed) and len(listed) == 7
+    assert given == dict(listed) and len(listed) == 8

@@ -266,6 +266,23 @@ def test_gradients_are_timed_in_the_thread_that_compiles(monkeypatch):
     assert seen == 13 * [False] and torch._C._is_multithreading_enabled()
 
 
+def test_what_does_not_run_is_no_rival(monkeypatch, caplog):
+    """As torch's template of flex attention that needs more shared memory than there is."""
+    def seconds(function, given, of_gradients):
+        return function(*given)
+
+    def wrong(*given):
+        raise RuntimeError("out of resource: shared memory\nReducing block sizes may help")
+
+    monkeypatch.setattr(measured, "seconds", seconds)
+    given = (torch.ones(2), )
+    with caplog.at_level("INFO", "mimw"):
+        assert measured.is_quicker("rival", lambda x: 1.0, wrong, given)
+        assert not measured.is_quicker("ours", wrong, lambda x: 1.0, given)
+        assert not measured.is_quicker("neither", wrong, wrong, given)
+    assert "RuntimeError: out of resource: shared memory" in caplog.text and "Reducing" not in caplog.text
+
+
 def test_gradients_that_compile_run_while_another_function_compiles():
     """As on a GPU, where torch's flex attention is compiled, forward and backward, to be timed."""
     seen = []

@@ -51,7 +51,7 @@ def passed(function, *given, force=True, dynamic=None, run=True):
         module.graph.lint()
         module.recompile()
         names = (getattr(one.target, "__name__", "") for one in module.graph.nodes)
-        found.extend(name for name in names if name in ("attend", "check"))
+        found.extend(name for name in names if name in ("attend", "check", "attend_by_mod", "check_mask"))
         return module.forward if run else lambda *given: [torch.zeros(())]
 
     return torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic)(*given), found
@@ -191,10 +191,8 @@ def test_calls_that_stay_say_why(caplog):
         return s + bias[h] * (k - q)
 
     bias = SLOPES.clone().requires_grad_()
-    documents = torch.arange(24) // 8
     why = {
         "of its score_mod: a tensor that it reads requires a gradient": call(score_mod=learnt, block_mask=mask),
-        "of its mask_mod: it reads a tensor": call(block_mask=block_mask(lambda b, h, q, k: documents[q] == documents[k])),
         "kernel_options are given": call(block_mask=mask, kernel_options={"BLOCK_M": 16}),
         "its block mask lists other blocks": call(block_mask=BlockMask.from_kv_blocks(
             torch.ones(1, 1, 2, dtype=torch.int32), torch.zeros(1, 1, 2, 2, dtype=torch.int32), BLOCK_SIZE=BLOCK, mask_mod=causal,

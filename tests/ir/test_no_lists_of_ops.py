@@ -20,15 +20,18 @@ from tests.every import every
 SOURCE = Path(mimw.__file__).parent
 FILES = sorted(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
 
-# Where each op has an entry of its own: its row, what it is lowered to, and what it does when it is simulated.
-TABLES = ("ir/ops/", "compiler/lowering/", "simulator/words/")
+# Where each op has an entry of its own: its row, what it is lowered to, the text that records to it,
+# and what it does when it is simulated.
+TABLES = ("ir/ops/", "compiler/lowering/", "compiler/orchestrate/writing/", "simulator/words/")
 
 # Files that name several ops at once all the same, each with its reason.
 ARGUED = {
     "compiler/analysis/affine.py": "one rule of arithmetic for each op, as an emission or a meaning is one",
     "compiler/analysis/pointer_forms.py": "as affine.py: one rule for each op",
     "compiler/analysis/scalar_ranges.py": "as affine.py: the host's function for each op",
+    "compiler/analysis/folding.py": "as affine.py: one rule of arithmetic for each op",
     "compiler/analysis/mask_runs.py": "as affine.py: one rule for each op",
+    "compiler/analysis/same_program.py": "which spellings of casts, of broadcasts and of regions mean the same",
     "compiler/passes/check_scratch.py": "names of Triton's ops that take scratch, not of ours",
     "compiler/passes/pad_ends.py": "the rewriting of each op that idle elements could be seen by, as an emission is one",
     "compiler/passes/stamp_time.py": "values of the fact `time`, two of which are op names too",

@@ -118,7 +118,7 @@ def test_refusals(change, text):
         block_scaled_gemm.arguments(**arrays, programs=1)
 
 
-@pytest.mark.long(but=["chosen0-None", "chosen2-4"], everywhere=True)
+@pytest.mark.long(but=["chosen2-4"], everywhere=True)
 @pytest.mark.parametrize("chosen, groups", [(Configuration(), None), (replace(TALL, stages=4), 4),
                                             (replace(WIDE, staging=3, stages=4), 4)])
 def test_nothing_spills(chosen, groups, tmp_path):

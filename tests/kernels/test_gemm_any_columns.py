@@ -180,7 +180,7 @@ def test_what_the_rule_may_choose_fits():
         assert chosen.shared_bytes(2, 2, False) <= SHARED_BYTES - BESIDES and chosen.stages >= 3, (columns, turns)
 
 
-@pytest.mark.long(but=[f"{COLUMNS[0]}-False", f"{max(IN_TURN)}-True"], everywhere=True)
+@pytest.mark.long(but=[f"{max(IN_TURN)}-True"], everywhere=True)
 @pytest.mark.parametrize("columns, turns", [(COLUMNS[0], False), (max(COLUMNS), False), (MOST_SHARED, True), (max(IN_TURN), True)])
 def test_what_the_rule_may_choose_spills_nothing(columns, turns):
     """In registers, with sums of other programs where it may have them: the fewest columns, the most, the most with such sums in

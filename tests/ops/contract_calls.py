@@ -31,7 +31,7 @@ OPTIONS = {
     "attention_varlen_backward": dict(max_seqlen_q=3, max_seqlen_k=3)}
 EXTENTS = {
     "moe_scaled": dict(inner=128, hidden=144, experts=2), "attention": dict(heads=4, kv_heads=2),
-    "attention_with": dict(heads=4, kv_heads=2),
+    "attention_with": dict(heads=4, kv_heads=2), "attention_mod": dict(heads=4, kv_heads=2),
     "attention_decode": dict(heads=4, kv_heads=2, most_pages=2), "attention_varlen": dict(heads=4, kv_heads=2),
     "sparse_mla": dict(H=4, HKV=2, W=5), "rope": dict(half=2, dim=5, table=7), "rope_of_two": dict(half=2, dim=5, table=7),
     "rope_": dict(half=2, dim=5, table=7), "rope_of_two_": dict(half=2, dim=5, table=7), "topk": {},
@@ -93,6 +93,10 @@ def _some(operator: Operator, random: Random) -> dict:
         shape = _shape(random.choice(line.shapes), known, random)
         type_ = of(tensors[line.like]) if line.like in tensors else random.choice(line.types or ("float32", "bfloat16"))
         tensors[line.name] = _lying(shape, getattr(torch, type_), random)
+    if "score_mod" in options:      # the first element of each table
+        tables = [one for name, one in sorted(tensors.items()) if name.startswith("table")]
+        read = [f"f{number}[{', '.join('0' * one.dim())}]" for number, one in enumerate(tables)]
+        given["score_mod"] = " + ".join(["s", *read])
     return given | {line.name: tensors.get(line.name) for line in contract.tensors}
 
 

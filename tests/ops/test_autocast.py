@@ -59,6 +59,7 @@ CASES = {
     "moe_scaled": (lambda x: experts(x, ops.moe, True), lambda x: x),
     "attention": (lambda x: ops.attention(*[of_heads(x)] * 3), attention),
     "attention_with": (lambda x: ops.attention(*[of_heads(x)] * 3, softcap=2.0), attention),
+    "attention_mod": (lambda x: ops.attention(*[of_heads(x)] * 3, score_mod=lambda s, b, h, i, j: 2 * s), attention),
     "attention_varlen": (lambda x: ops.attention_varlen(*[x.view(16, 1, 16)] * 3, *[numbers(x, 2)] * 2, 16, 16), attention),
     "attention_decode": (lambda x: ops.attention_decode(x.view(16, 1, 1, 16), *[x.view(16, 1, 1, 16)] * 2, numbers(x, 16)),
                          attention),

@@ -56,7 +56,7 @@ def test_a_plan_depends_on_what_is_asked_and_gets_what_is_rounded():
     assert [call[3:] for call in calls] == [(8, (1, True)), (8, (1, False)), (16, (2, False))]
 
 
-def test_a_plan_s_extents_hold_no_tensor():
+def test_a_plan_s_extents_hold_no_tensor(little_to_collect):
     function, calls = planned("scaled(Tensor x, Tensor? y=None, Tensor? unheard_of=None) -> Tensor")
     x, other = torch.zeros(4, 8), torch.zeros(3)
     function(x, x, other)

@@ -54,7 +54,8 @@ class Case:
 class _Maker:
     """One random program."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, wraps: bool = False):
+        self.wraps = wraps
         self.r, self.b, self.line = random.Random(seed), Builder(Site("random.py", 1)), 1
         self.element = self.r.choice(list(ELEMENTS))
         self.base = self.b.param("a", Pointer(Scalar(self.element)))
@@ -112,7 +113,14 @@ class _Maker:
             positions = self.op("int_cast", positions, Tensor(I64, (extent, )), True)
         total = self.op("add", self.splat(scalar, positions.type), positions) if self.r.random() < 0.8 else self.op(
             "add", positions, self.splat(scalar, positions.type))
-        return self.spread(total, axis)
+        return self.spread(self.wrapped(total) if self.wraps and self.r.random() < 0.5 else total, axis)
+
+    def wrapped(self, tile: Value) -> Value:
+        """The positions of a tile, or others behind an extent: `tile % M`, or `tl.where(tile < M, tile, 0)`."""
+        extent = self.splat(self.params[self.r.choice("MN")], tile.type)
+        if self.r.random() < 0.5:
+            return self.op("srem", tile, extent)
+        return self.op("select", self.op("icmpSLT", tile, extent), tile, self.splat(self.number(0), tile.type))
 
     def spread(self, tile: Value, axis: int) -> Value:
         return tile if self.rank == 1 else self.op("expand_dims", tile, 1 - axis)
@@ -257,9 +265,10 @@ class _Maker:
             self.op("yield", (self.op("addptr", carried, self.op("splat", Tensor(I32, self.shape), more)), ))
 
 
-def random_case(seed: int) -> Case:
-    """The case of a seed. Most arguments are such as kernels get; some are odd, negative, or too large for 32 bits."""
-    maker = _Maker(seed)
+def random_case(seed: int, wraps: bool = False) -> Case:
+    """The case of a seed. Most arguments are such as kernels get; some are odd, negative, or too large for 32 bits. With
+    `wraps` rows and columns may wrap around."""
+    maker = _Maker(seed, wraps)
     program, r = maker.program(), maker.r
     access = next(op for op in program.walk() if op.row.loads or op.row.stores)
     row = maker.row
@@ -345,13 +354,15 @@ class _Evaluator:
             return np.broadcast_to(env[op.value], op.result.type.shape)
         if name == "int_cast":
             return env[op.value].astype(f"int{getattr(op.type, 'element', op.type).bits}")
+        if name == "select":
+            return np.where(env[op.condition], env[op.if_true], env[op.if_false])
         left, right = env[op.lhs], env[op.rhs]
         if name == "addptr":
             return left + right.astype(np.int64) * op.lhs.type.element.pointee.bytes if isinstance(op.lhs.type, Tensor) else (
                 left + np.int64(right) * op.lhs.type.pointee.bytes)
         if name in ("sdiv", "srem"):
             quotient = np.sign(left) * np.sign(right) * (np.abs(left) // np.abs(right))
-            return quotient.astype(np.int32) if name == "sdiv" else (left - quotient * right).astype(np.int32)
+            return (quotient if name == "sdiv" else left - quotient * right).astype(left.dtype)
         return _BINARY[name](left, right)
 
 

@@ -1,6 +1,6 @@
 """Kernels by pointers with descriptors in place of their loads and stores: which, why not, and the same result to the last bit."""
 
-import importlib
+import importlib.util
 
 import ml_dtypes  # noqa: F401  numpy learns its types
 import numpy as np
@@ -8,47 +8,19 @@ import pytest
 import triton.language as tl
 
 import mimw
+from mimw.compiler.analysis.same_program import difference
 from mimw.compiler.analysis.tensor_boxes import UNBOUNDED
-from mimw.compiler.orchestrate.box_host import host_source
+from mimw.compiler.orchestrate.box_host import host_parts, host_source
 from mimw.compiler.orchestrate.boxes import lifted
-from mimw.compiler.passes import run_passes
+from mimw.compiler.orchestrate.plan import Plan
+from mimw.compiler.orchestrate.tasks import orchestrated
+from mimw.compiler.orchestrate.text import module_text
 from mimw.ir import verify
 from mimw.runtime.simulate import prepare
 from mimw.simulator import run
 from mimw.target import wanted
 from tests.orchestrate import refused
-
-HOPPER = wanted("sm_90a")
-
-
-class Launched:
-    """One launch of a kernel, plain and by descriptors."""
-
-    def __init__(self, kernel, grid, args, meta, **options):
-        self.launch = prepare(kernel, grid, args, dict(meta))
-        self.made = lifted(self.launch.recorded, HOPPER, **options)
-        self.paths = list(dict.fromkeys(param.path for param in self.launch.recorded.params))
-        self.host: dict = {}
-        if self.made.descriptors:
-            exec(compile(host_source(self.made), "host.py", "exec"), self.host)
-
-    @property
-    def values(self):
-        return [self.launch.values[path] for path in self.paths]
-
-    def fault(self, grid=None, **changed) -> str:
-        """What `fits` says, with other arguments by their names."""
-        names = [param.name for param in self.launch.recorded.params]
-        values = [changed.get(name, value) for name, value in zip(names, self.values, strict=True)]
-        return self.host["fits"](grid or self.launch.grid, *values)
-
-    def run_plain(self, **options) -> None:
-        run(run_passes(self.launch.recorded, HOPPER), self.launch.grid, self.launch.values, **options)
-
-    def run_lifted(self, **options) -> None:
-        program = run_passes(self.made.program, HOPPER)
-        paths = dict.fromkeys(param.path for param in program.params)
-        run(program, self.launch.grid, dict(zip(paths, self.host["arguments"](*self.values), strict=True)), **options)
+from tests.orchestrate.launched import HOPPER, Launched
 
 
 def of_case(name: str, sizes: dict, **options):
@@ -133,6 +105,32 @@ def test_switches():
 def test_the_text_for_the_host(golden):
     launched, *_ = of_case("gemm_pointers", CASES["gemm_pointers"][0])
     golden(host_source(launched.made))
+
+
+@pytest.mark.parametrize("name, consumers, sizes", [
+    ("gemm_pointers", 0, {}), ("gemm_int4", 0, {}), ("gemm_pointers", 2, dict(m=200, n=72, k=72, bm=128, bn=64, bk=32)),
+])
+def test_the_text_is_the_same_kernel(name, consumers, sizes, tmp_path):
+    """Lifted, in tasks if there are consumers, printed with the host's part, and recorded again. Packed weights are unsigned, as
+    the host's descriptor is; each of two consumers stores half of a tile's rows."""
+    launched, out, _ = of_case(name, CASES[name][0] | sizes)
+    program, (imports, host) = launched.made.program, host_parts(launched.made)
+    if consumers:
+        tasks = orchestrated(program, Plan(consumers=consumers, stages=2), HOPPER)
+        program, (imports, host) = tasks.program, host_parts(launched.made, tasks.blocks)
+        assert "c_desc = mimw.TensorDescriptor(c, [M, N], [stride_cm, 1], [64, 64])" in host and host.count("not apart(") == 2
+    launched.run_plain()
+    plain = out.copy()
+    out[...] = 0
+    (tmp_path / f"{name}_text.py").write_text(module_text(program, f"{name}_text", host, imports=imports))
+    spec = importlib.util.spec_from_file_location(f"{name}_text", tmp_path / f"{name}_text.py")
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    assert module.fits(launched.launch.grid, *launched.values) == ""
+    kernel, args = getattr(module, f"{name}_text"), module.arguments(*launched.values)
+    again = prepare(kernel, launched.launch.grid, args, dict(num_warps=program.num_warps))
+    assert difference(program, again.recorded) is None
+    run(again.program, again.grid, again.values)
+    assert plain.tobytes() == out.tobytes()
 
 
 def test_extents_that_cut_nothing_off(machine):

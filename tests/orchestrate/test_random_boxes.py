@@ -50,6 +50,22 @@ def test_a_box_reads_what_the_pointers_read(looked_at):
     assert sum(bool(visits) for _, _, visits in right) > len(right) // 2
 
 
+def test_a_box_under_assumptions_reads_what_the_pointers_read_where_they_hold(request):
+    """Masks that cut nothing off and rows that do not wrap around; launches at which they do are refused, some rightly."""
+    right, harm = 0, 0
+    for seed in range(CASES * (10 if request.config.getoption("--long") else 1) // 4):
+        case = random_case(seed, wraps=True)
+        box = box_of(case.program, case.access, assume=True)
+        if isinstance(box, Refused) or not isinstance(box_of(case.program, case.access), Refused):
+            continue
+        fault, visits = numbers_fault(case, box), case.visits(case.program)
+        is_same = same(box, visits, case.access.row.stores)
+        assert fault or is_same, (seed, box)
+        right += not fault and bool(visits)
+        harm += not is_same
+    assert right > 5 and harm > 20, (right, harm)
+
+
 def test_each_question_to_the_launch_is_needed(looked_at):
     """Of the launches that `fits` refuses, some would read something else: for each kind of fault that numbers can have."""
     harm = Counter()

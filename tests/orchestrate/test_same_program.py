@@ -123,6 +123,21 @@ def test_casts_that_change_nothing_and_ops_that_nothing_needs():
     assert difference(stored(plain), stored(more)) is None
 
 
+def test_ops_of_numbers_and_comparisons_with_a_number_in_front():
+    def chosen(b, condition):
+        return b.emit("select", (condition, value_of(b, 1.0, FP32), value_of(b, 2.0, FP32)))
+
+    def plain(b, x, n):
+        return chosen(b, b.emit("icmpSGT", (n, b.constant(-3, I32))))
+
+    def turned(b, x, n, name="icmpSLT", number=4):
+        return chosen(b, b.emit(name, (b.emit("sub", (b.constant(1, I32), b.constant(number, I32))), n)))
+    assert difference(stored(plain), stored(turned)) is None
+    assert difference(stored(plain), stored(lambda b, x, n: turned(b, x, n, "icmpSLE"))) is not None
+    assert difference(stored(plain), stored(lambda b, x, n: turned(b, x, n, "icmpSGT"))) is not None
+    assert difference(stored(plain), stored(lambda b, x, n: turned(b, x, n, number=5))) is not None
+
+
 @pytest.mark.parametrize("one, other, same", [(0, 0.0, True), (0.0, -0.0, False), (float("nan"), float("nan"), True),
                                               (1.0, 1 + 2**-52, False)])
 def test_numbers_are_compared_by_their_bits(one, other, same):

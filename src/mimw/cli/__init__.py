@@ -25,8 +25,8 @@ from .script import SCRIPT_COMMANDS, split_at_script
 ALIASES = {"predict": "timeline"}      # as the function of Python is called
 CLOSED_PIPE = 141       # what a shell says of a program that SIGPIPE has ended: 128 + 13
 INTERRUPTED = 130       # the same of the keyboard: 128 + SIGINT
-COMMANDS = ("demo", "new", "run", "compile", "export", "opt", "explain", "simulate", "check", "debug", "timeline", "orchestrate", "tune",
-            "doctor", "completion")
+COMMANDS = ("demo", "new", "run", "compile", "export", "opt", "explain", "simulate", "check", "debug", "timeline", "orchestrate",
+            "tune", "doctor", "completion")
 
 _EPILOG = """examples:
   mimw demo                                      simulate, compile and explain the shipped GEMM

@@ -50,7 +50,8 @@ def execute(options: Namespace) -> int:
     kernel, grid, args, meta = case_of(launch_of(options))
     plan = None if options.plan is None else Plan.parse(options.plan)
     with working(f"orchestrating {options.kernel}"):
-        found = orchestrate(Given(kernel, meta), grid, *args, target=options.target, plan=plan, seeds=options.seeds, limit=options.limit)
+        found = orchestrate(Given(kernel, meta), grid, *args, target=options.target, plan=plan, seeds=options.seeds,
+                            limit=options.limit)
     if options.output and found.source:
         with writing(options.output):
             found.write(options.output)

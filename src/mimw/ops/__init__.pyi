@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, overload
 import torch
 from torch import Tensor
 
+from ..score_mods import ScoreMod
 from . import distributed as distributed
 from .available import Available as Available
 from .explain import Explanation as Explanation
@@ -84,6 +85,7 @@ def attention(
     softcap: float | None = None,
     sinks: Annotated[Tensor | None, "float ((heads))"] = None,
     alibi_slopes: Annotated[Tensor | None, "float (*of_slopes, (heads))"] = None,
+    score_mod: Callable[..., Tensor] | ScoreMod | None = None,
 ) -> Tensor: ...
 
 @overload
@@ -99,6 +101,7 @@ def attention(
     softcap: float | None = None,
     sinks: Annotated[Tensor | None, "float ((heads))"] = None,
     alibi_slopes: Annotated[Tensor | None, "float (*of_slopes, (heads))"] = None,
+    score_mod: Callable[..., Tensor] | ScoreMod | None = None,
 ) -> tuple[Tensor, Tensor]: ...
 
 @overload
@@ -114,6 +117,7 @@ def attention(
     softcap: float | None = None,
     sinks: Annotated[Tensor | None, "float ((heads))"] = None,
     alibi_slopes: Annotated[Tensor | None, "float (*of_slopes, (heads))"] = None,
+    score_mod: Callable[..., Tensor] | ScoreMod | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v, with fp32 scores and sums.
 
@@ -133,6 +137,11 @@ def attention(
                            has it
                alibi_slopes   (heads) or (..., heads) with the dimensions in front of the heads, of these types: slope |p - key| is
                            subtracted from scores, after the soft cap
+               score_mod   a function (score, batch, head, q_idx, kv_idx), as torch's flex attention takes it: of the scaled score
+                           it makes the one that counts, -inf for a key that a query does not see, beside `causal` and `window`.
+                           It is recorded at each call, which takes milliseconds; `mimw.score_mods.record(function)` does that
+                           once, also for torch.compile, and says what such a function may do. The batch is its number among all
+                           in front of the heads. Not beside softcap and alibi_slopes, which it can say itself
     returns:   o, (..., heads, seq_q, value_dim) of q's type, in memory as q if q is (batch, length, heads, dim) transposed, else
                contiguous; with lse, fp32 (..., heads, seq_q). A query that sees no key gets o = 0 and lse = -inf,
                or the head's sink
@@ -140,10 +149,10 @@ def attention(
                copies are worth making; else by `mimw.kernels.plain_attention`. fp32 obeys torch.get_float32_matmul_precision()
     gradients  of q, k, v and sinks, from those of o and lse, by `mimw.kernels.attention_backward` for bf16 and fp16 on sm_90 with
                heads of up to 128, `wide_attention_backward` with heads of up to 256, else by torch's products; the same bits in
-               every run under torch.use_deterministic_algorithms; no second derivative; none of alibi_slopes: an error on
-               `backward()` where they require one
+               every run under torch.use_deterministic_algorithms; no second derivative; none of alibi_slopes, and of tensors that a
+               score_mod reads: an error on `backward()` where they require one
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types; TypeError for
-               options by position
+               options by position; ScoreModError for a score_mod that kernels cannot have
 
     contract:
         dim > 0 and value_dim > 0 -- heads of width 0 have no scores

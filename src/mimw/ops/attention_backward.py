@@ -5,12 +5,13 @@ Input: the gradients of o and, where it was used, of lse; q, k, v; o and lse of 
     torch.ops.mimw.attention_backward(do, q, k, v, o, lse, None, True, None)    (dq, dk, dv), in memory as q, k and v
     torch.ops.mimw.attention_with_backward(do, q, k, v, o, lse, None, sinks, None, True, None, 128)     and that of the sinks
 
-`backward()` through `mimw.ops.attention` comes here; to the second one if it has a window, soft cap, sinks or slopes.
+`backward()` through `mimw.ops.attention` comes here; to the second one if it has a window, soft cap, sinks or slopes, and to
+`mimw::attention_mod_backward` if it has a score_mod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import e, log2, prod, sqrt
 
 import torch
@@ -20,6 +21,7 @@ from mimw.kernels import attention_backward as hopper
 from mimw.kernels import wide_attention_backward as wide
 from mimw.kernels.attention import LONGEST_WITH_SLOPES
 from mimw.kernels.attention_backward.configs import HEAD_DIMS
+from mimw.score_mods import Box, ForKernels, by_torch, for_kernels, plain
 
 from .contract import Contract, Extents
 from .launching import Launch
@@ -34,6 +36,9 @@ TENSORS = ("do: any (..., heads, seq_q, value_dim) or (seq_q, value_dim)", "q: f
 FLOPS = "2 * prod(front) * heads * seq_q * seq_k * (3 * dim + 2 * value_dim)"
 CONTRACT = Contract("attention_backward", *TENSORS, flops=FLOPS)
 CHANGED = Contract("attention_backward", *TENSORS, "sinks?: any (of_sinks)", "-> dsinks: =sinks|fp32 () like sinks", flops=FLOPS)
+TABLES = tuple(f"table{number}?: any (*of_table{number})" for number in range(4))
+MODIFIED = Contract("attention_backward", *TENSORS, "sinks?: any (of_sinks)", *TABLES, "-> dsinks: =sinks|fp32 () like sinks",
+                    flops=FLOPS)
 QUERIES = 1024      # at a time, by torch's products: of so many the scores are in memory
 
 
@@ -61,6 +66,26 @@ def _plan_with(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tens
     return plan
 
 
+def _plan_mod(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None,
+              sinks: Tensor | None, *given) -> Callable:
+    *tables, text, causal, scale, left, right, one_order = given
+    made = _plan(do, q, k, v, o, lse, dlse, causal, scale, one_order, (left, right), None, sinks, None,
+                 (text, mod_of(text, tables, q, k, lse.shape[:-2])))
+
+    def plan(*tensors: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        *given, lse, dlse, sinks = tensors[:8]
+        *gradients, dsinks = made(*given, lse, dlse, sinks, None, *(plain(x) for x in tensors[8:] if x is not None))
+        return *gradients, lse.new_empty(0) if sinks is None else dsinks.to(sinks.dtype)
+
+    return plan
+
+
+def mod_of(text: str, tables: Sequence[Tensor | None], q: Tensor, k: Tensor, batch: tuple[int, ...]) -> ForKernels:
+    """A score_mod's functions for a call's extents."""
+    box = Box(prod(batch), q.shape[-3] if q.dim() > 2 else 1, q.shape[-2], k.shape[-2])
+    return for_kernels(text, [x for x in tables if x is not None], box)
+
+
 def floats(slopes: Tensor | None) -> Tensor | None:
     """The slopes as kernels read them."""
     return None if slopes is None else slopes.float().contiguous()
@@ -68,8 +93,9 @@ def floats(slopes: Tensor | None) -> Tensor | None:
 
 def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool,
           scale: float | None, one_order: bool, window: tuple = (None, None), softcap: float | None = None,
-          sinks: Tensor | None = None, slopes: Tensor | None = None) -> Callable:
-    """A function from (do, q, k, v, o, lse, dlse, sinks, slopes) to (dq, dk, dv, gradient of the sinks or None)."""
+          sinks: Tensor | None = None, slopes: Tensor | None = None, mod: tuple[str, ForKernels] | None = None) -> Callable:
+    """A function from (do, q, k, v, o, lse, dlse, sinks, slopes, tables of `mod`) to (dq, dk, dv, gradient of the sinks or None);
+    `mod` is a score_mod's text and functions."""
     scale, batch = 1 / sqrt(q.shape[-1]) if scale is None else scale, lse.shape[:-2]
     width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
     width = width if width <= max(HEAD_DIMS) else None      # of wide heads, values may have another
@@ -81,9 +107,10 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
     if takes("attention_backward", another_chip(q), in_fp32(q), not scale > 0 and "the scale is not more than 0",
              max(q.shape[-1], v.shape[-1]) > wide.WIDEST and f"heads are wider than {wide.WIDEST}",
              not (k.shape[-2] and fits) and "there are no keys, or queries that see none, or slopes for too many"):
-        changes = dict(window=window, softcap=softcap, slopes=slopes)
+        changes = dict(window=window, softcap=softcap, slopes=slopes, mod=None if mod is None else mod[1])
         return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width, one_order, changes)
-    return lambda *tensors: _by_torch(*tensors, batch=batch, causal=causal, scale=scale, window=window, softcap=softcap)
+    return lambda *tensors: _by_torch(*tensors, batch=batch, causal=causal, scale=scale, window=window, softcap=softcap,
+                                       mod=mod)
 
 
 def as_four(x: Tensor, batch: tuple[int, ...]) -> Tensor:
@@ -118,8 +145,9 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     gradients = [torch.empty_like(one) if copy else as_four(out, batch) for one, out, copy in zip(prepared, results, copy_back)]
     *operands, of_do = prepared
     queries, *_ = operands
-    of_rows, of_sums = ((wide.workspace(queries), wide.sums_of(queries, operands[2], changes["softcap"])) if width is None else
-                        hopper.workspace(queries, causal=causal))
+    changed = changes["softcap"] is not None or changes["mod"] is not None
+    of_rows, of_sums = ((wide.workspace(queries), wide.sums_of(queries, operands[2], changed)) if width is None else
+                        hopper.workspace(queries, causal=causal, mod=changes["mod"]))
     one_order = one_order or of_sums is None
 
     def workspace(q: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -135,14 +163,14 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     shapes = [tuple(one.shape) for one in gradients]
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, sinks: Tensor | None = None,
-             slopes: Tensor | None = None) -> tuple[Tensor | None, ...]:
+             slopes: Tensor | None = None, *tables: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, of_o, of_do = [padded(as_four(x, batch), wanted) if copy else as_four(x, batch)
                                for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
         outs = [torch.empty_like(x) for x in (q, k, v)]
         dq, dk, dv = gradients = [out.new_empty(shape) if copy else out for out, shape, copy in zip(outs, shapes, copy_back)]
         rows, sums = workspace(q)
         of_lse, of_dq = [_rows(one, batch) for one in (lse, dlse) if one is not None], [] if one_order else [sums]
-        more = [] if slopes is None else [slopes]
+        more = tables if slopes is None else [slopes]
         lses, deltas = rows
         before(of_o, of_do, *of_lse, rows, *of_dq)
         products(*inputs, of_do, lses, deltas, *of_dq, dk, dv, *more)
@@ -168,8 +196,8 @@ def of_sinks(sinks: Tensor, lse: Tensor, delta: Tensor, exp: Callable = torch.ex
 
 
 def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, sinks: Tensor | None = None,
-              slopes: Tensor | None = None, *, batch: tuple[int, ...], causal: bool, scale: float, window: tuple,
-              softcap: float | None) -> tuple[Tensor | None, ...]:
+              slopes: Tensor | None = None, *tables: Tensor, batch: tuple[int, ...], causal: bool, scale: float, window: tuple,
+              softcap: float | None, mod: tuple[str, ForKernels] | None = None) -> tuple[Tensor | None, ...]:
     """By torch's products in fp32, some queries at a time: for shapes, types and chips that the kernels are not for."""
     all_q, all_k, all_v, all_o, all_do = (as_four(x, batch).float() for x in (q, k, v, o, do))
     heads, kv_heads = all_q.shape[1], all_k.shape[1]
@@ -185,6 +213,12 @@ def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tenso
         if softcap is not None:
             tanh = (scores / softcap).tanh()
             scores, derivative = softcap * tanh, scale * (1 - tanh**2)
+        if mod is not None:
+            indices = [torch.arange(size, device=q.device) for size in (*scores.shape[:3], k.shape[-2])]
+            indices[2] += start
+            grid = [x.view([-1 if dim == at else 1 for dim in range(4)]) for at, x in enumerate(indices)]
+            scores, derivative = by_torch(mod[0], scores, grid, tables)
+            derivative = (derivative * scale).masked_fill(scores == float("-inf"), 0.0)
         positions = torch.arange(start, start + scores.shape[2], device=q.device)[:, None] + k.shape[-2] - q.shape[-2]
         if slopes is not None:
             scores = scores - _of_heads(slopes)[..., None, None] * (positions - at).abs()
@@ -204,6 +238,10 @@ def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tenso
 ATTENTION_BACKWARD = Operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse=None, bool causal=False, "
     "float? scale=None) -> (Tensor, Tensor, Tensor)", Planned(_plan_of_three, one_order), CONTRACT)
+ATTENTION_MOD_BACKWARD = Operator(
+    "attention_mod_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse, Tensor? sinks, "
+    "Tensor? table0, Tensor? table1, Tensor? table2, Tensor? table3, str score_mod, bool causal=False, float? scale=None, "
+    "int? left=None, int? right=None) -> (Tensor, Tensor, Tensor, Tensor)", Planned(_plan_mod, one_order), MODIFIED)
 ATTENTION_WITH_BACKWARD = Operator(
     "attention_with_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse, Tensor? sinks, "
     "Tensor? alibi_slopes, bool causal=False, float? scale=None, int? left=None, int? right=None, float? softcap=None) "

@@ -38,4 +38,10 @@ def gradient_of_o(backward: Callable) -> Callable:
     return gradients
 
 
-__all__ = ["gradient_of_o", "saved"]
+def check_detached(wanted: tuple[bool, ...], what: str) -> None:
+    """NotImplementedError if one of these gradients is wanted."""
+    if any(wanted):
+        raise NotImplementedError(f"{what}: give them detached")
+
+
+__all__ = ["check_detached", "gradient_of_o", "saved"]

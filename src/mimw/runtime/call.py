@@ -1,6 +1,6 @@
-"""What `mimw.simulate`, `check`, `debug`, `predict`, `profile`, `compile` and `explain` have in common: how they are called.
+"""What `mimw.simulate`, `check`, `debug`, `predict`, `profile`, `compile`, `explain` and `orchestrate` have in common: their call.
 
-Input: a function that takes a kernel, a grid and arguments. Output: the same function under the call that all seven share:
+Input: a function that takes a kernel, a grid and arguments. Output: the same function under the call that all eight share:
 
     @tool
     def simulate(kernel, grid, *args, target=None, num_warps=None, num_stages=None, seed=None, **meta): ...

@@ -19,7 +19,7 @@ from ..errors import LibraryMissing
 
 DISTRIBUTION = "mimw-kernels"
 _PACKAGE = __name__.partition(".")[0]
-MODULES = ("integrations", "kernels", "nn", "ops", "tuning")
+MODULES = ("integrations", "kernels", "nn", "ops", "score_mods", "tuning")
 
 
 class Absent(MetaPathFinder, Loader):

@@ -60,8 +60,8 @@ def trials(launch: Launch) -> tuple[list[Trial], str]:
 
 
 def most_rounds(launch: Launch) -> int | None:
-    """How often the loop of a launch goes round that does so most, in its first programs, of those that wait or start anything; None
-    where that is not known."""
+    """How often the loop of a launch goes round that does so most, in its first programs, of those that wait or start anything;
+    None where that is not known."""
     given = [count for counts in _Trials(launch).given for count in counts]
     return None if not given or None in given else max(given)
 

@@ -29,11 +29,10 @@ from mimw.errors import LaunchError, OutOfSharedMemory, SimulationError
 from mimw.ir import Program
 from mimw.tools.check import check
 from mimw.tools.orchestrate.choose import plans
-from mimw.tools.orchestrate.fitted import fitted
 from mimw.tools.orchestrate.inputs import copies, different
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import _run, prove
-from mimw.tools.orchestrate.written import Written
+from mimw.tools.orchestrate.written import Written, written
 
 from .draw import Ordinary, drawn
 
@@ -90,7 +89,7 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
     for plan in _plans(plain.program, seed, stages):
         about = f"\n{plan.text()}\n{program.source}"
         try:
-            one = fitted(plain, plan)
+            one = written(plain, plan)
             kind, detail = _said(one)
             if kind == "ok" and one.text in seen:
                 continue

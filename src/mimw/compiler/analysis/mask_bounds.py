@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir import Op, Tensor, Value
-from .address_forms import NoForm, Within, fits, positions
+from .address_forms import NoForm, Within, positions
+from .comparisons import rest_of
 from .pointer_forms import Forms
 from .polynomials import Poly
 
@@ -66,12 +67,7 @@ def _moved(forms: Forms, op: Op) -> tuple[Bound, ...]:
 
 def _compared(forms: Forms, op: Op) -> tuple[Bound, ...]:
     """A comparison as `rest >= 0`, where rest = what is the same everywhere, + or - one position."""
-    bits = op.lhs.type.element.bits if isinstance(op.lhs.type, Tensor) else op.lhs.type.bits
-    left, right = forms.of(op.lhs), forms.of(op.rhs)
-    if left.base is not None or right.base is not None:
-        raise NoForm(f"its mask compares pointers on line {op.site.line}", op.site)
-    rest = {"<": right.poly - left.poly - 1, "<=": right.poly - left.poly, ">": left.poly - right.poly - 1,
-            ">=": left.poly - right.poly}.get(op.row.relation)
+    rest, within = rest_of(forms, op)
     found = positions(rest, op.result.type) if rest is not None and isinstance(op.result.type, Tensor) else None
     if found is None:
         raise NoForm(f"its mask compares on line {op.site.line} what bounds no axis", op.site)
@@ -81,7 +77,6 @@ def _compared(forms: Forms, op: Op) -> tuple[Bound, ...]:
         return ()
     if len(moving) != 1 or abs(strides[moving[0]].constant or 0) != 1:
         raise NoForm(f"its mask compares on line {op.site.line} what bounds no axis", op.site)
-    within = (*left.within, *right.within, *fits(left.poly, bits, op.site), *fits(right.poly, bits, op.site))
     if strides[moving[0]].constant == -1:
         return Bound(moving[0], start + 1, None, op, within),
     return Bound(moving[0], None, -start, op, within),

@@ -14,6 +14,7 @@ takes for granted of a launch stands in `assumed`: the host has to ask it (`orch
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from math import copysign
 
 from ...ir import Op, Program, Scalar, Tensor, Value
@@ -21,6 +22,7 @@ from ...ir.extents import is_odd
 from ...ir.tensor_map import block_problem
 from .address_forms import Form, NoForm, Within, positions
 from .box_conditions import conditions_of
+from .comparisons import least
 from .mask_bounds import Bound, bounds_of
 from .pointer_forms import Forms
 from .polynomials import Poly
@@ -36,12 +38,14 @@ def is_tile_access(op: Op) -> bool:
     return (op.row.loads or op.row.stores) and not op.row.ours and isinstance(op.pointer.type, Tensor)
 
 
-def box_of(program: Program, op: Op) -> Box | Refused:
-    """The box of a load or store through a tile of pointers (`is_tile_access`), or why it has none."""
+def box_of(program: Program, op: Op, assume: bool = False) -> Box | Refused:
+    """The box of a load or store through a tile of pointers (`is_tile_access`), or why it has none. With `assume` also one for
+    launches alone in which parts of its mask are true everywhere and its rows do not wrap around: that is then among what it
+    assumes."""
     try:
         return program.kept(_Boxes).of(op)
     except NoForm as why:
-        return Refused(why.reason, why.site)
+        return program.kept(_Assuming).found(op) if assume else Refused(why.reason, why.site)
 
 
 def ranges_of(program: Program) -> Ranges:
@@ -52,18 +56,22 @@ def ranges_of(program: Program) -> Ranges:
 class _Boxes:
     """The forms of one program's values, for all its boxes."""
 
+    assume = False
+
     def __init__(self, program: Program):
         self.uses: Uses = uses_of(program)
-        self.forms = Forms(self.uses)
+        self.forms = Forms(self.uses, self.assume)
         self.ranges = Ranges(self.forms)
 
-    def of(self, op: Op) -> Box:
+    def of(self, op: Op, everywhere: frozenset[tuple[int, bool]] = frozenset()) -> Box:
+        """The box; `everywhere` are bounds of its mask that are assumed to cut nothing off. Raises `NoForm`."""
         tile, element = op.pointer.type, op.pointer.type.element.pointee
         self._check(op, element)
         where = self.forms.of(op.pointer)
         if where.base is None:
             raise NoForm("its base is no parameter of the kernel", op.site)
-        bounds = self._bounds(op, tile)
+        every = self._bounds(op, tile)
+        bounds = {key: bound for key, bound in every.items() if key not in everywhere}
         start, strides = self._positions(where, op, tile)
         order = self._order(strides, op)
         offsets = _Split(self.ranges, start, strides, order, bounds).offsets()
@@ -76,7 +84,8 @@ class _Boxes:
                   tuple(ends.get(axis) for axis in order), ())
         begun = {axis for axis, is_end in bounds if not is_end}
         assumed = (*conditions_of(self.ranges, box, op, begun), *where.within,
-                   *(one for bound in bounds.values() for one in bound.within))
+                   *(one for bound in every.values() for one in bound.within),
+                   *(one for key in sorted(everywhere) for one in _cuts_nothing(every[key], tile)))
         for one in assumed:
             if isinstance(one, Within) and (site := self.ranges.unbounded(one.poly)) is not None:
                 raise NoForm(f"its address follows from what line {site.line} computes, which nothing bounds before the launch",
@@ -161,6 +170,41 @@ class _Boxes:
             raise NoForm(f"its mask on line {end.op.site.line} bounds something else than the address moves by: "
                          f"{self.ranges.shown(extent)} is not made of arguments alone", end.op.site)
         return extent
+
+
+class _Assuming(_Boxes):
+    """The same for launches of which more is assumed."""
+
+    assume = True
+
+    def found(self, op: Op) -> Box | Refused:
+        """The box of the fewest assumptions about the mask; or why there is none with the whole of it."""
+        refused: list[Refused] = []
+        try:
+            bounds = self._bounds(op, op.pointer.type)
+        except NoForm as why:
+            return Refused(why.reason, why.site)
+        for count in range(len(bounds) + 1):
+            for everywhere in combinations(sorted(bounds, key=lambda key: self._weight(bounds[key])), count):
+                try:
+                    return self.of(op, frozenset(everywhere))
+                except NoForm as why:
+                    refused.append(Refused(why.reason, why.site))
+        return refused[0]
+
+    def _weight(self, bound: Bound) -> int:
+        """The number of symbols in a bound: one of constants is the first to be taken for granted."""
+        return len((bound.end if bound.begin is None else bound.begin).symbols)
+
+
+def _cuts_nothing(bound: Bound, tile: Tensor) -> tuple[Within, ...]:
+    """The condition that a bound holds for all positions along its axis; none if it surely does. Raises `NoForm` if it never
+    does."""
+    inside = -bound.begin if bound.end is None else bound.end - tile.shape[bound.axis]
+    if inside.constant is not None and inside.constant < 0:
+        raise NoForm(f"its mask on line {bound.op.site.line} cuts something off", bound.op.site)
+    what = "the mask cuts something off: {poly} may be negative"
+    return () if inside.constant is not None else (least(inside, 0, what, bound.op.site), )
 
 
 class _Split:

@@ -8,16 +8,20 @@ Input: the def-use index and a value. Output: its `Form`, or `NoForm` with the r
 Sums, differences and products of 32 bits are right modulo 2^32 however often they wrap. So wrapping counts only where a number of
 32 bits is taken for the number itself: as an offset of a pointer, a wider integer, a side of a comparison, a dividend. There the
 form notes that its polynomial is to stay `Within` what the bits hold. Anything else of one number is a symbol of its own.
+
+With `assume`, rows that wrap around are taken for ones that do not: `(pid * BM + i) % M` and `tl.where(rows < M, rows, 0)` are what
+stands in them, and the form notes when that is so.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...ir import Op, Pointer, Scalar, Value
+from ...ir import Op, Pointer, Scalar, Tensor, Value
 from ...ir.flow import induction, loop_carry
 from ...ir.types import element_of
 from .address_forms import Form, NoForm, Within, fits
+from .comparisons import held, least
 from .polynomials import Poly, Position, Trip
 from .uses import Uses
 
@@ -27,8 +31,8 @@ MOST_TERMS = 64     # of one polynomial: what needs more is no address that peop
 class Forms:
     """The forms of the values of one program, each found once."""
 
-    def __init__(self, uses: Uses):
-        self.uses = uses
+    def __init__(self, uses: Uses, assume: bool = False):
+        self.uses, self.assume = uses, assume
         self.known: dict[Value, Form] = {}
         self.alike: dict[Any, list[Value]] = {}     # scalars that are computed alike
         self.open: set[Value] = set()               # values whose forms are being found
@@ -217,5 +221,28 @@ def _cast(forms: Forms, op: Op) -> Form | None:
     return Form(None, inner.poly, (*inner.within, *(fits(inner.poly, bits, op.site, not op.signed) if wider else ())))
 
 
+def _remainder(forms: Forms, op: Op) -> Form | None:
+    """Of a tile, under an assumption: what is divided, which is smaller than what divides it."""
+    if not forms.assume or not isinstance(op.result.type, Tensor):
+        return None
+    left, right = forms.of(op.lhs), forms.of(op.rhs)
+    wraps = "rows or columns may wrap around: {poly} may be negative"
+    conditions = least(left.poly, 0, wraps, op.site), least(right.poly - left.poly - 1, 0, wraps, op.site)
+    inside = (fits(one.poly, _bits(op.lhs), op.site) for one in (left, right))
+    return Form(None, left.poly, (*left.within, *right.within, *(each for one in inside for each in one), *conditions))
+
+
+def _select(forms: Forms, op: Op) -> Form | None:
+    """Of a tile, under an assumption: what is taken where the condition holds, which it does everywhere."""
+    if not forms.assume or not isinstance(op.result.type, Tensor):
+        return None
+    conditions = held(forms, op.condition)
+    if conditions is None:
+        return None
+    inner = forms.of(op.if_true)
+    return Form(inner.base, inner.poly, (*inner.within, *conditions))
+
+
 _RULES = {"constant": _constant, "make_range": _range, "splat": _same, "broadcast": _same, "expand_dims": _expand, "trans": _trans,
-          "add": _sum, "sub": _sum, "addptr": _addptr, "mul": _product, "shl": _shifted, "sdiv": _quotient, "int_cast": _cast}
+          "add": _sum, "sub": _sum, "addptr": _addptr, "mul": _product, "shl": _shifted, "sdiv": _quotient, "int_cast": _cast,
+          "srem": _remainder, "select": _select}

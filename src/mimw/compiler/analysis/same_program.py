@@ -7,9 +7,12 @@ Input: two programs. Output: None if both do the same, else one sentence with bo
 Effects (stores, loads, copies, waits, arrivals, loops, branches, tasks) have to be the same in the same order. Values are
 compared by what they are made of, so it makes no difference how often, where, or in which order among themselves pure ops stand,
 nor do ops that nothing needs. Ops that change nothing are their operand: a cast of a value to its own type, a tile spread to its
-own shape. Values that a loop carries may come in another order. Each value gets a number, which stands for the op's name, its
-attributes and the numbers of its operands; what a loop carries is divided into classes, by its start and by what a trip makes of
-it, until no class splits any more: values of one class are equal on each trip.
+own shape. Integer ops of two constants are a constant, a cache policy that asks for nothing is none, and values that a loop
+carries may come in another order.
+
+Each value gets a number, which stands for the op's name, its attributes and the numbers of its operands. What a loop carries is
+divided into classes, by its start and by what a trip makes of it, until no class splits any more: values of one class are equal
+on each trip.
 """
 
 from __future__ import annotations
@@ -19,18 +22,20 @@ import struct
 from collections.abc import Hashable
 from typing import Any
 
-from ...ir import Block, Op, Program, Scalar, Tensor, Value
+from ...ir import I32, Block, Op, Program, Scalar, Tensor, Value
 from ...ir.flow import induction, loop_carries, region, terminator
 from ...ir.ops import is_pure
 from ...ir.types import element_of
+from .folding import folded
 from .live import live_values
 
+_NO_HINT = "cache", "none", "evict_normal"       # a cache policy that asks for nothing
 _STEADY = -1, -1     # the class of what a loop carries and does not change
 _SAME_IF_TYPES_ARE = ("int_cast", "bitcast", "fp_to_fp", "fp_trunc", "fp_ext")
 
 
 def difference(one: Program, other: Program) -> str | None:
-    """What two programs do differently, first, or None. Parameters are matched by their order and have to have the same types."""
+    """The first difference of two programs in a sentence, or None. Parameters are matched by order, and by type."""
     types, others = ([param.value.type for param in program.params] for program in (one, other))
     if types != others:
         return f"the parameters are {_listed(types)}, and in the other program {_listed(others)}"
@@ -70,7 +75,7 @@ class _Numbered:
         return found
 
     def parts(self, number: int) -> tuple:
-        """What a number stands for."""
+        """The content behind a number."""
         if number >= len(self.contents):
             self.contents = list(self.numbers)
         return self.contents[number]
@@ -119,7 +124,31 @@ class _Numbered:
         if op.name == "int_cast":
             signed = op.signed and element_of(type_).bits > element_of(op.value.type).bits
             return self.number(("int_cast", self.of[op.value], type_, bool(signed)), op)
+        if op.name[:4] in ("icmp", "fcmp"):
+            return self.comparison(op)
+        if op.row.folds and (number := self.folded(op)) is not None:
+            return number
         return self.number((op.name, *self.content(op)), op)
+
+    def comparison(self, op: Op) -> int:
+        """`0 < x` is `x > 0`: a number stands behind."""
+        name, one, other = op.name, self.of[op.lhs], self.of[op.rhs]
+        order = name[5:7]
+        if self.is_constant(one) and (not self.is_constant(other) or order in ("GT", "GE")):
+            name, one, other = name[:5] + {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}.get(order, order), other, one
+        return self.number((name, ("value", one), ("value", other)), op)
+
+    def is_constant(self, number: int) -> bool:
+        parts = self.parts(number)
+        return parts[0] == "constant" or parts[0] == "splat" and self.is_constant(parts[2])
+
+    def folded(self, op: Op) -> int | None:
+        """The number of a constant that an op of two constants gives."""
+        one, other = self.parts(self.of[op.lhs]), self.parts(self.of[op.rhs])
+        if one[0] != "constant" or other[0] != "constant":
+            return None
+        value = folded(op, one[2], other[2])
+        return None if value is None else self.number(("constant", op.result.type, _bits(value, op.result.type)), op)
 
     def spread(self, op: Op, type_: Tensor) -> int:
         inner = self.of[op.value]
@@ -133,8 +162,11 @@ class _Numbered:
         return self.number(("broadcast", parts[1] if parts[0] == "broadcast" else inner, type_.shape), op)
 
     def content(self, op: Op) -> tuple:
-        """What makes an op: its operands, its attributes, the types of its results and what its regions compute."""
+        """The operands of an op, its attributes, the types of its results, and the numbers of its regions."""
         args = [self.argument(arg) for arg in op.args]
+        for place, operand in enumerate(op.row.operands[:len(args)]):
+            if operand.text.startswith("int|#int") and isinstance(given := getattr(op, operand.name), int):
+                args[place] = "value", self.number(("constant", I32, _bits(given, I32)), op)
         while args and args[-1] is None:
             args.pop()
         return tuple(args), self.attributes(op), tuple(result.type for result in op.results), tuple(map(self.inside, op.blocks))
@@ -147,6 +179,8 @@ class _Numbered:
     def argument(self, arg: Any) -> Hashable:
         if isinstance(arg, Value):
             return ("value", self.of[arg])
+        if arg == _NO_HINT:
+            return None
         if isinstance(arg, (tuple, list)):
             return tuple(map(self.argument, arg))
         if hasattr(type(arg), "__members__"):
@@ -247,7 +281,7 @@ class _Numbered:
 
 
 def _moving(classes: list[tuple[int, int]]) -> tuple:
-    """What a loop changes, in no order."""
+    """The classes that change from trip to trip, in no order."""
     return tuple(sorted(set(classes) - {_STEADY}))
 
 

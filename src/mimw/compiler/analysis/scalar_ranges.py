@@ -73,6 +73,20 @@ class Ranges:
     def _loop(self, function: str, loop) -> Rule | None:
         return self._of(function, bounds(loop), exact=False)
 
+    def counted(self, poly: Poly) -> Poly:
+        """The same with a loop's counter in place of `start + step * trip`, where the start differs between programs: together they
+        stay below the loop's end, which nobody knows of the two by themselves."""
+        for trip in [symbol for symbol in poly.symbols if isinstance(symbol, Trip)]:
+            start, step = (self.forms.of(one).poly for one in (trip.loop.start, trip.loop.step))
+            factor = poly.terms.get((trip, ), 0)
+            if self.is_exact(start) or not step.constant or not factor or factor % step.constant:
+                continue
+            times = factor // step.constant
+            whole = (start + Poly.of(trip) * step) * times
+            if all(poly.terms.get(monomial) == number for monomial, number in whole.terms.items()):
+                poly = poly - whole + Poly.of(induction(trip.loop)) * times
+        return poly
+
     def exact(self, symbol: Symbol) -> bool:
         """True if arguments alone say which number a symbol is."""
         if symbol not in self._exact:

@@ -1,13 +1,13 @@
 """What some ops of a kernel take: a slice, with the control flow around it, which a task of its own could run.
 
-Input: a program, and the ops for which a task is to be made. Output: the ops and the values that this task needs, or the first op that
-may not be done twice. For example, of a loop that loads a tile, multiplies, and stores behind the loop:
+Input: a program, and the ops for which a task is to be made. Output: the ops and the values that this task needs, or the first
+op that may not be done twice. For example, of a loop that loads a tile, multiplies, and stores behind the loop:
 
     loads = Slice(program); loads.add(load)         the loop, the load, and the arithmetic of its address
     loads.bad                                       None; an atomic, if the address takes what it gives
 
-Ops without effects may be done twice, in two tasks. So may ordinary loads, from arrays that the kernel does not write. `cut` are ops
-that another task does: what they take is not followed.
+Ops without effects may be done twice, in two tasks. So may ordinary loads, from arrays that the kernel does not write. `cut`
+are ops that another task does: what they take is not followed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Slice:
                 self._carried(op, value)
 
     def _carried(self, loop: Op, value: Value) -> None:
-        """What goes round a loop at the place of this value; all of what goes round a `while`."""
+        """Follow the values that go round a loop at the place of this one; all of those that go round a `while`."""
         if loop.name == "for":
             for one in loop_carries(loop):
                 if value is one.argument or value is one.result:

@@ -34,8 +34,8 @@ _WIDTH = 120
 
 
 def host_source(lifted: Lifted) -> str:
-    """The text of the module. Where `fits` says "", its `arguments` raises only for what no `mimw.TensorDescriptor` takes as a base,
-    such as a tensor under another type (`triton.reinterpret`)."""
+    """The text of the module. Where `fits` says "", its `arguments` raises only for what no `mimw.TensorDescriptor` takes as a
+    base, such as a tensor under another type (`triton.reinterpret`)."""
     imports, functions = host_parts(lifted)
     name = lifted.plain.name
     head = f'"""{name} by descriptors: its arguments, and whether a launch may take them. Written by mimw."""'
@@ -43,8 +43,8 @@ def host_source(lifted: Lifted) -> str:
 
 
 def host_parts(lifted: Lifted, blocks: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> tuple[list[str], str]:
-    """(lines that import, the functions). `blocks` has by the name of a descriptor the block that a part of its tile has: one of the
-    plain kernel's is made anew with it."""
+    """(lines that import, the functions). `blocks` has by the name of a descriptor the block that a part of its tile has: one
+    of the plain kernel's is made anew with it."""
     made = _Module(lifted, blocks)
     return made.text()
 
@@ -92,6 +92,7 @@ class _Scope:
 
     def expression(self, poly: Poly) -> str:
         """A polynomial as an expression of names that are there; lines before it compute them."""
+        poly = self.module.ranges.counted(poly)
         for symbol in poly.symbols:
             self._define(symbol)
         return poly.text(self._name)

@@ -10,7 +10,7 @@ The offset of a trip is the loop's counter where the loop's step divides what th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from ...ir import I32, I64, Block, Builder, Descriptor, Op, Param, Program, Scalar, Value
@@ -19,6 +19,7 @@ from ..analysis.address_forms import Within
 from ..analysis.pointer_boxes import ranges_of
 from ..analysis.polynomials import Poly, Symbol, Trip
 from ..analysis.tensor_boxes import Box, Multiple
+from .writing.signs import argument_signs
 
 # What `desc.load` records: it takes no hints, so none are kept.
 CACHED = ("cache", "none", "evict_normal")
@@ -47,7 +48,8 @@ def rewritten(program: Program, boxes: Mapping[Op, Box], made: Descriptors) -> P
 class Descriptors:
     """The descriptors of the boxes, one for all boxes of the same tensor in the same blocks."""
 
-    def __init__(self, program: Program, boxes: Mapping[Op, Box]):
+    def __init__(self, program: Program, boxes: Mapping[Op, Box], unsigned: Collection[str] = ()):
+        self.signs = argument_signs(program) | {param.value: False for param in program.params if param.name in unsigned}
         self.names = {param.name for param in program.params}
         self.place = 1 + max((param.path[0] for param in program.params), default=-1)
         self.found: dict[tuple, tuple[HostDescriptor, tuple[Param, ...]]] = {}
@@ -61,7 +63,7 @@ class Descriptors:
             else:
                 name = self._name(bases[box.base])
                 host = HostDescriptor(name, bases[box.base], box.shape, box.strides, box.block, box.element, box.assumed)
-                made = host, self._params(host)
+                made = host, self._params(host, self.signs.get(box.base, True))
             self.found[key] = made
             self.of[op] = made[1][0].value
 
@@ -78,9 +80,9 @@ class Descriptors:
         self.names.add(name)
         return name
 
-    def _params(self, host: HostDescriptor) -> tuple[Param, ...]:
+    def _params(self, host: HostDescriptor, signed: bool) -> tuple[Param, ...]:
         """The run-time arguments that one descriptor is, as a recorder has them: itself, extents, strides."""
-        types = (Descriptor(host.element, host.block), *(I32 for _ in host.shape), *(I64 for _ in host.strides))
+        types = (Descriptor(host.element, host.block, signed), *(I32 for _ in host.shape), *(I64 for _ in host.strides))
         names = (host.name, *(f"{host.name}_{number}" for number in range(1, len(types))))
         self.place += 1
         return tuple(Param(Value(type_, name), name, (self.place - 1, )) for name, type_ in zip(names, types))

@@ -12,7 +12,7 @@ writes the host's part as Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ...errors import ArgumentError
@@ -39,12 +39,18 @@ class Lifted:
     remarks: tuple[Remark, ...]
 
 
-def lifted(program: Program, target: Target, loads: str = "products", stores: bool = True) -> Lifted:
+def lifted(program: Program, target: Target, loads: str = "products", stores: bool = True,
+           unsigned: Collection[str] = (), assume: bool = False) -> Lifted:
     """The program with boxes as accesses by descriptor.
 
     args:      program   as recorded, before any pass
                loads     "products": those in loops that a product takes; "all"; or "none"
                stores    whether stores are lifted, too
+               unsigned  names of the arguments whose elements are unsigned integers, as the signature of the launch has them
+                         ("*u8"): a program does not say it, and a descriptor's loads have that sign in text. Those that an op
+                         of the program takes as unsigned are so besides
+               assume    take boxes as well that are ones only where masks cut nothing off and rows do not wrap around
+                         (`box_of`): the host asks, so that fewer launches take the result
     returns:   `Lifted`; its program is the same object if nothing is lifted, and a remark says why
     errors:    ArgumentError for any other `loads`
     """
@@ -52,7 +58,7 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
         raise ArgumentError(f'loads is "products", "all" or "none"; got {loads!r}')
     boxes, remarks, pairs = {}, [], {}
     for op in _candidates(program, loads, stores):
-        found: Box | Refused = _why_none(program, target) or box_of(program, op)
+        found: Box | Refused = _why_none(program, target) or box_of(program, op, assume)
         if isinstance(found, Box):
             found = out_of_order(program, op, found) or found
         if isinstance(found, Refused):
@@ -63,7 +69,7 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
         remarks.append(Remark(_said(program, op, found), op.site))
     if not boxes:
         return Lifted(program, program, (), (), tuple(remarks))
-    made = Descriptors(program, boxes)
+    made = Descriptors(program, boxes, unsigned)
     now = drop_unused(rewritten(program, boxes, made))
     return Lifted(now, program, made.all(), tuple((*pair, site) for pair, site in pairs.items()), tuple(remarks))
 

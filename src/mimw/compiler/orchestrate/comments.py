@@ -20,14 +20,14 @@ from ..analysis.uses import Uses, uses_of
 def comments(program: Program) -> dict[Op, str]:
     """The comments, by op."""
     uses = uses_of(program)
-    found = {op: _line(program, op) for op in program.walk() if op.name in ("for", "while")}
+    found = {op: _line(program, op) for op in program.walk() if "loop" in op.row.traits}
     for make in program.named("pipe_make"):
         found |= _of_pipe(uses, make)
     return {op: note for op, note in found.items() if note}
 
 
 def _line(program: Program, op: Op) -> str:
-    """Which line of the plain kernel a loop is; nothing if the program does not say."""
+    """The line of a loop in the plain kernel; nothing if the program does not say."""
     site = op.site
     if site.line <= 0:
         return ""

@@ -1,12 +1,12 @@
 """The task that computes: it waits for chunks, has the tensor core multiply them where they lie, and gives slots back.
 
-Input: a plain program, the slice of all but its loads, the rings, and which rows of each tile are this task's. Output: the ops of the
-task. For example, of one product a trip that only adds to what goes round:
+Input: a plain program, the slice of all but its loads, the rings, and which rows of each tile are this task's. Output: the ops
+of the task. For example, of one product a trip that only adds to what goes round:
 
     acc = dot(x, y, acc)        wait chunk; acc = async_dot(slot.x, slot.y, acc); async_dot_wait 1; release chunk - 1; chunk += 1
 
-Products are issued in order, and waited for where their result is first used, with as many under way as were issued later. A slot is
-given back behind the wait for the last product that reads it.
+Products are issued in order, and waited for where their result is first used, with as many under way as were issued later. A
+slot is given back behind the wait for the last product that reads it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from .rings import Ring, Rings
 
 @dataclass(frozen=True)
 class Share:
-    """Which rows of its tiles a consumer has: the axis of each tile that is shared out, and the number of the task among `parts`."""
+    """The rows of tiles that a consumer has: the axis of each tile that is shared out, and the number of the task among
+    `parts`."""
 
     axes: Mapping[Value, int]
     me: int = 0
@@ -33,11 +34,11 @@ class Share:
 
 
 class Consumer(Rebuild):
-    """Writes the task of all that is no load of a ring. `late` are products that run behind by a trip; `staged` the buffers of stores
-    that run on."""
+    """Writes the task of all that is no load of a ring. `late` are products that run behind by a trip; `staged` the buffers of
+    stores that run on."""
 
-    def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], share: Share, late: Collection[Op] = (),
-                 staged: Mapping[Op, Value] | None = None):
+    def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], share: Share,
+                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None):
         super().__init__(program, needs, rings, env)
         self.share, self.late, self.staged = share, late, staged or {}
         self.reader = {"reader": f"compute{share.me}"} if share.parts > 1 else {}
@@ -48,12 +49,15 @@ class Consumer(Rebuild):
                 self.given_back.setdefault(ring.last, []).append(ring)
         self.pending: list[tuple[Op, list[tuple[Ring, Value]]]] = []    # products under way, and what each gives back
         self.added_to: set[Op] = set()          # products to which a later one adds: nothing else takes their result
-        self.to_turn: list[Op] = []             # loads that are turned before the last load of their ring is here
 
     def type(self, value: Value):
         return shared(value.type, self.share.axes.get(value), self.share.parts)
 
     # ---- chunks ------------------------------------------------------------------------------------------------------------
+
+    def place(self, ring: Ring) -> Op:
+        """The first load: a tile may be turned or multiplied in front of the next one's."""
+        return ring.loads[0]
 
     def chunk(self, ring: Ring) -> None:
         site, views = ring.loads[-1].site, self.views(ring)
@@ -62,9 +66,6 @@ class Consumer(Rebuild):
             view = self._rows_of(view, load)
             self.env[load.result] = view if ring.direct else self.writer.emit("local_load", (view, None), load.site,
                                                                             label=load.result.name, layout=None)
-        turns, self.to_turn = self.to_turn, []
-        for op in turns:
-            self._turn(op)
         if not ring.direct and not ring.once:
             self._release(ring, self.counters[ring.root], None, site)
             self.next_chunk(ring, site)
@@ -100,21 +101,11 @@ class Consumer(Rebuild):
         if op in self.staged:
             self._store(op)
             return True
-        if op.name == "trans" and self._turn(op):
+        if op.name == "trans" and isinstance(self.now(op.value).type, Buffer):
+            turned = self.writer.emit("buffer_trans", (self.now(op.value), tuple(op.order)), op.site, label=op.result.name)
+            self.env[op.result] = turned
             return True
         return self.share.parts > 1 and self._shared_out(op)
-
-    def _turn(self, op: Op) -> bool:
-        """Turn a slot, or note that it is to be turned when its ring's last load is here; False of any other tile."""
-        made = self.uses.definition.get(op.value)
-        ring = self.ring_of.get(made)
-        if made in self.to_turn or ring is not None and ring.direct and op.value not in self.env:
-            self.to_turn.append(op)
-            return True
-        if not isinstance(self.now(op.value).type, Buffer):
-            return False
-        self.env[op.result] = self.writer.emit("buffer_trans", (self.now(op.value), tuple(op.order)), op.site, label=op.result.name)
-        return True
 
     def _issue(self, op: Op) -> Value:
         acc = None if is_zero(op.acc, self.uses.definition) else self.now(op.acc)
@@ -173,8 +164,8 @@ class Consumer(Rebuild):
         return not (adds and dot.result not in (op.a, op.b) and len(self.uses.of(dot.result)) == 1)
 
     def _anchor(self, dot: Op, gives: list[tuple[Ring, Value]]) -> None:
-        """The wait for the next chunk in front of the wait for a late product: a loop, over which ptxas moves nothing. Without it the
-        wait for the product stood in front of the exponents beside which the product was to run."""
+        """The wait for the next chunk in front of the wait for a late product: a loop, over which ptxas moves nothing. Without
+        it the wait for the product stood in front of the exponents beside which the product was to run."""
         for ring, number in gives[:1]:
             if ring.root.stages > 1 and self._goes_on(dot, ring):
                 following = self.writer.by_constant("add", number, 1, dot.site)
@@ -193,10 +184,11 @@ class Consumer(Rebuild):
     # ---- stores --------------------------------------------------------------------------------------------------------------
 
     def _offsets(self, op: Op, tile: Value) -> tuple[Value, ...]:
-        """Where this task's rows of a tile lie."""
+        """The place of this task's rows of a tile."""
         offsets, axis = list(self.now(tuple(op.offsets))), self.share.axes.get(tile)
         if axis is not None and self.share.me:
-            offsets[axis] = self.writer.by_constant("add", offsets[axis], self.share.me * tile.type.shape[axis] // self.share.parts, op.site)
+            first = self.share.me * tile.type.shape[axis] // self.share.parts
+            offsets[axis] = self.writer.by_constant("add", offsets[axis], first, op.site)
         return tuple(offsets)
 
     def _store(self, op: Op) -> None:
@@ -218,7 +210,8 @@ class Consumer(Rebuild):
         if op.name == "descriptor_store":
             if self.share.axes.get(op.value) is None:
                 return False
-            self.writer.emit("descriptor_store", (self.now(op.descriptor), self.now(op.value), self._offsets(op, op.value)), op.site)
+            given = self.now(op.descriptor), self.now(op.value), self._offsets(op, op.value)
+            self.writer.emit("descriptor_store", given, op.site)
             return True
         if op.name == "descriptor_load" and self.share.axes.get(op.result) is not None:
             made = self.fresh(op.results)
@@ -230,7 +223,8 @@ class Consumer(Rebuild):
         type_ = self.type(op.results[0])
         if op.name == "make_range":
             plain = self.writer.emit("make_range", (type_, 0, type_.shape[0]), op.site)
-            self.env[op.result] = self.writer.by_constant("add", plain, op.start + self.share.me * type_.shape[axis], op.site)
+            first = op.start + self.share.me * type_.shape[axis]
+            self.env[op.result] = self.writer.by_constant("add", plain, first, op.site) if first else plain
             return True
         whole = op.results[0].type.shape
         args = tuple(replace(arg, shape=type_.shape) if isinstance(arg, Tensor) and arg.shape == whole else

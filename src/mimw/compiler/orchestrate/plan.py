@@ -17,6 +17,8 @@ class Plan:
     """One way to orchestrate a program.
 
     boxes               loads and stores by pointers become ones by descriptors, where masks and strides prove it
+    assume              also where only masks that cut nothing off and rows that do not wrap around make them boxes, which the host
+                        asks of each launch; None: if the launch that is orchestrated is such a one
     consumers           tasks that share out the rows of a tile; 1: one task has all of them
     warps               of each consumer; None: the plain kernel's are shared out, four at least
     stages              slots of each pipe; None: as many as fit into shared memory, at most 8
@@ -26,6 +28,7 @@ class Plan:
     """
 
     boxes: bool = True
+    assume: bool | None = None
     consumers: int = 1
     warps: int | None = None
     stages: int | None = None

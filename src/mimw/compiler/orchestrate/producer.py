@@ -19,6 +19,7 @@ class Producer(Rebuild):
         views = self.views(ring)
         self.word("pipe_acquire", (pipe, number), views, site)
         for load, view in zip(ring.loads, views):
-            self.writer.emit("tma_fetch", (self.now(load.descriptor), self.now(tuple(load.offsets)), view, load.cache_policy), load.site)
+            given = self.now(load.descriptor), self.now(tuple(load.offsets)), view, load.cache_policy
+            self.writer.emit("tma_fetch", given, load.site)
         self.word("pipe_commit", (pipe, number), (), site)
         self.next_chunk(ring, site)

@@ -4,8 +4,8 @@ Input: a plain program, the slice that a task runs, and the rings. Output: the o
 
     for k: x = a.load(..); acc = dot(..)        chunk = 0; for k: [fill the ring of x]; chunk += 1
 
-`Rebuild` keeps the `for`, `if` and `while` around what a task has, with what it takes of what they carry. What a task does at its loads,
-its products and its stores say `producer.py` and `consumer.py`.
+`Rebuild` keeps the `for`, `if` and `while` around what a task has, with what it takes of what they carry. What a task does at
+its loads, its products and its stores say `producer.py` and `consumer.py`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Rebuild:
     # ---- values ----------------------------------------------------------------------------------------------------------
 
     def now(self, arg: Any) -> Any:
-        """What stands for an argument of the plain program."""
+        """The argument in this task that stands for one of the plain program."""
         if isinstance(arg, tuple):
             return tuple(map(self.now, arg))
         return self.env.get(arg, arg) if isinstance(arg, Value) else arg
@@ -77,20 +77,23 @@ class Rebuild:
         self.end()
         return self.writer.close(outside)
 
+    def place(self, ring: Ring) -> Op:
+        """The load at which a chunk is handed over: the last one, behind what the addresses of all take."""
+        return ring.loads[-1]
+
     def end(self) -> None:
         """At the end of the task."""
 
     def _ops(self, block: Block) -> None:
         for op in block.ops:
             if (ring := self.ring_of.get(op)) is not None:
-                if op is ring.loads[-1]:
+                if op is self.place(ring):
                     self.before(op)
                     self.chunk(ring)
             elif op in self.needs.ops and "terminator" not in op.row.traits:
                 self.before(op)
-                write = {"for": self._for, "if": self._if, "while": self._while}.get(op.name)
-                if write is not None:
-                    write(op)
+                if op.row.hands_on:
+                    self._with_regions(op)
                 elif not self.own(op):
                     self.copy(op)
         self.before(None)
@@ -105,7 +108,8 @@ class Rebuild:
         args, outside = tuple(Value(arg.type, arg.name) for arg in block.args), self.writer.open()
         self.env.update(zip(block.args, args))
         for op in block.ops:
-            self.writer.ops.append(Op(op.name, self.now(op.args), self._plain(op), tuple(map(self._whole, op.blocks)), op.attrs, op.site))
+            inner = tuple(map(self._whole, op.blocks))
+            self.writer.ops.append(Op(op.name, self.now(op.args), self._plain(op), inner, op.attrs, op.site))
         return Block(args, self.writer.close(outside))
 
     def _plain(self, op: Op) -> tuple[Value, ...]:
@@ -131,6 +135,14 @@ class Rebuild:
 
     def _yield(self, values: tuple[Value, ...], pipes: list[Ring], site) -> None:
         self.writer.emit("yield", ((*self.now(values), *self._numbers(pipes)), ), site)
+
+    def _with_regions(self, op: Op) -> None:
+        if "branch" in op.row.traits:
+            self._if(op)
+        elif op.name == "for":
+            self._for(op)
+        else:
+            self._while(op)
 
     def _for(self, op: Op) -> None:
         carried = [one for one in loop_carries(op) if one.argument in self.needs.values or one.result in self.needs.values]

@@ -1,12 +1,12 @@
 """Which loads a producer task can do, which of them share a pipe, and when a slot of it is given back.
 
-Input: a plain program with loads by descriptor, and a `Plan`. Output: `Rings`. For example, of `for k: x = a.load(..); y = b.load(..);
-acc = tl.dot(x, y, acc)`:
+Input: a plain program with loads by descriptor, and a `Plan`. Output: `Rings`. For example, of `for k: x = a.load(..); y =
+b.load(..); acc = tl.dot(x, y, acc)`:
 
     rings_of(program, plan, target).rings       one Ring of x and y: read by the product where they lie, given back a trip later
 
-A load stays with the consumer if its address follows from what only the consumer has, or if the kernel writes the array that it reads:
-the producer is ahead of the kernel's stores.
+A load stays with the consumer if its address follows from what only the consumer has, or if the kernel writes the array that it
+reads: the producer is ahead of the kernel's stores.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
         for load in (load for ring in alone for load in ring.loads):
             loads.remove(load)
             remarks.append(Remark("under a condition outside of all loops: loaded by the consumer itself", load.site))
-    if not any(use.name in ("dot", "dot_scaled") for load in loads for use in reached(uses, load.result)):
+    if not any("dot" in use.row.traits for load in loads for use in reached(uses, load.result)):
         found.rings.clear()
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
@@ -118,14 +118,14 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[
         needs = Slice(program, reads=lambda one: is_read_only(program, one, writes))
         needs.add(load)
         if needs.bad is not None:
-            remarks.append(Remark(f"stays with the consumer: its address, or how often it runs, follows from {needs.bad.row.word} at "
-                                  f"line {needs.bad.site.line}", load.site))
+            remarks.append(Remark(f"stays with the consumer: its address, or how often it runs, follows from "
+                                  f"{needs.bad.row.word} at line {needs.bad.site.line}", load.site))
         elif not is_read_only(program, load, writes):
             remarks.append(Remark("stays with the consumer: the kernel writes the array that it reads, and a producer would be "
                                   "ahead of the stores", load.site))
         elif (made := uses.definition.get(load.descriptor)) is not None and uses.place[made].parent is not None:
-            remarks.append(Remark(f"stays with the consumer: its descriptor is made at line {made.site.line}, inside a loop or branch",
-                                  load.site))
+            remarks.append(Remark(f"stays with the consumer: its descriptor is made at line {made.site.line}, inside a "
+                                  "loop or branch", load.site))
         elif not uses.parents(load) and not all(use.name == "dot" for use in reached(uses, load.result)):
             remarks.append(Remark("outside of all loops: loaded by the consumer itself", load.site))
         else:
@@ -272,7 +272,8 @@ def _place(found: Rings, program: Program, plan: Plan, target: Target) -> None:
     for ring in found.rings:        # the next chunk needs a slot beside the one that is given back a trip later
         ring.trails = ring.trails and ring.root.stages > 1
     if each * stages > free:
-        found.remarks.append(Remark(f"{stages} slots of {each} bytes do not fit: {free} bytes are free. Smaller tiles would", program.site))
+        found.remarks.append(Remark(f"{stages} slots of {each} bytes do not fit: {free} bytes are free. Smaller tiles would",
+                                    program.site))
 
 
 def staging(program: Program, found: Rings, plan: Plan) -> int:

@@ -1,13 +1,14 @@
 """A plain program in tasks: a producer that loads, consumers that compute, and a pipe for each group of loads between them.
 
-Input: a plain program, a `Plan`, the chip, and the products that run behind by a trip (`delay.py`). Output: `Orchestrated`. For example:
+Input: a plain program, a `Plan`, the chip, and the products that run behind by a trip (`delay.py`). Output: `Orchestrated`. For
+example:
 
     made = orchestrated(program, Plan(consumers=2), target)
     made.program        the program in tasks; None where nothing is to be handed over, and `made.remarks` say why
     made.rings          the pipes
 
-The program is the same in all that it computes: each op of the plain one runs in the task that has it, in the same order; a load runs in
-the producer, ahead of the consumers by as many chunks as a pipe has slots.
+The program is the same in all that it computes: each op of the plain one runs in the task that has it, in the same order; a
+load runs in the producer, ahead of the consumers by as many chunks as a pipe has slots.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from .smaller_blocks import smaller_blocks
 
 @dataclass(frozen=True)
 class Orchestrated:
-    """A program in tasks, or None, with what there is to say. `blocks` has by parameter the block that a descriptor of the host's needs
-    instead of its own, as each consumer stores its rows alone; `apart` pairs of (array that is read, array that is written) which must
-    not overlap, as what is read may be read ahead of the store, or by one consumer while another one stores."""
+    """A program in tasks, or None, with what there is to say. `blocks` has by parameter the block that a descriptor of the
+    host's needs instead of its own, as each consumer stores its rows alone; `apart` pairs of (array that is read, array that is
+    written) which must not overlap, as what is read may be read ahead of the store, or by one consumer while another one
+    stores."""
 
     program: Program | None
     rings: Rings
@@ -48,7 +50,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     """The program in tasks, under a plan."""
     rings = rings_of(program, plan, target)
     if program.orchestrates():
-        return Orchestrated(None, rings, (Remark("uses words of mimw already: its author has orchestrated it", program.site), ))
+        return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
     if not rings.rings:
         return Orchestrated(None, rings, tuple(rings.remarks))
     loads, writes = rings.loads, written(program)
@@ -71,7 +73,8 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
-    return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), _apart(program, mine, theirs if plan.consumers > 1 else None, writes or set()))
+    apart = _apart(program, mine, theirs if plan.consumers > 1 else None, writes or set())
+    return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), apart)
 
 
 def _apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
@@ -115,7 +118,8 @@ class _Writer:
         producer = Producer(self.plain, self.mine, self.rings, self.env)
         blocks.append(Block((), producer.written(self.plain.body)))
         tasks.append(Task("load", 1, False, self.plan.producer_registers, site=self.plain.site))
-        self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), MappingProxyType({"tasks": tuple(tasks)}), self.plain.site))
+        attrs = MappingProxyType({"tasks": tuple(tasks)})
+        self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
         return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
@@ -157,8 +161,9 @@ class _Writer:
         names = tuple(dict.fromkeys(load.result.name or f"t{at}" for at, load in enumerate(ring.loads)))
         if len(names) < len(ring.loads):
             names = tuple(f"t{at}" for at in range(len(ring.loads)))
-        fields = tuple(self.writer.emit("local_alloc", (Buffer(load.result.type.element, (ring.stages, *load.result.type.shape)), None),
-                                        load.site, layout=None, label=f"{ring.name}.{name}") for name, load in zip(names, ring.loads))
+        slots = [Buffer(load.result.type.element, (ring.stages, *load.result.type.shape)) for load in ring.loads]
+        fields = tuple(self.writer.emit("local_alloc", (type_, None), load.site, layout=None, label=f"{ring.name}.{name}")
+                       for type_, name, load in zip(slots, names, ring.loads))
         more = {"one_shot": True} if ring.once else {}
         if self.parts > 1:
             more["readers"] = tuple(f"compute{me}" for me in range(self.parts))

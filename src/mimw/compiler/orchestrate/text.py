@@ -50,7 +50,8 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
     helpers = [f"@mimw.jit\ndef {helper}{text}" for helper, text in w.helpers.items()]
     parts = [*helpers, kernel, *([host.strip("\n")] if host else [])]
     body = "\n\n\n".join(parts)
-    head = [f'"""{docstring}"""'] if docstring else []
+    end = "\n" if "\n" in docstring.strip("\n") else ""
+    head = [f'"""{docstring.strip(chr(10))}{end}"""', ""] if docstring else []
     used = [line for module, line in _IMPORTS if not module or re.search(rf"\b{module}\.", body)]
     used = [*(line for line in imports if line.startswith("import functools")), *used,
             *(line for line in imports if line and line not in used and not line.startswith("import functools"))]

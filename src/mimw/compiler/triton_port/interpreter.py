@@ -323,8 +323,8 @@ def round_f32_to_tf32(data):
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Inside, products add along K element by element, in an order that no tile's shape changes: then a product of some rows has the
-    bits of these rows of the whole one."""
+    """Inside, products add along K element by element, in an order that no tile's shape changes: then a product of some rows
+    has the bits of these rows of the whole one."""
     token = _ONE_BY_ONE.set(True)
     try:
         yield

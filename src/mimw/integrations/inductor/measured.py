@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 import torch
@@ -30,8 +31,8 @@ def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gra
                given          arguments of both; fake tensors are replaced by random ones of the same shape, strides and type
                of_gradients   the time of forward and backward together
                made           number of an argument -> what makes another tensor of it, where random numbers would not do
-    returns:   False, too, where an extent is symbolic: what is quicker at one extent may be slower at the next. With MIMW_LOG=1 the
-               log has both times
+    returns:   False, too, where an extent is symbolic: what is quicker at one extent may be slower at the next. True where theirs
+               does not run at all, such as a template of torch's that fits into no SM. With MIMW_LOG=1 the log has both times
     """
     tensors = [one for one in given if isinstance(one, Tensor)]
     if not all(isinstance(extent, int) for one in tensors for extent in (*one.shape, *one.stride())):
@@ -42,7 +43,9 @@ def is_quicker(name: str, ours: Callable, theirs: Callable, given: tuple, of_gra
         with with_real_tensors(), torch.set_grad_enabled(of_gradients):
             real = tuple(_like(one, of_gradients) if isinstance(one, Tensor) else one for one in given)
             real = tuple(made[at](one) if at in made else one for at, one in enumerate(real))
-            by_ours, by_torch = (seconds(one, real, of_gradients) for one in (ours, theirs))
+            by_ours, by_torch = (_seconds_or_never(one, real, of_gradients) for one in (ours, theirs))
+        if by_ours == by_torch == inf:
+            return False        # what is wrong with the call torch says itself
         _FOUND[key] = by_ours < by_torch
         LOGGER.info("torch.compile, %s(%s): mimw %.1f us, torch %.1f us", name.partition("\n")[0], shown(given), 1e6 * by_ours,
                     1e6 * by_torch)
@@ -68,6 +71,15 @@ def seconds(function: Callable, given: tuple, of_gradients: bool) -> float:
         end.record()
         end.synchronize()
     return start.elapsed_time(end) / _TIMED / 1e3
+
+
+def _seconds_or_never(function: Callable, given: tuple, of_gradients: bool) -> float:
+    """The time; infinite for a function that does not compile or run, of which the log has the error."""
+    try:
+        return seconds(function, given, of_gradients)
+    except Exception as error:
+        LOGGER.info("torch.compile, while it was timed: %s: %s", type(error).__name__, str(error).strip().partition("\n")[0])
+        return inf
 
 
 @contextmanager

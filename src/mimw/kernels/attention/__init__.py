@@ -20,7 +20,7 @@ import mimw
 
 from ..checks import PROGRAMS
 from ..contract import Contract
-from .changes import CHANGES, HEADS, LONGEST_WITH_SLOPES, NEAR, SCALE, SEEN, capped, scale_of, sight, slopes_step
+from .changes import CHANGES, HEADS, LONGEST_WITH_SLOPES, NEAR, SCALE, SEEN, capped, constants_of, scale_of, sight, slopes_step
 from .configs import ON_AMD, WIDTHS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
@@ -34,7 +34,7 @@ CONTRACT = Contract(
 
 def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, scale: float | None = None,
               chosen: Configuration | None = None, *, window: tuple[int | None, int | None] = (None, None),
-              softcap: float | None = None, sinks=None, slopes=None) -> tuple[tuple[int], tuple, dict]:
+              softcap: float | None = None, sinks=None, slopes=None, mod=None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that compute o = softmax(scale q k^T) v and the logarithms of the softmax's denominators.
 
     args:      q         (batch, heads, seq_q, dim) of bf16 or fp16, dim 64, 96, 128, 192 or 256, contiguous along dim; the other
@@ -53,6 +53,8 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
                softcap   more than 0: scores become softcap tanh(score / softcap); None leaves them
                sinks     (heads) fp32, contiguous: a logit of each head that joins the denominators, so that lse has it, too
                slopes    (heads) or (batch, heads) fp32, contiguous: ALiBi, for up to 2^22 queries and keys together
+               mod       a `mimw.score_mods.ForKernels`: its function of the scaled score, in place of a soft cap and slopes; it may
+                         hide all keys of a query, whose result is then 0, and lse -inf
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
     causal, left, right, reach = sight(causal, window)
@@ -60,17 +62,18 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
                         programs=programs, reach=reach)
     batch, heads, seq_q, seq_k, dim, scale = of.batch, of.heads, of.seq_q, of.seq_k, of.dim, scale_of(scale, of.dim)
     windowed = left is not None or right is not None
-    chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)), seq_q)
+    chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes, mod)), seq_q)
+    chosen = chosen.reading(mod)
     group = heads // of.kv_heads
     rows = chosen.bm // chosen.consumers
     descs, rests = zip(*(_described(x, of, chosen) for x, of in ((q, rows), (k, chosen.bn), (v, chosen.bn), (o, rows))))
     band = heads_in_band(batch * heads, group, seq_k, dim, causal and left is None)
-    inner, scale = capped(scale, softcap)
+    inner, scale = capped(scale, softcap, mod)
     args = (*descs, lse, counter, scale * log2(e), batch, heads, seq_q, seq_k, band, left, right, inner, sinks, slopes,
-            slopes_step(slopes), *rests)
+            slopes_step(slopes), getattr(mod, "tables", None), *rests)
     tiles = -(-seq_q // chosen.bm) * batch * heads
     form = chosen.form(dim, group, causal, chosen.masked(causal, seq_q, seq_k, windowed))
-    return (min(programs, tiles), ), args, dict(FORM=form, num_warps=4)
+    return (min(programs, tiles), ), args, dict(FORM=form, num_warps=4, **constants_of(mod))
 
 
 def _described(x, rows: int, chosen: Configuration) -> tuple[mimw.TensorDescriptor, mimw.TensorDescriptor | None]:

@@ -5,6 +5,7 @@ Input: what a caller gave. Output: lines for a contract, and numbers for a kerne
     Contract("q: ...", "k: ...", *HEADS, *CHANGES)      sinks, slopes, softcap; heads that share keys
     sight(True, (128, None))                    (True, 128, None, 0): causal, the bounds, how far behind its place a query sees
     capped(0.125, 30.0)                         (0.125 / 30, 30.0): what a score is multiplied by inside of tanh, and outside
+    constants_of(mod)                           {"MOD": mod.value}: of a launch with a score_mod, else nothing
     slopes_step(slopes)                         0 or 8: how far one batch's slopes are from the next one's
 """
 
@@ -27,6 +28,11 @@ NEAR = (f"slopes is None or seq_q + seq_k <= {LONGEST_WITH_SLOPES} -- distances 
 SEEN = "seq_k + reach >= seq_q -- the first queries would see no key (reach is the right bound, 0 if causal)"
 
 
+# Of a score_mod's table, one number a key. Loads of as many elements as there are threads keep a layout of their own, to which the
+# compiler would move scores, through shared memory that is not there; of fewer it loads as the scores lie.
+READ_AT_ONCE = 64
+
+
 def bounds(window: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
     """The two bounds of a window; ValueError unless each is None or a whole number of 0 or more."""
     if len(window) != 2 or any(one is not None and (not hasattr(one, "__index__") or one < 0) for one in window):
@@ -46,9 +52,16 @@ def scale_of(scale: float | None, dim: int) -> float:
     return 1 / sqrt(dim) if scale is None else scale
 
 
-def capped(scale: float, softcap: float | None) -> tuple[float | None, float]:
-    """The factors of a score inside of a soft cap, None without one, and outside."""
+def capped(scale: float, softcap: float | None, mod=None) -> tuple[float | None, float]:
+    """The factors of a score inside of a soft cap or a score_mod, None without one, and outside."""
+    if mod is not None:
+        return scale, 1.0
     return (None, scale) if softcap is None else (scale / softcap, float(softcap))
+
+
+def constants_of(mod, gradient: bool = False) -> dict:
+    """The function of a `mimw.score_mods.ForKernels` as constants of a launch, forward or backward; none without."""
+    return {} if mod is None else {"MOD": mod.gradient if gradient else mod.value}
 
 
 def slopes_step(slopes) -> int | None:

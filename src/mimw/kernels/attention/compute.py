@@ -29,7 +29,7 @@ def begin(queries, chunk, inputs, number, blocks, rules, form, MASKED: tl.conste
     scores = tlx.async_dot_wait(0, scores)
     inputs.keys.release(number)
     key = blocks.low + (blocks.count - 1) * form.BN
-    scores = changed(scores, blocks.query, key, blocks.slope, rules)
+    scores = changed(scores, blocks.query, key, blocks, rules)
     p, highest, total = first_softmax(scores, blocks.query, key, rules, form.CAUSAL, MASKED)
     return Softmax(made(p, q.rows.dtype, form.LATE), highest, total)
 
@@ -73,13 +73,14 @@ def step(q, inputs, number, state, blocks, key, rules, awaited, chunk, form, MAS
     scores = tlx.async_dot_wait(dots(acc), scores)
     inputs.keys.release(number)
 
-    scores = changed(scores, blocks.query, key, blocks.slope, rules)
+    scores = changed(scores, blocks.query, key, blocks, rules)
     if NEW_TILE:
         new_p, highest, total = first_softmax(scores, blocks.query, key, rules, form.CAUSAL, MASKED)
     else:
         if MASKED:
             scores = masked(scores, blocks.query, key, rules.problem, form.CAUSAL)
-        new_p, highest, total, shrink = softmax(scores, state.softmax.highest, state.softmax.total, rules.scale, MASKED)
+        new_p, highest, total, shrink = softmax(scores, state.softmax.highest, state.softmax.total, rules.scale,
+                                            MASKED or rules.changes.mod is not None)
     if form.PING_PONG:
         # In turns the cast before the wait is 4 % faster (head dim 256, causal, an H200): with the cast behind it, the assembler
         # begins a row's maximum only after the exponents of the row before. Without turns no such order was seen.

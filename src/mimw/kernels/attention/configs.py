@@ -9,10 +9,11 @@ example:
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..measured import by_chip
+from .changes import READ_AT_ONCE
 from .nouns import LaunchForm
 
 PARTS = {64: (64, 0), 96: (64, 32), 128: (128, 0), 192: (128, 64), 256: (256, 0)}    # of a head: `rows` and `rest` of heads.py
@@ -50,6 +51,10 @@ class Configuration:
         """The columns of a head of that width in its first tile, and in its rest, 0 for none. Heads of 192 stay two: their results,
         which have 128 columns, lie where the first one was."""
         return (width, 0) if self.whole and width not in VALUES else PARTS[width]
+
+    def reading(self, mod) -> Configuration:
+        """The configuration for a score_mod, which may read tables: keys in blocks of READ_AT_ONCE (changes.py) then."""
+        return self if mod is None or not mod.tables else replace(self, bn=min(self.bn, READ_AT_ONCE))
 
     def slots(self) -> int:
         """Slots of queries of a consumer."""

@@ -33,7 +33,7 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers
 from .compute import compute
 from .heads import has_rest, inputs_of, pipes
-from .nouns import Changes, Columns, Operands, Problem, Scores
+from .nouns import Changes, Columns, Mod, Operands, Problem, Scores
 from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 
 
@@ -102,14 +102,15 @@ def store(results, order, o_descs, problem, form):
 
 @mimw.jit
 def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, heads, seq_q, seq_k, band, left, right, inner, sinks,
-              slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, FORM: tl.constexpr):
+              slopes, slopes_step, tables, q_rest, k_rest, v_rest, o_rest, FORM: tl.constexpr, MOD: tl.constexpr = None):
     """O (batches, heads, seq_q, V_D + V_REST) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
     args:      counter int32, 0 before and after a launch; one launch at a time may use it
-               scale   of the scores, times log2(e); with a soft cap that cap times log2(e)
+               scale   of the scores, times log2(e); with a soft cap that cap times log2(e), with a score_mod log2(e)
                band    heads whose tiles are numbered together
                left, right   how many keys before and after its own position a query sees, None for all; with CAUSAL right is None
                inner, sinks, slopes, slopes_step   what changes the scores, each None for a launch without it: see softmax.py
+               tables, MOD   what a score_mod reads, and its function; None without one
                q_rest, k_rest, v_rest, o_rest   the same tensors, by blocks of the REST or V_REST columns behind the D or V_D
                        first ones of a head; None where these are 0
                FORM    a LaunchForm: GROUP query heads to a head of K and V; MASKED: how many blocks of keys of a tile may need a
@@ -121,7 +122,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     CONSUMER_REGS: tl.constexpr = 240 if FORM.CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if FORM.CONSUMERS == 2 else 32
     problem = Problem(heads, seq_q, seq_k, left, right, batches, band)
-    rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step))
+    rules = Scores(scale, problem, Changes(inner, sinks, slopes, slopes_step, None if MOD is None else Mod(MOD, tables)))
     of = Operands(Columns(q_desc, q_rest), Columns(k_desc, k_rest), Columns(v_desc, v_rest), Columns(o_desc, o_rest))
 
     queries, results, keys, values = pipes(DTYPE, FORM)

@@ -46,14 +46,23 @@ class Problem(Sizes):
 
 
 @tle.struct
+class Mod:
+    """A score_mod of `mimw.score_mods`: a function of (score, batch, head, query, key, tables), and the tensors that it reads."""
+
+    function: tl.constexpr
+    tables: Any
+
+
+@tle.struct
 class Changes:
     """Changes of scores, None where a launch has none (softmax.py): a soft cap, sinks, ALiBi's slopes with the step to the next
-    batch's."""
+    batch's, a score_mod."""
 
     inner: Any
     sinks: Any
     slopes: Any
     step: Any
+    mod: Any = None
 
 
 @tle.struct
@@ -131,7 +140,8 @@ class Tile:
 @tle.struct
 class Blocks:
     """Blocks of keys that the queries from `query` on look at: `count` from key `low` on, the first `plain` of which no right bound
-    cuts, nor a left bound those from number `inside` on. `slope` is ALiBi's for their head."""
+    cuts, nor a left bound those from number `inside` on. `slope` is ALiBi's for their head, `place` what a score_mod is told of
+    it: (batch, head)."""
 
     query: Any
     low: Any
@@ -139,6 +149,7 @@ class Blocks:
     plain: Any
     inside: Any
     slope: Any
+    place: Any = None
 
 
 @tle.struct

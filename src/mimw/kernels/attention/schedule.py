@@ -48,7 +48,10 @@ def blocks_of(tile, rules, form):
     """Blocks of keys that the queries of a tile look at."""
     low, inside = window_at(tile.query, rules.problem, form)
     slope = slope_at(tile.batch, tile.head, rules)
-    return Blocks(tile.query, low, tile.count, tile.plain, inside, slope)
+    if rules.changes.mod is None:
+        return Blocks(tile.query, low, tile.count, tile.plain, inside, slope)
+    else:
+        return Blocks(tile.query, low, tile.count, tile.plain, inside, slope, (tile.batch, tile.head))
 
 
 @mimw.jit

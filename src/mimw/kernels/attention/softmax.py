@@ -12,6 +12,8 @@ Each of the `Changes` of scores (nouns.py) is None where a launch has none of it
     sinks           pointer to a logit for each head, which joins the denominators of its rows
     slopes, step    ALiBi: pointer to a slope for each head, subtracted times the distance of query and key; those of the next
                     batch are `step` further
+    mod             a score_mod: a function's result in place of s, of s itself, which is a score times `inner`; `scale` is log2(e).
+                    It may be -inf for all keys of a row
 """
 
 import triton.language as tl
@@ -59,9 +61,13 @@ def slope_at(batch, head, rules):
 
 
 @mimw.jit
-def changed(scores, query, key, slope, rules):
-    """The scores of queries from `query` and keys from `key` on with the soft cap and ALiBi's bias."""
-    inner, problem = rules.changes.inner, rules.problem
+def changed(scores, query, key, blocks, rules):
+    """The scores of queries from `query` and keys from `key` on with the soft cap and ALiBi's bias, or as a score_mod says."""
+    inner, mod, problem, slope = rules.changes.inner, rules.changes.mod, rules.problem, blocks.slope
+    if mod is not None:
+        batch, head = blocks.place
+        queries, keys = query + tl.arange(0, scores.shape[0])[:, None], key + tl.arange(0, scores.shape[1])[None, :]
+        return mod.function(scores * inner, batch, head, queries, keys, mod.tables, True)
     if inner is not None:
         scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
     if slope is not None:
@@ -78,13 +84,24 @@ def ended(state, head, rules):
     """(logarithm of the denominators, what results are to be multiplied with) of finished rows of a head."""
     highest, total, scale, sinks = state.highest, state.total, rules.scale, rules.changes.sinks
     if sinks is None:
-        return (highest * scale + tl.log2(total)) * LN2, 1 / total
+        return (highest * scale + tl.log2(total)) * LN2, 1 / divisor(total, rules)
     else:
         sink = tl.load(sinks + head) * LOG2_E
         base = tl.maximum(highest * scale, sink)    # a sink may be far above all scores: exp2 of the difference would overflow
+        if rules.changes.mod is not None:
+            base = tl.where(base == float("-inf"), 0.0, base)
         shrink = tl.exp2(highest * scale - base)
         total = total * shrink + tl.exp2(sink - base)
-        return (base + tl.log2(total)) * LN2, shrink / total
+        return (base + tl.log2(total)) * LN2, shrink / divisor(total, rules)
+
+
+@mimw.jit
+def divisor(total, rules):
+    """The sums of rows; with a score_mod 1 for a row that sees nothing, whose results are 0."""
+    if rules.changes.mod is None:
+        return total
+    else:
+        return tl.where(total == 0.0, 1.0, total)
 
 
 @mimw.jit
@@ -106,5 +123,5 @@ def first_softmax(scores, query, key, rules, CAUSAL: tl.constexpr, MASKED: tl.co
         scores = masked(scores, query, key, rules.problem, CAUSAL)
     ROWS: tl.constexpr = scores.shape[0]
     highest, total = tl.full((ROWS, ), float("-inf"), tl.float32), tl.zeros((ROWS, ), tl.float32)
-    p, highest, total, _ = softmax(scores, highest, total, rules.scale, MASKED)
+    p, highest, total, _ = softmax(scores, highest, total, rules.scale, MASKED or rules.changes.mod is not None)
     return p, highest, total

@@ -55,8 +55,11 @@ def _measured(rows: list[dict]) -> dict[tuple[int, bool], Configuration]:
     return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in rows}
 
 
-def configuration(head_dim: int, causal: bool) -> Configuration:
-    """The measured configuration for a head dim."""
+def configuration(head_dim: int, causal: bool, mod=None) -> Configuration:
+    """The measured configuration for a head dim. Where a score_mod reads tables it is one of 64 queries at a time (READ_AT_ONCE of
+    ../attention/changes.py), which leaves shared memory for what is read; with an element for each score, only for dK and dV."""
+    if mod is not None and mod.tables:
+        return Configuration(dq="not" if mod.gathers else "tma")
     return _measured()[head_dim, causal]
 
 

@@ -70,18 +70,19 @@ def load(memory, of, problem, form):
 
 @mimw.jit
 def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc, dv_desc, measures, changes,
-                       FORM: tl.constexpr):
+                       FORM: tl.constexpr, MOD: tl.constexpr = None):
     """dK, dV (batches, heads // GROUP, seq_k, D), and dQ added to `sums`.
 
     args:      sums        a descriptor for DQ "tma"; for "not" there is no dQ, and there are no sums
                measures, changes   Measures and Changes (nouns.py). `zero` is 0, which the compiler must not know (compute.py says
                            why); with CAUSAL `right` is None
                FORM        a KeysForm. BANDS says which program has which block of keys: order.py
+               MOD         a score_mod's function of (value, derivative), or None
     """
     form = FORM.form
     CONSUMERS: tl.constexpr = form.BN // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem, rules = of_launch(measures, changes)
+    problem, rules = of_launch(measures, changes, MOD)
     memory = memory_of_keys(form, FORM.DV, CONSUMERS, FORM.Q_STAGES, FORM.DO_STAGES, DTYPE)
 
     with tlx.async_tasks():

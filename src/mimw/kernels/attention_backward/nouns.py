@@ -15,7 +15,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-from ..attention.nouns import Sizes, Tiling
+from ..attention.nouns import Mod, Sizes, Tiling
 
 
 @tle.struct
@@ -27,23 +27,26 @@ class Problem(Sizes):
 
 @tle.struct
 class Rules:
-    """Rules for scores: their scale, the same for exponents of 2, and what changes them, None for none: a soft cap's scale, and
-    ALiBi's slopes with the step to the next batch's."""
+    """Rules for scores: their scale, the same for exponents of 2, and what changes them, None for none: a soft cap's scale,
+    ALiBi's slopes with the step to the next batch's, and a score_mod with its derivative, whose `inner` is the scale."""
 
     scale: Any
     log2_scale: Any
     inner: Any
     slopes: Any
     step: Any
+    mod: Any = None
 
 
 @tle.struct
 class HeadRules:
-    """Rules for the scores of one head (scores.py)."""
+    """Rules for the scores of one head (scores.py); `place` is its (batch, head), for a score_mod."""
 
     log2_scale: Any
     inner: Any
     slope: Any
+    mod: Any = None
+    place: Any = None
 
 
 @tle.struct
@@ -93,12 +96,13 @@ class Measures(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Changes of the scores of a launch, None without: a soft cap's scale (scores.py), and ALiBi's slopes with the step from one
-    batch's to the next one's."""
+    """Changes of the scores of a launch, None without: a soft cap's scale (scores.py), ALiBi's slopes with the step from one
+    batch's to the next one's, and what a score_mod reads."""
 
     inner: Any
     slopes: Any
     step: Any
+    tables: Any = None
 
 
 @tle.struct
@@ -184,7 +188,8 @@ class Streams:
 
 
 @mimw.jit
-def of_launch(measures, changes):
-    """(Problem, Rules) of a launch's Measures and Changes."""
+def of_launch(measures, changes, MOD: tl.constexpr = None):
+    """(Problem, Rules) of a launch's Measures and Changes, and of a score_mod's function of (value, derivative)."""
+    mod = None if MOD is None else Mod(MOD, changes.tables)
     return (Problem(measures.heads, measures.seq_q, measures.seq_k, measures.left, measures.right, measures.zero),
-            Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step))
+            Rules(measures.scale, measures.log2_scale, changes.inner, changes.slopes, changes.step, mod))

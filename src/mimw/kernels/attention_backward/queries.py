@@ -160,17 +160,18 @@ def compute(streams, rows, dq_desc, rules, query, padded, problem, me: tl.conste
 
 
 @mimw.jit
-def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, measures, changes, FORM: tl.constexpr):
+def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, measures, changes, FORM: tl.constexpr,
+                    MOD: tl.constexpr = None):
     """dQ (batches, heads, seq_q, up to D), of values of up to DV columns; columns of tiles that the tensors lack are read as 0.
 
     args:      rows    lse and delta as `before` makes them, (2, batches heads, padded)
-               measures, changes   as those of kernel.py
+               measures, changes, MOD   as those of kernel.py
                FORM    a QueriesForm. BANDS says which program has which block of queries: order.py, from the last block on
     """
     form = FORM.form
     CONSUMERS: tl.constexpr = form.BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem, rules = of_launch(measures, changes)
+    problem, rules = of_launch(measures, changes, MOD)
     streams = memory_of_queries(form, FORM.DV, FORM.K_STAGES, FORM.V_STAGES, DTYPE)
     query = (sizes_of(form.BANDS)[0] - 1 - program_of(form.BANDS)[0]) * form.BM  # under a causal mask the long ones first
     with tlx.async_tasks():

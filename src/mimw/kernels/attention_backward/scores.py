@@ -10,6 +10,8 @@ Of the head's `HeadRules` the last two are None where a launch has none of it, a
     log2_scale      of scores, times log2(e); with a soft cap that cap times log2(e)
     inner           soft cap: a score is cap tanh(s inner), and its derivative 1 - tanh(s inner)^2
     slope           ALiBi: this times the distance of query and key is subtracted from exponents
+    mod, place      a score_mod: a function of s inner, of `place`, a batch and a head, and of both indices, which gives what stands
+                    for s and its derivative; log2_scale is log2(e)
 """
 
 import triton.language as tl
@@ -25,7 +27,9 @@ FLOAT, FLOAT_BITS = tl.constexpr(12582912.0), tl.constexpr(0x4B400000)      # 1.
 @mimw.jit
 def rules_of(rules, batch, head):
     """The rules for a head, with ALiBi's slope for exponents of 2, or None."""
-    if rules.slopes is None:
+    if rules.mod is not None:
+        return HeadRules(rules.log2_scale, rules.inner, None, rules.mod, (batch, head))
+    elif rules.slopes is None:
         return HeadRules(rules.log2_scale, rules.inner, None)
     else:
         return HeadRules(rules.log2_scale, rules.inner, tl.load(rules.slopes + batch * rules.step + head) * LOG2_E)
@@ -33,12 +37,17 @@ def rules_of(rules, batch, head):
 
 @mimw.jit
 def weights(scores, lse, keys, positions, rules, problem, MASKED: tl.constexpr, form):
-    """(P, P times the derivative of the soft cap) of a tile; keys and positions are those of its rows and columns, to be broadcast.
+    """(P, P times the derivative of the soft cap or score_mod) of a tile; keys and positions are those of its rows and columns, to
+    be broadcast.
 
     With MASKED a query may not see all keys, with RAGGED there are keys beyond the end.
     """
     inner, slope, left, right = rules.inner, rules.slope, problem.left, problem.right
-    if inner is not None:
+    if rules.mod is not None:
+        batch, head = rules.place
+        queries = positions - (problem.seq_k - problem.seq_q)
+        scores, derivative = rules.mod.function(scores * inner, batch, head, queries, keys, rules.mod.tables, True)
+    elif inner is not None:
         scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
     exponents = scores * rules.log2_scale - lse
     if slope is not None:
@@ -54,7 +63,9 @@ def weights(scores, lse, keys, positions, rules, problem, MASKED: tl.constexpr, 
             p = tl.where(positions + right >= keys, p, 0.0)
         if left is not None:
             p = tl.where(positions - left <= keys, p, 0.0)
-    if inner is None:
+    if rules.mod is not None:
+        return p, tl.where(p == 0.0, 0.0, p * derivative)       # where a mask hides a key, the derivative may be anything
+    elif inner is None:
         return p, p
     else:
         return p, p * (1 - scores * scores)

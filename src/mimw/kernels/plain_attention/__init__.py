@@ -10,7 +10,7 @@ denominators. For example:
 
 from __future__ import annotations
 
-from ..attention.changes import CHANGES, HEADS, bounds, scale_of, slopes_step
+from ..attention.changes import CHANGES, HEADS, bounds, constants_of, scale_of, slopes_step
 from ..contract import Contract
 from ..contract.memory import strides
 from .configs import meta as compile_time
@@ -28,8 +28,8 @@ PACKED = Contract("q: float (total_q, heads, dim)", "k: =q (total_k, kv_heads, d
 
 
 def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None, exact: bool = False, *,
-              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, sinks=None,
-              slopes=None) -> tuple[tuple[int, int], tuple, dict]:
+              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, sinks=None, slopes=None,
+              mod=None) -> tuple[tuple[int, int], tuple, dict]:
     """(grid, args, meta) that compute o = softmax(scale q k^T) v and lse.
 
     args:      q         (batch, heads, seq_q, dim) of bf16, fp16 or fp32, any strides
@@ -41,16 +41,17 @@ def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None,
                          become 0, with lse -inf
                scale     of the scores, any number; by default 1 / sqrt(dim)
                exact     fp32 products as fp32 has them; else as tf32
-               window, softcap, sinks, slopes    as `mimw.kernels.attention.arguments` has them; a window may leave a query no key
+               window, softcap, sinks, slopes, mod    as `mimw.kernels.attention.arguments` has them; a window may leave a query no
+                         key
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     of = CONTRACT.check(q=q, k=k, v=v, o=o, lse=lse, sinks=sinks, slopes=slopes, softcap=softcap)
     meta = compile_time(of.seq_q, of.seq_k, of.dim, of.value_dim, q.dtype.itemsize, causal, exact)
-    rules = Rules(*bounds(window), softcap, sinks, slopes, slopes_step(slopes))
+    rules = Rules(*bounds(window), softcap, sinks, slopes, slopes_step(slopes), getattr(mod, "tables", None))
     problem = Problem(float(scale_of(scale, of.dim)), of.heads, of.heads // of.kv_heads, of.seq_q, of.seq_k)
     steps = StepsOfAll(*(Steps(*strides(x)) for x in (q, k, v, o)))
     grid = -(-of.seq_q // meta["FORM"].BM.value), of.batch * of.heads
-    return grid, (q, k, v, o, lse, rules, problem, steps, None, None), meta
+    return grid, (q, k, v, o, lse, rules, problem, steps, None, None), {**meta, **constants_of(mod)}
 
 
 def packed_arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: int, max_seqlen_k: int, causal: bool = False,

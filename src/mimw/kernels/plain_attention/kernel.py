@@ -6,8 +6,8 @@ Input: pointers of q, k, v, o and lse, and nouns of a launch (nouns.py). Output:
     plain_attention[grid](*args, **meta)
 
 Program (i, j) computes BM queries of one head of one batch, or of one of the packed sequences. Rows that see no key become 0, and
-their lse -inf, or the head's sink. With EXACT fp32 products are fp32's own. Windows, soft caps, sinks and slopes are what
-`mimw.kernels.attention` says of them; each is None for a launch without it.
+their lse -inf, or the head's sink. With EXACT fp32 products are fp32's own. Windows, soft caps, sinks, slopes and score_mods (MOD)
+are what `mimw.kernels.attention` says of them; each is None for a launch without it.
 """
 
 import triton.language as tl
@@ -30,7 +30,7 @@ def with_sink(sums, sinks, head):
 
 
 @mimw.jit(do_not_specialize=["total_q"])
-def plain_attention(q, k, v, o, lse, rules, problem, steps, packed, total_q, FORM: tl.constexpr):
+def plain_attention(q, k, v, o, lse, rules, problem, steps, packed, total_q, FORM: tl.constexpr, MOD: tl.constexpr = None):
     """o = softmax(scale q k^T) v for queries from program_id(0) * BM on, of head program_id(1) of all batches' heads. Batches may
     be `packed` sequences of heads of `total_q` rows: then the problem's lengths say nothing."""
     TF32: tl.constexpr = not FORM.EXACT
@@ -60,7 +60,9 @@ def plain_attention(q, k, v, o, lse, rules, problem, steps, packed, total_q, FOR
     for start in range(begin, end, FORM.BN):
         keys = start + tl.arange(0, FORM.BN)
         block = tile(matrix_of(k, steps.k, batch, shared, seq_k, FORM.D), keys, columns)
-        scores = tl.dot(queries, tl.trans(block), allow_tf32=TF32) * (problem.scale * LOG2_E)
+        scores = tl.dot(queries, tl.trans(block), allow_tf32=TF32) * (problem.scale * LOG2_E if MOD is None else problem.scale)
+        if MOD is not None:
+            scores = MOD(scores, batch, head, rows[:, None], keys[None, :], rules.tables, False) * LOG2_E
         position = rows + (seq_k - seq_q)
         if rules.softcap is not None:   # tanh(x) as 1 - 2 / (1 + exp(2 x)), which any GPU has: wrong by a rounding of the cap
             scores = rules.softcap * LOG2_E * (1 - 2 / (1 + tl.exp2(scores * (2 / rules.softcap))))

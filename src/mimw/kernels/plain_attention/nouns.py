@@ -60,8 +60,8 @@ class Problem(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Rules for scores: how far a query sees to its left and right, a soft cap, a sink of each head, and slopes of the heads, those
-    of batches so far apart. None is no such rule."""
+    """Rules for scores: how far a query sees to its left and right, a soft cap, a sink of each head, slopes of the heads, those of
+    batches so far apart, and what a score_mod reads. None is no such rule."""
 
     left: Any
     right: Any
@@ -69,6 +69,7 @@ class Rules(NamedTuple):
     sinks: Any
     slopes: Any
     slopes_step: Any
+    tables: Any = None
 
 
 class Packed(NamedTuple):

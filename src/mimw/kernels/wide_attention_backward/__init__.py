@@ -5,7 +5,7 @@ Input: q, k, v, o and the log-sum-exps of the forward kernel, and the gradient o
 For example:
 
     launches(q, k, v, o, lse, do, dq, dk, dv, rows)     the three launches of it, each (kernel, grid, args, meta)
-    workspace(q), sums_of(q, v, softcap)                the shapes of `rows` and of `sums`
+    workspace(q), sums_of(q, v, changed)                the shapes of `rows` and of `sums`
 
 A launch makes delta, one dK and dV (kernel.py), one dQ (../attention_backward/queries.py): seven products, and all bits are the
 same in every run. With `sums`, which are for heads of up to 192 with values of up to 128, one kernel makes all three with five
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import mimw
 
-from ..attention.changes import CHANGES, HEADS, NEAR, SEEN
+from ..attention.changes import CHANGES, HEADS, NEAR, SEEN, constants_of
 from ..attention_backward.nouns import Form, KeysForm, Numbers, RowsForm, Steps
 from ..attention_backward.order import bands_of, grid_of
 from ..attention_backward.queries import query_gradients
@@ -49,10 +49,10 @@ def workspace(q) -> tuple[int, int, int]:
     return 2, batch * heads, -(-seq_q // BM) * BM
 
 
-def sums_of(q, v, softcap: float | None = None) -> tuple[int, int] | None:
-    """The shape of `sums`, fp32: those of dQ; None where one kernel has not room for all gradients, or, with a soft cap, not enough
-    registers to be faster than two."""
-    if q.shape[3] > 2 * HALF.value or v.shape[3] > 128 or softcap is not None:
+def sums_of(q, v, changed: bool = False) -> tuple[int, int] | None:
+    """The shape of `sums`, fp32: those of dQ; None where one kernel has not room for all gradients, or, where a soft cap or a
+    score_mod has `changed` scores, not enough registers to be faster than two."""
+    if q.shape[3] > 2 * HALF.value or v.shape[3] > 128 or changed:
         return None
     _, shares, padded = workspace(q)
     return shares * padded * 2 * HALF.value // 32, 32
@@ -60,7 +60,7 @@ def sums_of(q, v, softcap: float | None = None) -> tuple[int, int] | None:
 
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale: float | None = None, dlse=None, *,
              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, slopes=None,
-             order: str = "auto", sums=None) -> list[tuple]:
+             order: str = "auto", sums=None, mod=None) -> list[tuple]:
     """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
 
     args:      q, dq          (batch, heads, seq_q, dim) of bf16 or fp16, contiguous along dim, which is a multiple of 8 and at most
@@ -68,7 +68,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
                k, dk          (batch, kv_heads, seq_k, dim), v and dv the same of value_dim; kv_heads divides heads
                o, do          (batch, heads, seq_q, value_dim)
                rows           fp32 of the shape of `workspace`, contiguous, of any content
-               lse, dlse, causal, scale, window, softcap, slopes   as `mimw.kernels.attention_backward.launches` has them
+               lse, dlse, causal, scale, window, softcap, slopes, mod   as `mimw.kernels.attention_backward.launches` has them
                order          of programs, as its `Configuration` has it
                sums           fp32 of the shape of `sums_of`, contiguous, of any content: dQ in any order, by five products
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
@@ -77,7 +77,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
                         softcap=softcap, reach=reach_of(causal, window))
     heads, seq_q, kv_heads, seq_k, batch, dim, of_values = (of.heads, of.seq_q, of.kv_heads, of.seq_k, of.batch, of.dim,
                                                             of.value_dim)
-    causal, *numbers = terms = terms_of(dim, (heads, seq_q, seq_k), causal, scale, window, softcap, slopes)
+    causal, *numbers = terms = terms_of(dim, (heads, seq_q, seq_k), causal, scale, window, softcap, slopes, mod)
     one, padded, values = sums is not None, rows.shape[2], tile_columns(of_values)
     columns, bn = (2 * HALF.value, 2 * BN) if one else (tile_columns(dim), BN)
     grid, of_o, of_do, of_dq = (padded // BM, heads, batch), *(Steps(*strides(x)[:3]) for x in (o, do, dq))
@@ -91,9 +91,10 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
     blocks = -(-seq_k // bn)
     bands = bands_of(blocks, kv_heads, batch, order_of(terms, order))
     form = Form(BM, bn, heads // kv_heads, causal, columns, seq_k % bn != 0, "tma" if one else None, bands)
-    meta = dict(FORM=KeysForm(form, values, 2, 2), num_warps=4)
+    meta = dict(FORM=KeysForm(form, values, 2, 2), num_warps=4, **constants_of(mod, gradient=True))
     main = wide_gradients if one else kernel, grid_of(blocks, kv_heads, batch, bands), args, meta
     if one:
         return [first, main, (after, grid, (sums, dq, terms[1].scale, of_dq, lengths), dict(FORM=rows_form, num_warps=4))]
     slots = dict(k_stages=2, v_stages=1) if values == WIDEST else dict(k_stages=3, v_stages=2)
-    return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, order, 64, **slots))]
+    at_once = 32 if mod is not None and mod.gathers else 64        # leaves room for what is read
+    return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, order, at_once, **slots, mod=mod))]

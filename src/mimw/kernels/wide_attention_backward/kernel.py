@@ -136,14 +136,14 @@ def compute(side, desc, factor_of_sum, rules, problem, me: tl.constexpr, COLUMNS
 
 @mimw.jit
 def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk_desc, dv_desc, measures, changes,
-                       FORM: tl.constexpr):
+                       FORM: tl.constexpr, MOD: tl.constexpr = None):
     """dK (batches, heads // GROUP, seq_k, up to D), dV (the same, up to DV): columns of tiles that the tensors lack are read as 0.
 
-    args:      measures, changes, FORM     ../attention_backward's
+    args:      measures, changes, FORM, MOD     ../attention_backward's
     """
     form = FORM.form
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem, rules = of_launch(measures, changes)
+    problem, rules = of_launch(measures, changes, MOD)
     memory = memory_of_keys(form, FORM.DV, 2, FORM.Q_STAGES, FORM.DO_STAGES, DTYPE)
     weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, form.BN, form.BM], DTYPE))
 

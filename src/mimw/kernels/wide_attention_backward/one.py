@@ -23,14 +23,14 @@ from .shares import store
 
 @mimw.jit
 def wide_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums_desc, dk_desc, dv_desc, measures, changes,
-                   FORM: tl.constexpr):
+                   FORM: tl.constexpr, MOD: tl.constexpr = None):
     """dK (batches, heads // GROUP, seq_k, up to 192), dV (the same, up to DV), and dQ added to the sums.
 
-    args:      measures, changes, FORM     ../attention_backward's
+    args:      measures, changes, FORM, MOD     ../attention_backward's
     """
     form = FORM.form
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    problem, rules = of_launch(measures, changes)
+    problem, rules = of_launch(measures, changes, MOD)
     memory = memory_of_halves(FORM, DTYPE)
 
     with tlx.async_tasks():

@@ -87,7 +87,8 @@ def _loops(program: Program) -> list[Op]:
 
 def _loads(loop: Op, dots: list[Op]) -> list[Op]:
     block = loop.blocks[0]
-    of_tiles = [op for op in block.ops if (op.row.loads or op.row.brings_tile) and op.results and isinstance(op.results[0].type, Tensor)]
+    of_tiles = [op for op in block.ops if (op.row.loads or op.row.brings_tile) and op.results
+                and isinstance(op.results[0].type, Tensor)]
     if STAGES in loop.attrs:
         return of_tiles
     made = {result: op for op in block.ops for result in op.results}

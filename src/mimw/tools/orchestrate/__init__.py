@@ -9,56 +9,13 @@ Input: a kernel of `triton.jit` or `mimw.jit`, a grid and arguments. Output: an 
 What it does, step by step: docs/ORCHESTRATE.md.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...compiler.orchestrate.plan import Plan
-from ...runtime.call import resolve, tool
 from .auto import AutoFunction, auto
-from .choose import Candidate, Search, candidates
-from .found import Orchestration, verdict
-from .measure import may_measure, measured
-from .plain import CannotOrchestrate, plain_of
+from .choose import Candidate, Search
+from .found import Orchestration
+from .orchestrating import orchestrate
+from .plain import CannotOrchestrate
 from .prove import Certificate
-from .prove import prove as proof_of
 
-__all__ = ["AutoFunction", "Candidate", "CannotOrchestrate", "Certificate", "Orchestration", "Plan", "Search", "auto", "orchestrate"]
-
-
-@tool
-def orchestrate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
-                plan: Plan | Any = None, measure: bool | Any = None, seeds: int | Any = 8, limit: int | Any = 200,
-                **meta: Any) -> Orchestration:
-    """Orchestrate `kernel` for launches like this one. Arrays are left as they were.
-
-    args:      kernel, grid, args, num_warps, num_stages, meta   as for `mimw.simulate`; an autotuned kernel in its first
-                         configuration unless `meta` says more
-               target    the chip, by default MIMW_TARGET or sm_90a
-               plan      the one plan to carry out, by default all that fit are tried, and the best one predicted is taken
-               measure   time the plain kernel and the best plans on the GPU, and take what is quicker; by default where the arguments
-                         lie on a GPU. Else nothing is launched, and a plan is taken if it is predicted 10 % quicker
-               seeds, limit   interleavings that the proof tries: by seeds, and at most so many systematically
-    returns:   Orchestration. A plan is only part of it if it is proved: equal to the plain kernel to the last bit at all launches that
-               were compared, and clean under `mimw.check`. What stays plain is said with its line and its reason, in `refused`
-    errors:    triton.CompilationError where the plain kernel is wrong; CannotOrchestrate for launches over clusters or several GPUs
-    """
-    kernel, args, meta = resolve(kernel, args, meta)
-    plain = plain_of(kernel, grid, args, meta, target)
-    if plain.program.orchestrates():
-        return Orchestration(plain, Search(), None, None, False, "its author has orchestrated it already")
-    on_gpu = may_measure(args, meta) if measure is None else measure
-    search = candidates(plain, plan, predict=not on_gpu)
-    if on_gpu:
-        search = measured(search, kernel, grid, args, meta)
-    failed = ""
-    for best in search.candidates:
-        if best.out:
-            continue
-        certificate = proof_of(best.written, seeds, limit)
-        if certificate.ok:
-            used, because = verdict(best, search)
-            return Orchestration(plain, search, best, certificate, used, because)
-        failed = failed or f"a plan was not proved, which is a mistake of mimw's: {best.name}: {certificate.wrong}"
-    refused = next((f"{one.name}: {one.out}" for one in search.candidates if one.out), "")
-    return Orchestration(plain, search, None, None, False, failed or refused or "nothing is to be handed over")
+__all__ = ["AutoFunction", "Candidate", "CannotOrchestrate", "Certificate", "Orchestration", "Plan", "Search", "auto",
+           "orchestrate"]

@@ -7,8 +7,9 @@ Input: a Python function in `tl`. Output: a kernel, launched as one of `triton.j
     gemm[grid](a, b, c, M, N, K, BM=128, ...)
     gemm.why(grid, a, b, c, M, N, K, BM=128, ...)       what runs, and why
 
-What plain Triton compiles runs: a refusal is never an error, and the plain kernel is launched. Each specialisation is looked at once, and
-what was found is kept beside Triton's compiled kernels, so that another process writes the kernel again and proves nothing.
+What plain Triton compiles runs: a refusal is never an error, and the plain kernel is launched. Each specialisation is looked at
+once, and what was found is kept beside Triton's compiled kernels, so that another process writes the kernel again and proves
+nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ...runtime.jit import MimwFunction
 from ...runtime.simulate import specialised
 from ...target import wanted
 from .guards import key
+from .orchestrating import orchestrate
 from .plain import plain_of
 from .written import Written, written
 
@@ -35,7 +37,7 @@ NAME = "orchestrated.json"
 
 @dataclass(frozen=True)
 class Decision:
-    """What runs for a specialisation: an orchestrated kernel, or None for the plain one; and why."""
+    """The kernel that runs for a specialisation, None for the plain one; and the reason."""
 
     written: Written | None
     because: str
@@ -79,7 +81,7 @@ class AutoFunction(MimwFunction):
     # ---- deciding ------------------------------------------------------------------------------------------------------------
 
     def _about(self, args: tuple, meta: dict[str, Any]) -> Any:
-        """What a specialisation is known by in this process."""
+        """The key of a specialisation in this process."""
         if gpu_is_active():
             device = driver.active.get_current_device()
             _, specialization, options = self.device_caches[device][-1](*args, **meta)
@@ -87,7 +89,6 @@ class AutoFunction(MimwFunction):
         return key(specialised(self, args, dict(meta), wanted(None))[0])
 
     def _decided(self, grid: Any, args: tuple, meta: dict[str, Any]) -> Decision:
-        from . import orchestrate
         plain_kernel = MimwFunction(self.fn)
         try:
             plain = plain_of(plain_kernel, grid, args, meta)

@@ -5,8 +5,8 @@ Input: a `Plain` launch. Output: `Candidate`s, the best one first. For example:
     found = candidates(plain)
     found[0].plan, found[0].predicted       Plan(consumers=2, ...), 393.7 microseconds
 
-A plan that spills registers is put behind those that do not. Without a cost model of the chip plans stand in the order in which they
-are tried: two consumers with products that run behind first, as that was best in all that was measured.
+A plan that spills registers is put behind those that do not. Without a cost model of the chip plans stand in the order in which
+they are tried: two consumers with products that run behind first, as that was best in all that was measured.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
 from ..timing.predict import predicted
-from .fitted import fitted
 from .plain import Plain
-from .written import Written
+from .written import Written, written
 
 COMPILED = 4        # of the best predicted plans
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
@@ -32,8 +31,8 @@ QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan carried out: its predicted microseconds, or None; registers a thread and bytes of stack once it is compiled; and why it
-    is out, "" if it is not."""
+    """A plan carried out: its predicted microseconds, or None; registers a thread and bytes of stack once it is compiled; and
+    why it is out, "" if it is not."""
 
     written: Written
     predicted: float | None = None
@@ -49,14 +48,13 @@ class Candidate:
     @property
     def name(self) -> str:
         """For tables: `2 x 4 warps, delayed`."""
-        plan = self.plan
-        more = [name for name in ("delayed", "stores") if getattr(plan, name)]
-        return ", ".join([f"{plan.consumers} x {self.written.num_warps} warps", *more])
+        more = ["delayed"] * self.written.is_delayed + ["stores"] * self.plan.stores
+        return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
 @dataclass
 class Search:
-    """What the search saw: candidates, the plain kernel's predicted time, and what was said of the plain kernel's lines."""
+    """The search's findings: candidates, the plain kernel's predicted time, and what was said of the plain kernel's lines."""
 
     candidates: list[Candidate] = field(default_factory=list)
     plain: float | None = None
@@ -81,10 +79,10 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     neither."""
     found, remarks, seen = Search(), [], set()
     for plan in [only] if only is not None else plans(plain.program):
-        one = fitted(plain, plan)
+        one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
         if one.wrong:
-            found.candidates.append(Candidate(one, out=f"the text is another program: {one.wrong}"))
+            found.candidates.append(Candidate(one, out=f"a mistake of mimw's: {one.wrong}"))
         elif one.kernel is not None and one.text not in seen:
             seen.add(one.text)
             found.candidates.append(_predicted(one) if predict else Candidate(one))
@@ -103,7 +101,8 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
 
 
 def _order(one: Candidate) -> tuple:
-    return bool(one.out), one.measured if one.measured is not None else inf, bool(one.stack), one.predicted if one.predicted is not None else 0.0
+    measured, predicted = (time if time is not None else other for time, other in ((one.measured, inf), (one.predicted, 0.0)))
+    return bool(one.out), measured, bool(one.stack), predicted
 
 
 def _predicted(one: Written) -> Candidate:

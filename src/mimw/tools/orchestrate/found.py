@@ -51,7 +51,7 @@ class Orchestration:
 
     @property
     def refused(self) -> list[str]:
-        """What stays as it is, a line each with its reason."""
+        """The lines that stay as they are, each with its reason."""
         return reasons(self.search.remarks)
 
     def write(self, path: str | Path) -> None:
@@ -64,8 +64,8 @@ class Orchestration:
         Path(path).write_text(self.source)
 
     def __getitem__(self, grid: Any) -> Any:
-        """A launch over `grid` with the plain kernel's arguments: by the orchestrated kernel where it is taken, and where the launch
-        is one that it is right for (`guards.py`)."""
+        """A launch over `grid` with the plain kernel's arguments: by the orchestrated kernel where it is taken, and where the
+        launch is one that it is right for (`guards.py`)."""
         def launch(*args: Any, **meta: Any) -> Any:
             kernel = self.plain.kernel
             extents = extents_of(grid, dict(zip(kernel.arg_names, args)) | meta)
@@ -90,8 +90,8 @@ class Orchestration:
             lines.append(f"  {one.name}{registers}" + (f", {one.stack} bytes of stack" if one.stack else ""))
             for ring in one.written.made.rings.roots:
                 where = "read where it lies" if ring.direct else "read to registers"
-                end = "once" if ring.once else "given back a trip later" if ring.trails else \
-                    f"given back behind line {ring.last.site.line}" if ring.direct else "given back at once"
+                end = "once" if ring.once else "released a trip later" if ring.trails else \
+                    f"released behind line {ring.last.site.line}" if ring.direct else "released at once"
                 at = ", ".join(str(load.site.line) for load in ring.loads)
                 lines.append(f"  pipe {ring.name:12s} line {at:10s} {ring.bytes:7,d} B x {ring.stages}   {where}, {end}")
         others = [one for one in self.search.candidates if one is not self.chosen]

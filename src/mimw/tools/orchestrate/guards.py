@@ -4,8 +4,8 @@ Input: an `Orchestration`, and the arguments of a launch. Output: "" or the reas
 
     why_plain(found, (32, ), (a, b, c, 4096), {})       "c, which is written, overlaps a, which is read ahead of stores"
 
-The producer reads ahead of the kernel's stores, so what it reads must lie apart from what is written. And the kernel was made for types,
-constants, integers that are 1, and multiples of 16: other ones are another kernel.
+The producer reads ahead of the kernel's stores, so what it reads must lie apart from what is written. And the kernel was made
+for types, constants, integers that are 1, and multiples of 16: other ones are another kernel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...runtime.simulate import specialised
 
 
 def why_plain(found: Any, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> str:
-    """Why a launch goes to the plain kernel; "" if it need not."""
+    """The reason for which a launch goes to the plain kernel; "" if it need not."""
     plain = found.plain
     try:
         specialisation, _, _, _ = specialised(plain.kernel, args, dict(meta), plain.chip)

@@ -5,12 +5,13 @@ Input: the arguments of a launch, by name. Output: fresh copies of them. For exa
     copies({"a": a, "K": 4096})["a"]        as large as `a`, with random numbers, the same ones at each call
     different(plain, other)                 the names of the arrays of which any bit differs
 
-Floats are random: zeros, of which `numpy.zeros` is full, would be equal whatever a kernel did. Integers may be indices, and keep their
-values.
+Floats are random: zeros, of which `numpy.zeros` is full, would be equal whatever a kernel did. Integers may be indices, and
+keep their values.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -25,7 +26,8 @@ _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 def size_of(arguments: Mapping[str, Any]) -> int:
     """Bytes of all arrays together."""
-    return sum(array.dtype.itemsize * int(np.prod(array.shape)) for value in arguments.values() if (array := _array(value)) is not None)
+    arrays = [array for value in arguments.values() if (array := _array(value)) is not None]
+    return sum(array.dtype.itemsize * int(np.prod(array.shape)) for array in arrays)
 
 
 def copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,7 +38,8 @@ def copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """The names of copied arrays that differ in any bit; all NaNs are one."""
-    return sorted(name for name, value in one.items() if _array(value) is not None and not _same(_plain(value), _plain(other[name])))
+    arrays = [name for name, value in one.items() if _array(value) is not None]
+    return sorted(name for name in arrays if not _same(_plain(one[name]), _plain(other[name])))
 
 
 def _plain(value: Any) -> np.ndarray:
@@ -94,9 +97,9 @@ def _as_numpy(value: Any) -> np.ndarray:
         return value.array
     if isinstance(value, np.ndarray):
         return value
-    import torch
     value = value.detach().cpu()
-    return value.view(getattr(torch, f"int{8 * value.element_size()}")).numpy().view(numpy_dtype(value.dtype))
+    words = getattr(sys.modules["torch"], f"int{8 * value.element_size()}")
+    return value.view(words).numpy().view(numpy_dtype(value.dtype))
 
 
 def _filled(array: np.ndarray, number: int) -> np.ndarray:

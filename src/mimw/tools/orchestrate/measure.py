@@ -4,8 +4,8 @@ Input: what the search has found, and a launch with tensors on the GPU. Output: 
 
     measured(search, kernel, grid, args, meta).plain_measured       691.2
 
-Each is timed in rounds, one after the other, and has the median of its rounds, so that a clock that changes meets all alike. What the
-kernel writes is put back afterwards.
+Each is timed in rounds, one after the other, and has the median of its rounds, so that a clock that changes meets all alike.
+What the kernel writes is put back afterwards.
 """
 
 from __future__ import annotations

@@ -80,8 +80,9 @@ def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], targe
     args, meta = tuple(map(on_the_host, args)), {name: on_the_host(value) for name, value in meta.items()}
     launch = prepare(kernel, grid, args, dict(meta), chip.name)
     if any(len(param.path) > 1 for param in launch.recorded.params):
-        raise CannotOrchestrate(f"{launch.name} takes a tuple of arguments, and the orchestrated kernel's arguments are single ones")
+        raise CannotOrchestrate(f"{launch.name} takes a tuple of arguments, and an orchestrated kernel takes single ones")
     if launch.gpus > 1 or launch.recorded.cluster_size > 1:
-        raise CannotOrchestrate(f"{launch.name} runs on {launch.gpus} GPUs in clusters of {launch.recorded.cluster_size} CTAs: only "
-                                "launches on one GPU without clusters are orchestrated")
+        raise CannotOrchestrate(
+            f"{launch.name} runs on {launch.gpus} GPUs, in clusters of {launch.recorded.cluster_size} CTAs; only "
+            "launches on one GPU without clusters are orchestrated")
     return Plain(kernel, grid, tuple(args), dict(meta), chip, launch)

@@ -6,9 +6,10 @@ Input: a `Written` kernel. Output: a `Certificate`, which is plain data. For exa
     proof.ok, proof.text()          True; JSON: which launches were compared, what was checked, versions
 
 Compared are launches with as many trips as break rings: 0, 1, 2 and around the number of slots, and two tiles a program, as
-`tools/trials.py` finds them from the arguments of the launch. The arrays are as large as those of the launch, with random numbers; a few
-programs of the grid run. Products add along K one by one in both, so that equal means equal to the last bit. Then `mimw.check` looks for
-races, deadlocks and misused barriers of the text's kernel, by seeds, and systematically where a launch is short.
+`tools/trials.py` finds them from the arguments of the launch. The arrays are as large as those of the launch, with random
+numbers; a few programs of the grid run. Products add along K one by one in both, so that equal means equal to the last bit.
+Then `mimw.check` looks for races, deadlocks and misused barriers of the text's kernel, by seeds, and systematically where a
+launch is short.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 import triton
 
+from ...compiler.analysis import loops_of
 from ...compiler.triton_port.interpreter import one_by_one
 from ...errors import MimwError, SimulationError
 from ...runtime.simulate import Launch
@@ -40,8 +42,8 @@ MOST_BYTES = 8 << 30        # of arrays that are copied for a proof
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was proved of a kernel, and how. `compared` has a line for each launch: sizes that were changed, grid, programs, arrays that
-    are equal to the last bit; `checked` what `mimw.check` ran; `wrong` what was found, "" if nothing."""
+    """The proof of a kernel, and how it was made. `compared` has a line for each launch: sizes that were changed, grid, programs,
+    arrays that are equal to the last bit; `checked` what `mimw.check` ran; `wrong` what was found, "" if nothing."""
 
     kernel: str
     plan: dict[str, Any]
@@ -65,8 +67,8 @@ class Certificate:
         if self.wrong:
             return f"not proved: {self.wrong}"
         sizes = [", ".join(f"{name}={size}" for name, size in one["sizes"].items()) or "as given" for one in self.compared]
-        return (f"equal to plain, bit by bit, at {len(sizes)} launches ({'; '.join(sizes)}); checked: {self.checked.get('runs', 0)} runs"
-                + (f"; {self.left_out}" if self.left_out else ""))
+        return (f"equal to plain, bit by bit, at {len(sizes)} launches ({'; '.join(sizes)}); checked: "
+                f"{self.checked.get('runs', 0)} runs" + (f"; {self.left_out}" if self.left_out else ""))
 
 
 def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
@@ -76,7 +78,7 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
                  source=hashlib.sha256(one.text.encode()).hexdigest(),
                  versions={"mimw": mimw.__version__, "triton": triton.__version__, "numpy": np.__version__})
     if one.wrong:
-        return Certificate(**about, wrong=f"the text, recorded again, is another program: {one.wrong}")
+        return Certificate(**about, wrong=f"a mistake of mimw's: {one.wrong}")
     if one.refused:
         return Certificate(**about, wrong=one.refused)
     if size_of(one.plain.arguments) > MOST_BYTES:
@@ -84,7 +86,9 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
     compared: list[dict[str, Any]] = []
     try:
         launches, why = _launches(one)
-        for sizes, grid, programs in launches:
+        for at, (sizes, grid, programs) in enumerate(launches):
+            if at == len(launches) - 1 and compared and not sizes:
+                continue        # the launch itself is only compared in place of smaller ones
             line = _compared(one, sizes, grid, programs)
             if line is not None:
                 compared.append(line)
@@ -95,6 +99,9 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
         checked, wrong = _checked(one, compared, seeds, limit)
     except MimwError as error:
         return Certificate(**about, compared=tuple(compared), wrong=f"{type(error).__name__}: {error}")
+    if not compared:
+        nothing = "no launch could be compared: the plain kernel itself fails at all that were tried"
+        return Certificate(**about, checked=checked, wrong=nothing)
     return Certificate(**about, compared=tuple(compared), checked=checked, left_out=why, wrong=wrong or _too_short(one))
 
 
@@ -102,22 +109,29 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
 
 
 def _launches(one: Written) -> tuple[list[tuple[dict[str, int], tuple[int, ...], tuple]], str]:
-    """(sizes that differ, grid, programs that run) of each launch to be compared; and which ones there are not."""
+    """(sizes that differ, grid, programs that run) of each launch to be compared, the launch itself last; and which ones there are
+    not."""
     launch = one.launch()
     found, why = trials(launch)
     parameters = set(one.plain.parameters)
     listed = [({}, launch.grid)] if _is_short(launch) else []
     listed += [(trial.sizes, trial.launch.grid) for trial in found if parameters.issuperset(trial.sizes)]
-    return [(dict(sizes), tuple(grid), _programs(launch, grid)) for sizes, grid in listed or [({}, launch.grid)]], why
+    listed.append(({}, launch.grid))
+    return [(dict(sizes), tuple(grid), _programs(launch, grid)) for sizes, grid in listed], why
 
 
 def _too_short(one: Written) -> str:
     """A sentence on a launch that shows nothing of longer ones: a ring that is never full hides what is wrong with it."""
-    rounds, slots = most_rounds(one.launch()), max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
+    launch = one.launch()
+    if all(loop.known and not loop.parameters and not loop.by_program and not loop.by_grid for loop in loops_of(launch.program)):
+        return ""       # constants say how often they go round: there are no longer launches
+    rounds, slots = most_rounds(launch), max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
     if rounds is None:
-        return "how often its loops go round depends on data: nobody can say whether a pipe was full"
-    return "" if rounds > slots else (f"no loop of this launch goes round more often than {rounds} times, and a pipe has {slots} slots: "
-                                      "orchestrate a longer launch of the kernel, which is then proved for shorter ones as well")
+        return "data decide how many iterations its loops have, so it is not known whether a pipe was full"
+    if rounds > slots:
+        return ""
+    return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {slots} slots: orchestrate a "
+            "longer launch of the kernel, which is then proved for shorter ones as well")
 
 
 def _is_short(launch: Launch) -> bool:
@@ -158,7 +172,7 @@ def _run(launch: Launch, grid: tuple[int, ...], programs: tuple) -> None:
 
 
 def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: int) -> tuple[dict[str, Any], str]:
-    """What `mimw.check` ran, and its first finding: the launch with its smaller ones by seeds, and the shortest one that loops
+    """The runs of `mimw.check`, and its first finding: the launch with its smaller ones by seeds, and the shortest one that loops
     systematically."""
     report = _check(one, {}, _few(one, one.plain.launch.grid), seeds=seeds)
     line = {"runs": report.runs, "seeds": seeds, "tried": [each.as_json() for each in report.tried]}

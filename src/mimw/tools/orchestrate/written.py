@@ -5,9 +5,9 @@ Input: a `Plain` launch and a `Plan`. Output: a `Written`. For example:
     one = written(plain, Plan(consumers=2))
     one.text, one.kernel            a module with the kernel and what the host does for it; the kernel, as imported
 
-What is compiled, checked, timed and launched is the kernel that was recorded from the text. It has to equal the passes' program, up to
-names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's. `refused` is what the compiler says of a plan
-that breaks a rule of the language or does not fit.
+What is compiled, checked, timed and launched is the kernel that was recorded from the text. It has to equal the passes'
+program, up to names and lines: else there is no kernel, and `wrong` has the first difference, which is a mistake of mimw's.
+`refused` is what the compiler says of a plan that breaks a rule of the language or does not fit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
-from ...compiler.orchestrate.box_host import host_parts
-from ...compiler.orchestrate.boxes import lifted
+from ...compiler.orchestrate.box_host import host_parts, host_source
+from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.remainders import with_remainders
+from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
@@ -36,6 +38,7 @@ from ...ir import verify
 from ...runtime.simulate import Launch, prepare
 from .guards import overlap
 from .plain import Plain
+from .slots import fewer_slots
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Written:
     module: ModuleType | None = None
     wrong: str = ""
     refused: str = ""
+    is_delayed: bool = False
 
     @property
     def kernel(self) -> Any:
@@ -69,7 +73,7 @@ class Written:
         return [named[name] for name in self.plain.parameters]
 
     def why_plain(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> str:
-        """Why a launch of this specialisation takes the plain kernel; "" if it may take this one."""
+        """The reason for which a launch of this specialisation takes the plain kernel; "" if it may take this one."""
         given = self.given(args, meta)
         return self.module.fits(grid, *given) or overlap(dict(zip(self.plain.parameters, given)), self.made.apart)
 
@@ -81,12 +85,33 @@ class Written:
     def launch(self, plain: Plain | None = None) -> Launch:
         """The launch, made ready for the simulator."""
         plain = plain or self.plain
-        return prepare(getattr(self.module, plain.name), plain.launch.grid, self.arguments(plain), {"num_warps": self.num_warps}, plain.chip.name)
+        kernel, options = getattr(self.module, plain.name), {"num_warps": self.num_warps}
+        return prepare(kernel, plain.launch.grid, self.arguments(plain), options, plain.chip.name)
 
 
 def written(plain: Plain, plan: Plan) -> Written:
-    """The plan carried out."""
-    boxes = lifted(plain.program, plain.chip, *(() if plan.boxes else ("none", False)))
+    """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the
+    compiler's, and fewer than the launch has rounds (`slots.py`)."""
+    try:
+        return _with_slots(plain, plan)
+    except Exception as error:      # of any kind: the plain kernel compiles, so that it is ours, and said as a line of the report
+        wrong = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+        return Written(plan, plain, Orchestrated(None, Rings([], set())), wrong=wrong)
+
+
+def _with_slots(plain: Plain, given: Plan) -> Written:
+    """The plan carried out, with what it left open decided: another process that has it writes the same kernel, whatever it
+    launches first."""
+    plan = given if given.assume is not None else replace(given, assume=given.boxes and _may_assume(plain))
+    one = _written(plain, plan)
+    while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
+        one = _written(plain, replace(plan, stages=fewer))
+    stages = max((ring.stages for ring in one.made.rings.roots if not ring.once), default=None)
+    return replace(one, plan=replace(one.plan, stages=stages)) if one.kernel is not None else one
+
+
+def _written(plain: Plain, plan: Plan) -> Written:
+    boxes = _boxes(plain, plan)
     program, remarks, late, apart = accumulate_dots(needed(boxes.program)), boxes.remarks, frozenset(), frozenset()
     if plan.delayed:
         behind = delayed(program)
@@ -104,14 +129,33 @@ def written(plain: Plain, plan: Plan) -> Written:
         text = module_text(made.program, plain.name, host, about, imports)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
-    one = Written(plan, plain, made, remarks, text, imported(text, plain.name))
+    one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late))
     try:
         if misfit := one.why_plain(plain.launch.grid, (), plain.arguments):
             return replace(one, refused=misfit)
         found = difference(made.program, one.launch().recorded)
     except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
         return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
-    return one if found is None else replace(one, wrong=found)
+    return one if found is None else replace(one, wrong=f"the text is another program: {found}")
+
+
+def _boxes(plain: Plain, plan: Plan) -> Lifted:
+    """The program with boxes, under a plan that says what they may assume."""
+    program = with_remainders(plain.program)
+    if not plan.boxes:
+        return lifted(program, plain.chip, "none", False)
+    unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
+    return lifted(program, plain.chip, unsigned=unsigned, assume=bool(plan.assume))
+
+
+def _may_assume(plain: Plain) -> bool:
+    """True if the launch keeps to all that boxes assume, with more of them."""
+    boxes = _boxes(plain, Plan(assume=True))
+    if not boxes.descriptors:
+        return False
+    module: dict[str, Any] = {}
+    exec(host_source(boxes), module)
+    return not module["fits"](plain.launch.grid, *plain.given)
 
 
 def imported(text: str, name: str) -> ModuleType:
@@ -125,5 +169,5 @@ def imported(text: str, name: str) -> ModuleType:
 
 
 def reasons(remarks: Sequence[Remark]) -> list[str]:
-    """What is said of the plain kernel's lines, in their order."""
+    """Remarks on the plain kernel's lines, in their order."""
     return [f"line {one.site.line}: {one.message}" for one in sorted(remarks, key=lambda one: one.site.line)]

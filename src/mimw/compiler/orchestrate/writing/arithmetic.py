@@ -25,6 +25,7 @@ _COMPARISONS = {"SLE": ("<=", True), "SLT": ("<", True), "SGE": (">=", True), "S
                 "ULT": ("<", False), "UGE": (">=", False), "UGT": (">", False), "EQ": ("==", None), "NE": ("!=", None),
                 "OLT": ("<", None), "OGT": (">", None), "OLE": ("<=", None), "OGE": (">=", None), "OEQ": ("==", None),
                 "UNE": ("!=", None)}
+_TURNED = str.maketrans("<>", "><")
 _OF_TWO = {"minsi": ("tl.minimum", True, ""), "minui": ("tl.minimum", False, ""), "maxsi": ("tl.maximum", True, ""),
            "maxui": ("tl.maximum", False, ""), "minnumf": ("tl.minimum", None, ""), "maxnumf": ("tl.maximum", None, ""),
            "minimumf": ("tl.minimum", None, ", propagate_nan=tl.PropagateNan.ALL"),
@@ -109,8 +110,8 @@ def _comparison(w, op: Op) -> Text:
     if isinstance(element, Pointer) and signed is not None:
         raise unwritten(op, "Triton has no order of pointers")
     one, other, _ = pair(w, op.lhs, op.rhs, signed)
-    if one.number:      # Triton would exchange the operands: `0 < x` is `x > 0`
-        one = w.with_sign(w.typed(implicit(w, op.lhs, op.rhs)[0]), op.lhs.type, signed)
+    if one.number:      # as Triton has it: `0 < x` is `x > 0`
+        one, other, symbol = other, one, symbol.translate(_TURNED)
     return Text(f"{one.inside(COMPARE + 1)} {symbol} {other.inside(COMPARE + 1)}", COMPARE)
 
 

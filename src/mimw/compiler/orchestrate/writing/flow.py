@@ -72,6 +72,9 @@ def aim(w, block: Block, olds: list[Value], new: Value, name: str, signed: bool 
         later -= 1      # its bounds, and what it begins with, are read behind the assignment in front of the loop
     if not any(later < read <= last for old in olds for read in w.inlining.reads(old)):
         w.targets[new] = name, signed
+        for carry in loop_carries(made) if made.name == "for" else ():
+            if carry.result is new and len(w.inlining.used(carry.init)) == 1:
+                aim(w, block, olds, carry.init, name, signed)       # what the loop begins with has the name, too
 
 
 def assign(w, pairs: list[tuple[str, Text]]) -> None:
@@ -158,7 +161,7 @@ def _while(w, op: Op) -> None:
     before, after = region(op, "before"), region(op, "after")
     last = terminator(before)
     if tuple(last.values) != tuple(before.args):
-        raise unwritten(op, "its condition hands on other values than it takes")
+        raise unwritten(op, "its condition passes on other values than it takes")
     keep = [place for place, arg in enumerate(before.args)
             if arg in w.live or after.args[place] in w.live or op.results[place] in w.live]
     carries = loop_carries(op)

@@ -58,12 +58,21 @@ class Inlining:
             return not targets or any(target in self.live for target in targets)
         return not is_pure(op.name) or not self.live.isdisjoint(op.results)
 
+    def _stands_for_its_operand(self, op: Op) -> bool:
+        """True of a cast of a named value, or of a number, to its own type."""
+        if op.name != "int_cast" or op.value.type != op.type:
+            return False
+        made = self.uses.definition.get(op.value)
+        return made is None or not self.inside(made) or made.name == "constant" or self._stands_for_its_operand(made)
+
     def _decide(self, op: Op) -> bool:
         if not is_pure(op.name) or len(op.results) != 1:
             return False
         if op.name == "constant":
             return True
         uses, place = self.used(op.result), self.uses.place[op]
+        if self._stands_for_its_operand(op):
+            return True
         named = bool(op.result.name) and not op.site.file.replace("\\", "/").rpartition("/")[0].endswith("triton/language")
         if op.name in _SPREADS and not (named and len(uses) > 1):
             source = self.uses.definition.get(op.value)

@@ -9,7 +9,7 @@ Input: an op on a pipe. Output: lines. For example:
 
 from __future__ import annotations
 
-from ....ir import Op
+from ....ir import I32, Op
 from .rows import statement, unwritten
 from .texts import Text, has_sign
 from .words import argument, plain
@@ -49,6 +49,9 @@ def chunk(w, op: Op) -> str:
     """The number of the chunk, with the sign that the op has."""
     if isinstance(op.chunk, int):
         return repr(op.chunk)
+    number = w.constant(op.chunk)
+    if number is not None and number.type == I32 and number.value >= 0:
+        return repr(number.value)
     text = w.typed(op.chunk)
     if has_sign(op.chunk.type):
         text = w.with_sign(text, op.chunk.type, not op.attrs.get("unsigned"))

@@ -57,7 +57,7 @@ def allocated(program: Program, buffer: Value) -> Value:
 
 
 class _Told:
-    """What the uses of values tell of their signs."""
+    """Signs of values by their uses."""
 
     def __init__(self, program: Program):
         self.uses = uses_of(program)

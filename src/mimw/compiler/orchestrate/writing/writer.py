@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 
-from ....ir import Op, Program, Tensor, Value
+from ....ir import Op, Program, Scalar, Tensor, Value
 from ....ir.ops import is_pure
 from ....ir.types import element_of
+from ...analysis.folding import folded
 from .holders import Holders
 from .inlining import Inlining
 from .lines import broken
@@ -38,6 +39,7 @@ class Writer:
         self.texts: dict[Value, Text] = {}
         self.targets: dict[Value, tuple[str, bool | None]] = {}
         self.holders = Holders(self)
+        self.constants: dict[Value, Op] = {}
         self.lines: list[str] = []
         self.helpers: dict[str, str] = {}
         self.depth, self.all_inside = 1, False
@@ -61,9 +63,8 @@ class Writer:
         return self.typed(value).inside(level)
 
     def constant(self, value: Value) -> Op | None:
-        """The op of a value that is a number."""
-        op = self.uses.definition.get(value)
-        return op if op is not None and op.name == "constant" and self.texts[value].number else None
+        """The op of a value that is a number; of one that is computed from numbers, an op that says which."""
+        return self.constants.get(value)
 
     def typed(self, value: Value) -> Text:
         """The text of a value as a tensor of its own type, whatever stands beside it."""
@@ -99,7 +100,7 @@ class Writer:
 
     @contextmanager
     def indented(self):
-        """What is written within stands one step to the right; `pass` if it is nothing."""
+        """Write a block one step to the right; `pass` if it has no lines."""
         before = len(self.lines)
         self.depth += 1
         yield
@@ -150,6 +151,10 @@ class Writer:
         if op.name in STATEMENTS:
             STATEMENTS[op.name](self, op)
             return
+        if (number := self.number(op)) is not None:
+            self.constants[op.result] = number
+            self.texts[op.result] = self.expression(number)
+            return
         text = self.expression(op)
         if self.all_inside or self.inlining.inside(op) and (len(text.code) <= LONGEST or text.number):
             self.texts[op.result] = text
@@ -157,6 +162,17 @@ class Writer:
             self.bind(op.result, text, self.hint(op))
         else:
             self.line(text.code)
+
+    def number(self, op: Op) -> Op | None:
+        """The constant that an op of numbers gives."""
+        if op.name == "constant" and isinstance(op.type, Scalar):
+            return op
+        if op.name == "int_cast" and op.value.type == op.type:
+            return self.constants.get(op.value)
+        if not op.row.folds or op.lhs not in self.constants or op.rhs not in self.constants:
+            return None
+        value = folded(op, self.constants[op.lhs].value, self.constants[op.rhs].value)
+        return None if value is None else Op("constant", (value, op.result.type), op.results, site=op.site)
 
     def expression(self, op: Op) -> Text:
         """The text of an op's result."""

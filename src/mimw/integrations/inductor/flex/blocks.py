@@ -53,12 +53,16 @@ def check(blocks: tuple, near: tuple, box: tuple) -> None:
 
 def agree(blocks: Blocks, near: Near, box: Box) -> Tensor:
     """True if each block that has a visible key is listed once, and none is listed as full that is not."""
-    some, full = expected(blocks, near, box)
+    return agree_with(blocks, *expected(blocks, near, box))
+
+
+def agree_with(blocks: Blocks, some: Tensor, full: Tensor) -> Tensor:
+    """The same of blocks with a key that is seen, and those of which all are: (..., blocks of queries, blocks of keys) of bool."""
     by_queries = _agree(blocks.kv_num_blocks, blocks.kv_indices, blocks.full_kv_num_blocks, blocks.full_kv_indices, some, full)
     if blocks.q_num_blocks is None:
         return by_queries
     return by_queries & _agree(blocks.q_num_blocks, blocks.q_indices, blocks.full_q_num_blocks, blocks.full_q_indices,
-                               some.transpose(0, 1), full.transpose(0, 1))
+                               some.mT, full.mT)
 
 
 def expected(blocks: Blocks, near: Near, box: Box) -> tuple[Tensor, Tensor]:
@@ -78,6 +82,16 @@ def expected(blocks: Blocks, near: Near, box: Box) -> tuple[Tensor, Tensor]:
     return some, full
 
 
+def blocks_of_mask(mask: Tensor, blocks: Blocks, box: Box) -> tuple[Tensor, Tensor]:
+    """The same two of a mask for each query and key, bool that broadcasts to (batch, heads, queries, keys)."""
+    rows, columns = -(-box.queries // blocks.queries), -(-box.keys // blocks.keys)
+    mask = mask.expand(torch.broadcast_shapes(mask.shape, (1, 1, box.queries, box.keys)))
+    over = 0, columns * blocks.keys - box.keys, 0, rows * blocks.queries - box.queries
+    whole = torch.nn.functional.pad(mask, over, value=False)
+    tiles = whole.unflatten(3, (columns, blocks.keys)).unflatten(2, (rows, blocks.queries))
+    return tiles.any(5).any(3), tiles.all(5).all(3)
+
+
 def fits(blocks: Blocks, box: Box) -> bool:
     """True if there is a row of blocks for each block of queries, and of keys."""
     rows, columns = -(-box.queries // blocks.queries), -(-box.keys // blocks.keys)
@@ -88,10 +102,10 @@ def fits(blocks: Blocks, box: Box) -> bool:
 
 def _agree(number: Tensor, lists: Tensor, full_number: Tensor | None, full_lists: Tensor | None, some: Tensor,
            full: Tensor) -> Tensor:
-    cut, right = _counted(number, lists, some.shape[1])
+    cut, right = _counted(number, lists, some.shape[-1])
     whole = torch.zeros_like(cut)
     if full_number is not None:
-        whole, also = _counted(full_number, full_lists, some.shape[1])
+        whole, also = _counted(full_number, full_lists, some.shape[-1])
         right = right & also
     once = (cut + whole == 1) | (cut + whole == 0) & ~some
     return right & (once & ((whole == 0) | full)).all()
@@ -107,4 +121,4 @@ def _counted(number: Tensor, lists: Tensor, blocks: int) -> tuple[Tensor, Tensor
     return counts, (there | ~listed).all() & (number <= lists.shape[-1]).all()
 
 
-__all__ = ["Blocks", "MESSAGE", "OF_KEYS", "agree", "check", "expected", "fits"]
+__all__ = ["Blocks", "MESSAGE", "OF_KEYS", "agree", "agree_with", "blocks_of_mask", "check", "expected", "fits"]

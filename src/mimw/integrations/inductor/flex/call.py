@@ -4,7 +4,8 @@ Input: a graph as Dynamo records it, and the node of the call. Output: the same 
 For example:
 
     flex_attention(q, k, v, block_mask=causal)          ops.attention(q, k, v, causal=True), forward and backward
-    flex_attention(q, k, v, score_mod=other)            stays; MIMW_LOG=1 says "by torch, as its score_mod computes with sin, ..."
+    flex_attention(q, k, v, score_mod=other)            ops.attention(q, k, v, score_mod=other), by hook.py
+    flex_attention(q, k, v, score_mod=unknown)          stays; MIMW_LOG=1 says "by torch, as its score_mod computes with erf, ..."
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ..settings import Settings
 from ..torch_versions import asserts_run, blocks_of, example_of, with_real_tensors
 from .blocks import OF_KEYS, Blocks, agree, check, fits
 from .constants import constants
+from .hook import replace_by_mod
 from .meaning import Meaning, meaning
 from .reading import INDICES, read
 from .theirs import theirs
@@ -66,13 +68,17 @@ def _replace(graph: Graph, node: Node, call: dict[str, Any], tensors: tuple[Tens
     parts = blocks_of(call["block_mask"])
     if parts is None:
         raise Unknown(f"torch {torch.__version__} has another form of block masks than 2.13")
-    score = _read("score_mod", graph, call["score_mod"], (Score(), *INDICES), call["score_mod_other_buffers"], box)
-    mask = _read("mask_mod", graph, parts["mask_mod"], INDICES, call["mask_mod_other_buffers"], box)
-    means = meaning(score, mask, box)
     blocks = Blocks(*(parts[name] for name in Blocks._fields[:-2]), parts["block_queries"], parts["block_keys"])
     result = node.meta["example_value"][0]
     if not result.requires_grad:
         blocks = blocks._replace(**dict.fromkeys(OF_KEYS))      # read by gradients alone
+    try:
+        score = _read("score_mod", graph, call["score_mod"], (Score(), *INDICES), call["score_mod_other_buffers"], box)
+        mask = _read("mask_mod", graph, parts["mask_mod"], INDICES, call["mask_mod_other_buffers"], box)
+        means = meaning(score, mask, box)
+    except Unknown as reason:
+        replace_by_mod(graph, node, call | {"mask_mod": parts["mask_mod"]}, blocks, box, settings, str(reason))
+        return
     checked = _check_blocks(node, blocks, means, box)
     slopes = means.slopes
     buffer = call["score_mod_other_buffers"][slopes.buffer] if isinstance(slopes, Slopes) else None

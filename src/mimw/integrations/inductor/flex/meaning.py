@@ -47,7 +47,7 @@ def meaning(score: Any, mask: Any, box: Box) -> Meaning:
         raise Unknown("its result is not made of the score")
     mask = condition(mask)
     near, seen = bounds(mask, box), bounds(mask.both(score.seen), box)
-    first, end, window = _window(seen, box)
+    first, end, window = window_of(seen, box)
     scale, softcap = score.outer, None
     if score.cap:
         sign = 1 if score.outer > 0 else -1         # tanh(-x) is -tanh(x)
@@ -77,7 +77,7 @@ def bounds(seen: Seen, box: Box) -> Near:
     return near
 
 
-def _window(seen: Near, box: Box) -> tuple[int, int, tuple[int | None, int | None]]:
+def window_of(seen: Near, box: Box) -> tuple[int, int, tuple[int | None, int | None]]:
     """Keys from a first one up to an end, and how far a query sees from its place among them to the left and right."""
     first = 0 if seen.most is None else max(0, -seen.most)          # the first query sees keys from -most on
     end = box.keys if seen.least is None else min(box.keys, box.queries - seen.least)       # the last one up to -least
@@ -111,4 +111,4 @@ def _slopes(term: Term, seen: Near, ahead: int, box: Box) -> Slopes | PerHead | 
     return slopes
 
 
-__all__ = ["Meaning", "Near", "bounds", "meaning"]
+__all__ = ["Meaning", "Near", "bounds", "meaning", "window_of"]

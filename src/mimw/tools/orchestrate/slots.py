@@ -1,0 +1,39 @@
+"""How many slots the pipes of a written plan had better have: as many as fit, and as its launch can fill.
+
+Input: a `Written`. Output: the number to try next, or 0 where its own is right. For example:
+
+    fewer_slots(one)        6: of 8 slots two do not fit beside the scratch of a store by pointers
+
+What a pipe's slots leave of shared memory is known at once (`compiler.orchestrate.rings`); what scratch the compiler takes for
+conversions of layouts only once the kernel goes through it. And a launch that never fills a pipe shows nothing of what happens when
+it is full, so that nothing would be proved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...compiler.triton_port.codegen import CompilationError
+from ...errors import MimwError, OutOfSharedMemory
+from ...runtime.fits import check_fits
+from ..trials import most_rounds
+
+
+def fewer_slots(one: Any) -> int:
+    """The number of slots to try in place of those of a `Written`; 0 where these are right, and where there is one alone."""
+    rings = [ring for ring in one.made.rings.roots if not ring.once]
+    stages = max((ring.stages for ring in rings), default=1)
+    if stages == 1:
+        return 0
+    try:
+        launch = one.launch()
+        rounds = most_rounds(launch) or 0
+        if 1 < rounds <= stages:
+            return rounds - 1
+        check_fits(launch.specialisation, launch.program)
+    except OutOfSharedMemory as error:
+        beyond = (error.required or 0) - (error.limit or 0)
+        return max(1, stages - max(1, -(-beyond // sum(ring.bytes for ring in rings))))
+    except (MimwError, CompilationError):       # whoever compiles it says so
+        pass
+    return 0
