@@ -80,8 +80,8 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
 
 
 def _apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
-    """(array that is read, array that is written): by the producer, and by consumers where there are several, or where stores run on.
-    What a consumer reads of the array that it writes are elements of its own (`own_elements`), or `may_run_on` has seen it."""
+    """(array that is read, array that is written): by the producer, and by consumers where there are several, or where stores
+    run on. What a consumer reads of the array that it writes are its own elements (`own_elements`, `may_run_on`)."""
     ahead, beside = _read(program, mine), set() if theirs is None else _read(program, theirs)
     return frozenset((read, write) for write in writes for read in ahead | (beside - {write}))
 
