@@ -60,7 +60,7 @@ def test_a_wrong_number_is_seen(monkeypatch):
     right, (step, change) = steps.lifted, MUTANTS["the offset of a box"]
     seed = next(seed for seed in SEEDS if ("sim", "ok", "") in judged(seed, ("sim", "one")).outcomes)
     assert step == "lifted"
-    monkeypatch.setattr(steps, "lifted", lambda *given: change(right(*given)))
+    monkeypatch.setattr(steps, "lifted", lambda *given, **more: change(right(*given, **more)))
     assert {kind for _, kind, _ in judged(seed, ("sim", "one")).outcomes} <= {"mismatch", "alarm OutOfBounds"}
 
 
