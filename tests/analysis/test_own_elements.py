@@ -133,7 +133,7 @@ def test_memory_is_what_one_task_leaves():
     assert answers.count(False) > 50 and answers.count(None) > 50
 
 
-MISTAKES = {"accesses are never compared": ("_apart", lambda uses, one, other, axes: True),
+MISTAKES = {"accesses are never compared": ("_apart", lambda uses, one, other, axes, independent: True),
             "trips are never compared": ("_steady", lambda uses, value, extent, loops: True),
             "half a tile is enough": ("_is_multiple",
                                       lambda uses, value, extent: (own_elements.constant_of(uses, value) or 1) % 2 == 0)}

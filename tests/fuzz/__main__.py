@@ -27,7 +27,8 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--family",
         choices=[*everything(), *GROUPS, WORLDS, ORDINARY],
-        help="blackwell: all that are for sm_100a; amd: for AMD's chips; worlds: programs on several GPUs; ordinary: loops in `tl` words under automatic orchestration; edges: all at the "
+        help="blackwell: all that are for sm_100a; amd: for AMD's chips; worlds: programs on several GPUs; "
+        "ordinary: loops in `tl` words under automatic orchestration; edges: all at the "
         "edges; all: the usual ones, the edges and worlds",
     )
     parser.add_argument("--chip", help="hold each program against that chip, not its own; what the chip lacks is skipped")
@@ -86,7 +87,8 @@ def main(arguments=None) -> int:
     summary(programs, found, seconds)
     if loops:
         share = 100 * loops["orchestrated"] / max(1, loops["with products"])
-        print(f"{loops['orchestrated']} of {loops['with products']} loops with products orchestrated ({share:.0f} %), {loops['plans']} plans run")
+        some = f"{loops['orchestrated']} of {loops['with products']} loops with products orchestrated ({share:.0f} %)"
+        print(f"{some}, {loops['plans']} plans run")
     print(f"{sum(programs.values())} programs, {len(failures)} failures, {took:.0f} s, {workers} workers")
     if options.jsonl:
         rows.append(options.jsonl, rows.of_run("fuzz", options, stages, programs, found, took))

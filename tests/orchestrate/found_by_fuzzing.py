@@ -1,4 +1,5 @@
-"""The smallest programs of `python -m tests.fuzz .. --family ordinary` that automatic orchestration got wrong once, each with its plan.
+"""The smallest programs of `python -m tests.fuzz .. --family ordinary` that automatic orchestration got wrong once, each with its
+plan.
 
     CASES["a dead product"]         (kernel, arguments, plan)
 
@@ -170,7 +171,8 @@ CASES = {
     "a store that runs on": (residual, _arguments(residual=True), Plan(stages=2, stores=True)),
     "a store that runs on is read again": (in_place, _arguments(), Plan(stages=2, stores=True)),
     "a consumer loads its rows": (residual, _arguments(residual=True), Plan(consumers=2, stages=2)),
-    "sums that change their layout": (large_sums, (*_arguments()[:2], _arguments()[2], np.zeros((M, N), np.float32), K), Plan(stages=2)),
+    "sums that change their layout": (large_sums, (*_arguments()[:2], _arguments()[2], np.zeros((M, N), np.float32), K),
+    Plan(stages=2)),
     "two loops of one pipe": (two_loops_in_turn, _arguments(), Plan(stages=3)),
     "one slot fits": (one_slot, _deep(), Plan()),
     "a while": (by_while, _arguments(), Plan(stages=2)),

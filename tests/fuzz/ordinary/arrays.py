@@ -1,11 +1,14 @@
 """Arrays of an ordinary kernel, and the lines that load and store their tiles: by descriptors or by pointers.
 
-Input: which axes an array has, and choices. Output: expressions in `tl`, the arguments of the kernel, and numpy's side of them. For example:
+Input: which axes an array has, and choices. Output: expressions in `tl`, the arguments of the kernel, and numpy's side of them.
+For example:
 
     a = Array("a", ("M", "K"), ("R", "C"), "fp16", "pointers")
-    a.load("m", "k0", masks=("M", ))        tl.load(a + (m + ri)[:, None] * a_s + (k0 + ci)[None, :], mask=(m + ri)[:, None] < M, other=0.0)
+    a.load("m", "k0", masks=("M", ))        tl.load(a + (m + ri)[:, None] * a_s + (k0 + ci)[None, :], mask=(m + ri)[:, None] < M,
+    other=0.0)
 
-Tiles are `R` x `C` or `C` x `C`; `ri` and `ci` are their positions. Arrays are as large as whole tiles, and the extents `M`, `N`, `K` may
+Tiles are `R` x `C` or `C` x `C`; `ri` and `ci` are their positions. Arrays are as large as whole tiles, and the extents `M`, `N`,
+`K` may
 be smaller: so a load without a mask stays inside.
 """
 
@@ -13,13 +16,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TL = {"fp16": "tl.float16", "bf16": "tl.bfloat16", "fp32": "tl.float32", "fp8e4nv": "tl.float8e4nv", "i8": "tl.int8", "i32": "tl.int32"}
+TL = {"fp16": "tl.float16", "bf16": "tl.bfloat16", "fp32": "tl.float32", "fp8e4nv": "tl.float8e4nv", "i8": "tl.int8",
+    "i32": "tl.int32"}
 POSITIONS = {"R": "ri", "C": "ci"}
 
 
 @dataclass
 class Array:
-    """`axes`: the names of its extents; `tile`: the names of its tile's; `mode`: host, kernel or pointers; `turned`: it lies in memory
+    """`axes`: the names of its extents; `tile`: the names of its tile's; `mode`: host, kernel or pointers; `turned`: it lies in
+    memory
     with its axes exchanged; `gap`: elements between two rows, more than its columns."""
 
     name: str

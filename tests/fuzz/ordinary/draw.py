@@ -6,8 +6,10 @@ Input: a seed, or a record of draws. Output: an `Ordinary`. For example:
     print(program.source)           a module with `kernel`, in `tl` words alone
     program.arguments()             its arguments: numbers, arrays and descriptors of numpy's, the same ones at each call
 
-A kernel is a frame (programs of a grid, tiles in turn, heads in a loop) around loops (`for`, `while`, nested, one behind the other), whose bodies
-`statements` fills, and an epilogue. Numbers are small enough to stay finite; a run is compared with another run, and by no other rule.
+A kernel is a frame (programs of a grid, tiles in turn, heads in a loop) around loops (`for`, `while`, nested, one behind the
+other), whose bodies
+`statements` fills, and an epilogue. Numbers are small enough to stay finite; a run is compared with another run, and by no other
+rule.
 """
 
 from __future__ import annotations

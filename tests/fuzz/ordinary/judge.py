@@ -1,9 +1,12 @@
 """An ordinary program under each plan of automatic orchestration: the same bits as plain, clean, and its text the same program.
 
-    judged(7, ("sim", "check"))         Judged([("sim", "ok", ""), ("sim", "stays plain", "no loop .."), ..], loops=2, orchestrated=2)
+    judged(7, ("sim", "check"))         Judged([("sim", "ok", ""), ("sim", "stays plain", "no loop .."), ..], loops=2,
+    orchestrated=2)
 
-Input: a seed, or a record of draws. Output: plain data. Plans that `mimw.orchestrate` would try are carried out, with one, two, three or as
-many slots as fit (four by turns; one under the stage "one", all under "every"), at the sizes drawn and at one fewer trip. `FINE` are the outcomes that are no
+Input: a seed, or a record of draws. Output: plain data. Plans that `mimw.orchestrate` would try are carried out, with one, two,
+three or as
+many slots as fit (four by turns; one under the stage "one", all under "every"), at the sizes drawn and at one fewer trip. `FINE`
+are the outcomes that are no
 failures; the compiler may refuse a plan that asks for more slots than fit, or tiles of which
 not even one slot does.
 """
@@ -115,7 +118,8 @@ def _short(wrong: str) -> bool:
 
 
 def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
-    """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are compiled
+    """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are
+    compiled
     in part."""
     found = list(plans(program))
     if "every" in stages:

@@ -3,7 +3,8 @@
     python -m tests.fuzz.ordinary.mutants           a row for each: the mistake, the program that shows it, by what it was found
     hunted("no release")                            Verdict("found", "gemm", "Deadlock ..")
 
-A mistake is a change of what a step of `tools/orchestrate/written.py` returns: of the boxes (`lifted`), the delayed program (`delayed`), the tasks
+A mistake is a change of what a step of `tools/orchestrate/written.py` returns: of the boxes (`lifted`), the delayed program
+(`delayed`), the tasks
 (`orchestrated`), or the printed text (`module_text`).
 """
 
@@ -74,7 +75,8 @@ def moved(name: str, operand: str, by: int, at: int | None = None) -> Callable[[
         number = given if at is None else given[at]
         step = Op("constant", (by, number.type), (Value(number.type), ), site=op.site)
         sum_ = Op("add", (number, step.result), (Value(number.type), ), site=op.site)
-        new = sum_.result if at is None else tuple(sum_.result if place == at % len(given) else one for place, one in enumerate(given))
+        new = sum_.result if at is None else tuple(sum_.result if place == at % len(given) else one for place,
+            one in enumerate(given))
         return step, sum_, op.with_operands(**{operand: new})
     return everywhere(change)
 
@@ -84,7 +86,8 @@ def lost_in_branches(op: Op) -> Any:
     if op.name != "if" or len(op.blocks) != 2:
         return op
     first, second = op.blocks
-    kept = tuple(other if one.type == I32 and not _is_made_in(other, second) else one for one, other in zip(first.yielded, second.yielded))
+    kept = tuple(other if one.type == I32 and not _is_made_in(other, second) else one for one, other in zip(first.yielded,
+        second.yielded))
     if kept == tuple(first.yielded):
         return op
     last = first.ops[-1].with_operands(values=kept)
@@ -113,7 +116,8 @@ def first_trip_twice(op: Op) -> Any:
     then = op.blocks[0]
     sums = {one.result: one.lhs for one in then.ops if one.name == "add" and one.result.type == I32}
     ops = tuple(one.with_operands(start=sums[one.start]) if one.name == "for" and one.start in sums else one for one in then.ops)
-    return op if ops == tuple(then.ops) else Op(op.name, op.args, op.results, (then.with_ops(ops), *op.blocks[1:]), op.attrs, op.site)
+    return op if ops == tuple(then.ops) else Op(op.name, op.args, op.results, (then.with_ops(ops), *op.blocks[1:]), op.attrs,
+        op.site)
 
 
 # ---- the mistakes ------------------------------------------------------------------------------------------------------------
@@ -144,7 +148,8 @@ def _late_trip(made: Any) -> Any:
             return op
         body = op.blocks[0]
         kept = [body.args[1 + at] for at, value in enumerate(body.yielded) if value is body.args[0]]
-        ops = tuple(Op(one.name, _now(one.args, kept, body.args[0]), one.results, one.blocks, one.attrs, one.site) for one in body.ops)
+        ops = tuple(Op(one.name, _now(one.args, kept, body.args[0]), one.results, one.blocks, one.attrs, one.site)
+            for one in body.ops)
         return Op(op.name, op.args, op.results, (body.with_ops(ops), ), op.attrs, op.site) if kept else op
     program = everywhere(change)(made.program)
     dots = {op.site: op for op in program.walk() if op.name == "dot" and op.site in sites}
@@ -177,7 +182,8 @@ MUTANTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "the offset of a box": in_boxes(moved("descriptor_load", "offsets", 16, -1)),
     "the offset of a stored box": in_boxes(moved("descriptor_store", "offsets", 16, 0)),
     "the bound of a mask": in_descriptors(lambda one: replace(one, shape=tuple(extent + 16 for extent in one.shape))),
-    "a stride": in_descriptors(lambda one: replace(one, strides=tuple(stride * 2 for stride in one.strides[:-1]) + one.strides[-1:])),
+    "a stride": in_descriptors(lambda one: replace(one, strides=tuple(stride * 2
+        for stride in one.strides[:-1]) + one.strides[-1:])),
     "extents exchanged": in_descriptors(lambda one: replace(one, shape=one.shape[::-1])),
     "the first trip twice": ("delayed", lambda made: replace(made, program=everywhere(first_trip_twice)(made.program))),
     "an operand of the wrong trip": ("delayed", _late_trip),
@@ -195,7 +201,8 @@ def _stored_over(program: Program) -> Program:
         blocks = []
         for block in op.blocks:
             consts = {one.result: one.value for one in block.ops if one.name == "constant"}
-            sums = {one.result: one.lhs for one in block.ops if one.name == "add" and one.result.type == I32 and consts.get(one.rhs) == 64}
+            sums = {one.result: one.lhs for one in block.ops
+                if one.name == "add" and one.result.type == I32 and consts.get(one.rhs) == 64}
             blocks.append(block.with_ops(one.with_operands(offsets=tuple(sums.get(value, value) for value in one.offsets))
                                          if one.name == "descriptor_store" else one for one in block.ops))
         return Op(op.name, op.args, op.results, tuple(blocks), op.attrs, op.site)
@@ -295,7 +302,8 @@ def _differs(before: Any, after: Any) -> bool:
 
 def _shape(program: Program) -> list:
     """What tells a program from a changed one: its ops and what they take."""
-    return [(op.name, tuple(id(value) for value in op.operands), getattr(op, "pending", None) if "pending" in op.row.places else None,
+    return [(op.name, tuple(id(value) for value in op.operands), getattr(op, "pending", None)
+        if "pending" in op.row.places else None,
              str(op.offsets) if op.name == "buffer_slice" else None) for op in program.walk()]
 
 
@@ -306,7 +314,8 @@ def _line(error: BaseException) -> str:
 def main() -> None:
     for mistake in MUTANTS:
         verdict = hunted(mistake)
-        print(f"| {mistake} | {verdict.how} | {verdict.program} | {verdict.by.splitlines()[0][:90] if verdict.by else ''} |", flush=True)
+        print(f"| {mistake} | {verdict.how} | {verdict.program} | {verdict.by.splitlines()[0][:90] if verdict.by else ''} |",
+            flush=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from .draw import Frame, cast
 
 @dataclass
 class Loop:
-    """A loop while its body is drawn: its variable's position along K; sums that go round; what is yet to stand in front of it and at the
+    """A loop while its body is drawn: its variable's position along K; sums that go round; what is yet to stand in front of it
+    and at the
     end of its body."""
 
     position: str
@@ -41,7 +42,8 @@ def outside(frame: Frame) -> None:
     if draws.chance(30):
         _load_rows(frame, Loop("0"), "q", "0")
     if draws.chance(10):
-        frame.let("w", _array(frame, "w", ("C", "N"), ("C", "C"), frame.element).load("0", "n", _masks(frame, ("N", ))), "CC", frame.element)
+        frame.let("w", _array(frame, "w", ("C", "N"), ("C", "C"), frame.element).load("0", "n", _masks(frame, ("N", ))), "CC",
+            frame.element)
     if draws.chance(20):
         frame.let("f", f"tl.load({frame.vector('scale')} + ri)", "R", "fp32")
 
@@ -137,7 +139,8 @@ def _body(frame: Frame, made: Loop, outer: Loop | None) -> None:
 
 def statement(frame: Frame, made: Loop, outer: Loop | None = None) -> None:
     """One statement of a body."""
-    options = {product: 3, _arithmetic: 4, _rows: 2, _store: 1.5, _in_place: 0.7, _condition: 1.5, _added: 1.5, _softmax: 0.7, _scaled: 1}
+    options = {product: 3, _arithmetic: 4, _rows: 2, _store: 1.5, _in_place: 0.7, _condition: 1.5, _added: 1.5, _softmax: 0.7,
+        _scaled: 1}
     if outer is None and frame.depth < 3:
         options[_nested] = 0.5
     frame.draws.pick(list(options), list(options.values()))(frame, made)

@@ -173,8 +173,8 @@ class Consumer(Rebuild):
                 self.word("pipe_wait", (ring.root.pipe, following), (*views, Value(I1)), dot.site, **self.reader)
 
     def _goes_on(self, dot: Op, ring: Ring) -> bool:
-        """True if another chunk follows each one of a late product: behind the loop the last product has one of the same pipe. And if the
-        producer gets there a trip ahead: no pipe has more chunks in a trip, as one that a loop inside fills may have."""
+        """True if another chunk follows each one of a late product: behind the loop the last product has one of the same pipe.
+        And if the producer gets there a trip ahead: no pipe has more chunks in a trip, as one that a loop inside fills may have."""
         place = self.uses.place[dot]
         behind = any(one.root is ring.root and self.uses.place[one.loads[0]].block is self.uses.place[place.parent].block
                      and self.uses.position[one.loads[0]] > self.uses.position[place.parent] for one in self.rings.rings)

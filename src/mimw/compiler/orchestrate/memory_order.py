@@ -37,8 +37,8 @@ def apart(program: Program, op: Op, box: Box) -> list[tuple[str, str]]:
 
 
 def may_run_on(program: Program) -> list[Op]:
-    """The stores by descriptor that may land while the kernel goes on: nothing but others of them accesses their arrays, and nothing
-    tells other programs that they have landed. Each of them waits for those before it."""
+    """The stores by descriptor that may land while the kernel goes on: nothing but others of them accesses their arrays, and
+    nothing tells other programs that they have landed. Each of them waits for those before it."""
     found = program.named("descriptor_store")
     if any(_releases(op) for op in program.walk()):
         return []

@@ -171,7 +171,8 @@ def _direct(program: Program, uses: Uses, loads: list[Op], plan: Plan) -> tuple[
 
 
 def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
-    """True if wgmma takes B from shared memory: types of 16 bits, or 8 bits, of which A and B lie along K, and whole warpgroups of 64 rows."""
+    """True if wgmma takes B from shared memory: types of 16 bits, or 8 bits, of which A and B lie along K, and whole
+    warpgroups of 64 rows."""
     a, b, acc = dot.a.type, dot.b.type, dot.acc.type
     if len(a.shape) != 2 or a.element != b.element or acc.element.name != "fp32" or acc.shape[0] % parts:
         return False

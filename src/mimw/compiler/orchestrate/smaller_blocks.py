@@ -1,6 +1,7 @@
 """The descriptors through which each consumer accesses its own rows, with a block of so many rows.
 
-Input: a plain program, the loads that a producer does, which axis of each tile is shared out, and the number of consumers. Output: the new
+Input: a plain program, the loads that a producer does, which axis of each tile is shared out, and the number of consumers.
+Output: the new
 type of each such descriptor, or a `Remark` where one would need two blocks. For example, of two consumers:
 
     c_desc.store([m, n], acc)       128 x 128 rows of `acc` along axis 0: c_desc gets blocks of 64 x 128
@@ -16,7 +17,8 @@ from ..analysis.remarks import Remark
 from ..analysis.uses import uses_of
 
 
-def smaller_blocks(program: Program, loads: Collection[Op], axes: Mapping[Value, int], parts: int) -> dict[Value, Descriptor] | Remark:
+def smaller_blocks(program: Program, loads: Collection[Op], axes: Mapping[Value, int], parts: int) -> dict[Value,
+    Descriptor] | Remark:
     """The smaller types by descriptor. Loads of a producer have whole tiles."""
     found: dict[Value, Descriptor] = {}
     whole: dict[Value, Op] = {}
@@ -35,8 +37,10 @@ def smaller_blocks(program: Program, loads: Collection[Op], axes: Mapping[Value,
         made = uses.definition.get(op.descriptor)
         if made is not None and uses.place[made].parent is not None or made is None and op.descriptor in uses.argument and \
                 uses.argument[op.descriptor].parent is not None:
-            return Remark("rows cannot be shared out among tasks: its descriptor is made or chosen inside a loop or branch", op.site)
+            return Remark("rows cannot be shared out among tasks: its descriptor is made or chosen inside a loop or branch",
+                op.site)
     for descriptor, op in whole.items():
         if descriptor in found:
-            return Remark("rows cannot be shared out among tasks: its descriptor is used for whole tiles and for shares of rows", op.site)
+            return Remark("rows cannot be shared out among tasks: its descriptor is used for whole tiles and for shares of rows",
+                          op.site)
     return found

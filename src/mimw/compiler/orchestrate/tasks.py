@@ -74,13 +74,15 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
-    apart = _apart(program, mine, theirs if plan.consumers > 1 else None, writes or set())
+    apart = _apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
+    if plan.stores:     # a store that runs on may land behind a later one to another array
+        apart |= {(one, other) for one in writes or () for other in writes or () if one < other}
     return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), apart)
 
 
 def _apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
-    """(array that is read, array that is written): by the producer, and by consumers where there are several. What a consumer reads
-    of the array that it writes are elements of its own (`own_elements`)."""
+    """(array that is read, array that is written): by the producer, and by consumers where there are several, or where stores
+    run on. What a consumer reads of the array that it writes are its own elements (`own_elements`, `may_run_on`)."""
     ahead, beside = _read(program, mine), set() if theirs is None else _read(program, theirs)
     return frozenset((read, write) for write in writes for read in ahead | (beside - {write}))
 

@@ -117,7 +117,8 @@ class Writer:
         self.assign(self.texts[value].code, text.code, note)
 
     def aimed(self, value: Value | None) -> tuple[str | None, bool | None]:
-        """The name and the sign under which a loop or a branch hands a value on, and which it takes where it is made; (None, None) where
+        """The name and the sign under which a loop or a branch hands a value on, and which it takes where it is made; (None,
+        None) where
         something reads behind that what the name means now."""
         name, signed = self.targets.pop(value, (None, None))
         held = self.holders.value.get(name)
