@@ -22,6 +22,7 @@ from mimw.tools.orchestrate import Orchestration
 from .driver import command, keep_row, some_of
 from .others_launches import KERNELS
 from .others_sources import NotFetched, kernel_of, pack
+from .progress import each
 
 
 def report(name: str, packages: Path) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def main() -> None:
                 print(error)
         return
     failed = []
-    for name in options.kernels or KERNELS:
+    for name in each(options.kernels or KERNELS):
         print(f"\n== {name}: {KERNELS[name].source.function} of {KERNELS[name].source.folder}", flush=True)
         try:
             keep_row(report(name, options.packages), options.results / "orchestrate_others.jsonl")

@@ -28,7 +28,7 @@ PROGRAMS = counted("programs")
 
 
 def persistent(programs: Any, name: str = "programs") -> int:
-    """How many programs may share the tiles. ValueError unless it is a whole number of 1 or more."""
+    """The number of programs that may share the tiles. ValueError unless it is a whole number of 1 or more."""
     if not hasattr(programs, "__index__") or index(programs) < 1:
         raise ValueError(f"{name} is {programs}; it must be a whole number of 1 or more, or nothing would be computed")
     return index(programs)

@@ -161,7 +161,7 @@ class _Module:
             '    """The first fault in where arrays lie, or ""."""', *arrays, '    return ""', ""))
 
     def _said(self, name: str) -> list[str]:
-        """The lines of the docstring of `arguments`."""
+        """A description of `arguments`, as the lines of its docstring."""
         head = f'    """The arguments of the kernel, from the grid and the arguments of the plain {name}'
         return [f"{head}. It is launched over", '    `(min(tiles, multiprocessors), )`, or any other number of programs."""'] \
             if self.tiles else [f'{head}."""']

@@ -74,7 +74,7 @@ def _why_not(program: Program, asked: set[int]) -> Remark | None:
 
 
 def _word_in_the_way(op: Op) -> str:
-    """A sentence on an op that asks for the grid, or may order programs; "" for any other."""
+    """The relation of an op to other programs, or to the grid; "" if it has none."""
     word, traits, effects = op.row.word or op.name, op.row.traits, op.row.effects
     if op.name == "get_num_programs":
         return "`tl.num_programs` asks how many programs there are"

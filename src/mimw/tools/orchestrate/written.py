@@ -104,7 +104,7 @@ class Written:
 
 
 def device_programs(chip: Target) -> int:
-    """The number of multiprocessors of the GPU in use; without one, of the chip."""
+    """The number of multiprocessors: of the GPU in use, or without one of the chip."""
     return multiprocessors() if gpu_is_active() else chip.multiprocessors or 1
 
 
