@@ -101,6 +101,25 @@ def test_no_trips(always):
     assert not c.any()
 
 
+def scaled(a_desc, b_desc, c_desc, K, factor, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        x = a_desc.load([0, k])
+        y = b_desc.load([k, 0])
+        acc = tl.dot(x, y, acc)
+    c_desc.store([0, 0], (acc * factor).to(tl.float16))
+
+
+def test_numbers_that_are_not_to_be_specialised_are_none_of_the_kernel_s(always):
+    """A 1 of the first launch would be a constant else."""
+    kernel = mimw.auto(scaled, do_not_specialize=["factor"])
+    for factor in (1, 3):
+        args, c, expected = arrays()
+        kernel[GRID](*args, factor, **META)
+        np.testing.assert_allclose(c, factor * expected, rtol=1e-2, atol=3e-1)
+    assert kernel.why(GRID, *args, 3, **META).startswith("orchestrated") and len(kernel.decisions) == 1
+
+
 def test_what_is_not_quicker_and_what_does_not_multiply_stays_plain():
     args, _, _ = arrays()
     assert "1.10 x is asked for" in mimw.auto(gemm).why(GRID, *args, **META)

@@ -48,6 +48,7 @@ class AutoFunction(MimwFunction):
 
     def __init__(self, fn: Callable[..., Any], **options: Any):
         super().__init__(fn, **options)
+        self.plain = MimwFunction(fn, **options)        # with the same options: they say what a specialisation may take for granted
         self.decisions: dict[Any, Decision] = {}
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
@@ -89,16 +90,15 @@ class AutoFunction(MimwFunction):
         return key(specialised(self, args, dict(meta), wanted(None))[0])
 
     def _decided(self, grid: Any, args: tuple, meta: dict[str, Any]) -> Decision:
-        plain_kernel = MimwFunction(self.fn)
         try:
-            plain = plain_of(plain_kernel, grid, args, meta)
+            plain = plain_of(self.plain, grid, args, meta)
             kept = self._kept_under(plain)
             text = kept_text(kept, NAME)
             if text is not None:
                 found = json.loads(text)
                 one = written(plain, Plan(**found["plan"])) if found["plan"] else None
                 return Decision(one if one is None or one.kernel is not None else None, found["because"])
-            found = orchestrate(plain_kernel, grid, *args, **meta)
+            found = orchestrate(self.plain, grid, *args, **meta)
         except Exception as error:      # what plain Triton compiles runs: it says itself what is wrong with the kernel
             return Decision(None, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
         plan = vars(found.plan) if found.is_used else None

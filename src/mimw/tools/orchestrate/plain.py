@@ -54,6 +54,12 @@ class Plain:
         return [names[place] for place, *_ in dict.fromkeys(param.path for param in self.program.params)]
 
     @property
+    def unspecialised(self) -> list[str]:
+        """Those of them whose author wants no kernel of their own for 1 and for multiples of 16."""
+        asked = {one.name for one in self.launch.specialisation.fn.params if one.do_not_specialize}
+        return [name for name in self.parameters if name in asked]
+
+    @property
     def given(self) -> list[Any]:
         """The values of these arguments."""
         return [self.launch.arguments[name] for name in self.parameters]
