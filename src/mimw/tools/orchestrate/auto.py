@@ -74,7 +74,10 @@ class AutoFunction(MimwFunction):
 
     def decision(self, grid: Any, args: tuple, meta: dict[str, Any]) -> Decision:
         """The decision for launches like this one, made now if there was none."""
-        about = self._about(args, meta)
+        try:
+            about = self._about(args, meta)
+        except Exception as error:      # arguments of which there is no specialisation: the plain kernel says what is wrong
+            return Decision(None, f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
         if about not in self.decisions:
             self.decisions[about] = self._decided(grid, args, meta)
         return self.decisions[about]
