@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from .tools.compile_ahead import compile_ahead
     from .tools.debugger.launch import debug
     from .tools.explain import explain
-    from .tools.orchestrate import auto, orchestrate
+    from .tools.orchestrate.auto import auto
+    from .tools.orchestrate.orchestrating import orchestrate
     from .tools.timing.predict import predict
     from .tools.timing.profile import profile
 
@@ -71,7 +72,7 @@ _HOMES = {
     "debug": "tools.debugger.launch",
     "explain": "tools.explain",
     "jit": "runtime.jit",
-    "orchestrate": "tools.orchestrate",
+    "orchestrate": "tools.orchestrate.orchestrating",
     "predict": "tools.timing.predict",
     "profile": "tools.timing.profile",
     "simulate": "runtime.simulate",

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from mimw import ops  # noqa: E402
+from mimw import ops, score_mods  # noqa: E402
 from mimw.ops.operator import OPERATORS  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -49,6 +49,7 @@ def experts(x, run, *scales):
     return run(x, *wide, numbers(x, 16, 1), numbers(x, 16, 1, dtype=fp32), **more)
 
 
+DOUBLED = score_mods.record(lambda s, b, h, i, j: 2 * s)
 CASES = {
     "matmul": (lambda x: ops.matmul(x, x), product),
     "addmm": (lambda x: ops.addmm(x, x, x), lambda x: torch.addmm(x, x, x)),
@@ -59,7 +60,7 @@ CASES = {
     "moe_scaled": (lambda x: experts(x, ops.moe, True), lambda x: x),
     "attention": (lambda x: ops.attention(*[of_heads(x)] * 3), attention),
     "attention_with": (lambda x: ops.attention(*[of_heads(x)] * 3, softcap=2.0), attention),
-    "attention_mod": (lambda x: ops.attention(*[of_heads(x)] * 3, score_mod=lambda s, b, h, i, j: 2 * s), attention),
+    "attention_mod": (lambda x: ops.attention(*[of_heads(x)] * 3, score_mod=DOUBLED), attention),
     "attention_varlen": (lambda x: ops.attention_varlen(*[x.view(16, 1, 16)] * 3, *[numbers(x, 2)] * 2, 16, 16), attention),
     "attention_decode": (lambda x: ops.attention_decode(x.view(16, 1, 1, 16), *[x.view(16, 1, 1, 16)] * 2, numbers(x, 16)),
                          attention),

@@ -103,7 +103,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
     wanted = workspace(q, k, v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, causal, chosen, one_order)
     _check_work(work, wanted, f"q {by(q)}, k {by(k)} and {sequences} sequences")
     chosen, (rows, sums, tiles, query_tiles) = _chosen(dim, of_values, causal, chosen, one_order), work
-    terms, seen = (measures.scale, measures.log2_scale, heads), (0, measures.left, measures.right, *changes)
+    terms, seen = (measures.scale, measures.log2_scale, heads), (0, measures.left, measures.right, *changes[:3])
     group, blocks, columns, value_columns = heads // kv_heads, rows.shape[2] // chosen.bm, *map(tile_columns, (dim, of_values))
     form = RowsForm(dim, columns, chosen.bm, 0 if sums is None else chosen.share_columns(columns), of_values, value_columns,
                     128 if sequences <= 128 else 1024, chosen.bn, OF_QUERIES)
