@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_launch_arguments(parser)
     parser.add_argument("-o", "--output", metavar="PATH", help="write the orchestrated kernel's module there, as Python")
     parser.add_argument("--target", metavar="CHIP", help="the chip to orchestrate for (default MIMW_TARGET or sm_90a)")
-    parser.add_argument("--plan", metavar="JSON", help="carry out this plan instead of searching: keys as of mimw.Plan")
+    parser.add_argument("--plan", metavar="JSON", help="carry out this plan; keys as of mimw.tools.orchestrate.Plan")
     parser.add_argument("--seeds", type=int, default=8, metavar="N", help="interleavings that the proof tries (default 8)")
     parser.add_argument("--limit", type=int, default=200, metavar="N", help="runs of its systematic search at most (default 200)")
     parser.add_argument("--certificate", metavar="PATH", help="write what was proved there, as JSON")

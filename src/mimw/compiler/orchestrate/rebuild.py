@@ -26,7 +26,9 @@ class Rebuild:
 
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value]):
         self.uses, self.needs, self.rings = uses_of(program), needs, rings
-        self.writer, self.env = Builder(program.site), dict(env)
+        self.writer = Builder(program.site)
+        self.writer.env.update(env)
+        self.env, self.now = self.writer.env, self.writer.now
         self.counters: dict[Ring, Value] = {}
         self.entered: dict[Ring, Value] = {}        # the counter in front of the loop that is being written
         self.ring_of = {load: ring for ring in rings.rings for load in ring.loads}
@@ -48,12 +50,6 @@ class Rebuild:
         """Behind a loop; `results` has the new results."""
 
     # ---- values ----------------------------------------------------------------------------------------------------------
-
-    def now(self, arg: Any) -> Any:
-        """The argument in this task that stands for one of the plain program."""
-        if isinstance(arg, tuple):
-            return tuple(map(self.now, arg))
-        return self.env.get(arg, arg) if isinstance(arg, Value) else arg
 
     def type(self, value: Value):
         """The type of what stands for a value."""

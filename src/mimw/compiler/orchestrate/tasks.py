@@ -98,7 +98,8 @@ class _Writer:
                  smaller: Mapping[Value, Descriptor], late: Collection[Op]):
         self.plain, self.plan, self.rings, self.axes, self.late = program, plan, rings, axes, late
         self.mine, self.theirs = mine, theirs
-        self.uses, self.writer, self.env = uses_of(program), Builder(program.site), {}
+        self.uses, self.writer = uses_of(program), Builder(program.site)
+        self.env = self.writer.env
         self.parts = plan.consumers
         self.smaller = smaller
 
@@ -146,17 +147,12 @@ class _Writer:
         for op in self.plain.body.ops:
             if op in needs.ops and not op.row.hands_on:
                 made = tuple(Value(self.smaller.get(value, value.type), value.name) for value in op.results)
-                args = self.now(op.args)
+                args = self.writer.now(op.args)
                 if op.results and op.results[0] in self.smaller:
                     place = op.row.places["block"]
                     args = (*args[:place], tuple(made[0].type.shape), *args[place + 1:])
                 self.writer.ops.append(Op(op.name, args, made, op.blocks, op.attrs, op.site))
                 self.env.update(zip(op.results, made))
-
-    def now(self, arg):
-        if isinstance(arg, tuple):
-            return tuple(map(self.now, arg))
-        return self.env.get(arg, arg) if isinstance(arg, Value) else arg
 
     # ---- memory ------------------------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...errors import MimwError
-from ...runtime.host import is_array
 from ...runtime.simulate import specialised
+from ...runtime.spans import apart
 
 
 def why_plain(found: Any, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> str:
@@ -36,26 +36,10 @@ def key(specialisation: Any) -> tuple:
             repr(sorted(specialisation.attrs)), repr(sorted(specialisation.options.items(), key=str)))
 
 
-def overlap(arguments: Mapping[str, Any], apart: Iterable[tuple[str, str]]) -> str:
-    """A sentence on the first pair of (array that is read, array that is written) that overlap; "" if none does."""
-    for read, write in sorted(apart):
-        if _meet(_span(arguments.get(write)), _span(arguments.get(read))):
+def overlap(arguments: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) -> str:
+    """A sentence on the first pair of (array that is read, array that is written) that overlap; "" if none does. Names that are no
+    arguments are of descriptors that the host makes, of which the module's own `fits` asks."""
+    for read, write in sorted(pairs):
+        if read in arguments and write in arguments and not apart(arguments[write], arguments[read]):
             return f"{write}, which is written, overlaps {read}, which is read ahead of stores"
     return ""
-
-
-def _span(value: Any) -> tuple[int, int] | None:
-    """The bytes of an array, or of the array that a descriptor describes."""
-    value = getattr(value, "base", value) if hasattr(value, "block_shape") else value
-    if not is_array(value):
-        return None
-    first = value.data_ptr() if hasattr(value, "data_ptr") else value.__array_interface__["data"][0]
-    size = value.element_size() if hasattr(value, "element_size") else value.itemsize
-    strides = value.stride() if callable(getattr(value, "stride", None)) else [step // size for step in value.strides]
-    reach = [(extent - 1) * step for extent, step in zip(value.shape, strides) if extent]
-    low, high = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0)
-    return first + low * size, first + (high + 1) * size
-
-
-def _meet(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
-    return one is not None and other is not None and one[0] < other[1] and other[0] < one[1]

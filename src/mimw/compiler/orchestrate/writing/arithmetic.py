@@ -44,6 +44,12 @@ def pair(w, lhs: Value, rhs: Value, signed: bool | None = None) -> tuple[Text, T
     if one.number and other.number:
         one = w.typed(lhs)
     one, other = (text if text.number else w.with_sign(text, value.type, signed) for text, value in ((one, lhs), (other, rhs)))
+    return _of_one_type(w, (lhs, one), (rhs, other), signed)
+
+
+def _of_one_type(w, first: tuple[Value, Text], second: tuple[Value, Text], signed: bool | None) -> tuple[Text, Text, bool | None]:
+    """The texts of two operands, of which one may be a number that takes the other's type, and the sign of that type."""
+    (lhs, one), (rhs, other) = first, second
     if one.number:
         one, sign = beside(w, lhs, other, signed), other.signed
     elif other.number:
@@ -181,10 +187,5 @@ def _chosen(w, op: Op) -> Text:
         if all(text.number for text in both):
             return Text(f"tl.where({w.code(condition)}, {both[0].code}, {both[1].code})", ATOM, both[0].signed)
         one = w.typed(yes)
-    if one.number:
-        one, sign = beside(w, yes, other, None), other.signed
-    elif other.number:
-        other, sign = beside(w, no, one, None), one.signed
-    else:
-        sign = one.signed if one.signed is other.signed else None if None in (one.signed, other.signed) else False
+    one, other, sign = _of_one_type(w, (yes, one), (no, other), None)
     return Text(f"tl.where({w.code(condition)}, {one.code}, {other.code})", ATOM, sign)
