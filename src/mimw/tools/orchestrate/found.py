@@ -78,9 +78,9 @@ class Orchestration:
         """The report as plain data."""
         return {"kernel": self.plain.name, "orchestrated": self.is_used, "because": self.because,
                 "plan": None if self.plan is None else asdict(self.plan), "plain_us": self.search.plain,
-                "candidates": [{"plan": asdict(one.plan), "predicted_us": one.predicted, "registers": one.registers,
+                "candidates": [{"plan": asdict(one.plan), "predicted_us": one.predicted, "about_us": one.about, "registers": one.registers,
                                 "stack_bytes": one.stack, "out": one.out} for one in self.search.candidates],
-                "refused": self.refused, "certificate": None if self.certificate is None else asdict(self.certificate)}
+                "refused": self.refused, "seconds": self.search.spent.rounded(), "certificate": None if self.certificate is None else asdict(self.certificate)}
 
     def __str__(self) -> str:
         lines = [f"{self.plain.name}: {'orchestrated' if self.is_used else 'the plain kernel is kept'}, {self.because}"]
@@ -107,7 +107,8 @@ class Orchestration:
 
 def _row(one: Candidate) -> str:
     time = f"{one.measured:.1f} us measured" if one.measured is not None else \
-        "no prediction" if one.predicted is None else f"{one.predicted:.1f} us predicted"
+        f"{one.predicted:.1f} us predicted" if one.predicted is not None else \
+        "no prediction" if one.about is None else f"about {one.about:.0f} us by a short run"
     return f"{one.name}, {one.out or time}" + (f", {one.stack} bytes of stack" if one.stack else "")
 
 

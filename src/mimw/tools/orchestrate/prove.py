@@ -34,7 +34,7 @@ from ..check import check
 from ..findings import Report
 from ..trials import most_rounds
 from .comparisons import Pair, have_several, launches, programs_of
-from .inputs import copies, different, size_of
+from .inputs import copies, different, forget, size_of
 from .tiles import each_alone, tiles_of
 from .written import Written
 
@@ -104,6 +104,8 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
         checked, wrong = _checked(one, compared, seeds, limit)
     except MimwError as error:
         return Certificate(**about, compared=tuple(compared), wrong=f"{type(error).__name__}: {error}")
+    finally:
+        forget()
     if not compared:
         nothing = "no launch could be compared: the plain kernel itself fails at all that were tried"
         return Certificate(**about, checked=checked, wrong=nothing)

@@ -20,8 +20,9 @@ from ..trials import most_rounds
 from .tiles import each_alone
 
 
-def fewer_slots(one: Any) -> int:
-    """The number of slots to try in place of those of a `Written`; 0 where these are right, and where there is one alone."""
+def fewer_slots(one: Any, fits: bool = True) -> int:
+    """The number of slots to try in place of those of a `Written`; 0 where these are right, and where there is one alone. Without
+    `fits` nobody goes through the compiler for its scratch."""
     rings = [ring for ring in one.made.rings.roots if not ring.once]
     stages = max((ring.stages for ring in rings), default=1)
     if stages == 1:
@@ -31,7 +32,8 @@ def fewer_slots(one: Any) -> int:
         rounds = most_rounds(launch) or 0
         if 1 < rounds <= stages:
             return rounds - 1
-        check_fits(launch.specialisation, launch.program)
+        if fits:
+            check_fits(launch.specialisation, launch.program)
     except OutOfSharedMemory as error:
         beyond = (error.required or 0) - (error.limit or 0)
         return max(1, stages - max(1, -(-beyond // sum(ring.bytes for ring in rings))))

@@ -58,6 +58,7 @@ class Written:
     refused: str = ""
     is_delayed: bool = False
     is_persistent: bool = False
+    is_fitted: bool = True
 
     @property
     def kernel(self) -> Any:
@@ -108,23 +109,31 @@ def device_programs(chip: Target) -> int:
     return multiprocessors() if gpu_is_active() else chip.multiprocessors or 1
 
 
-def written(plain: Plain, plan: Plan) -> Written:
+def written(plain: Plain, plan: Plan, fits: bool = True) -> Written:
     """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the
-    compiler's, and fewer than the launch has rounds (`slots.py`)."""
+    compiler's, and fewer than the launch has rounds (`slots.py`). The scratch takes half of the time to be known: without `fits`
+    nobody asks for it, and `fitted` does later."""
     try:
-        return _with_slots(plain, plan)
+        return _with_slots(plain, plan, fits)
     except Exception as error:      # of any kind: the plain kernel compiles, so that it is ours, and said as a line of the report
         wrong = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
         return Written(plan, plain, Orchestrated(None, Rings([], set())), wrong=wrong)
 
 
-def _with_slots(plain: Plain, given: Plan) -> Written:
+def fitted(one: Written) -> Written:
+    """The same with as many slots as fit, of one that was written without that."""
+    return one if one.is_fitted or one.kernel is None else written(one.plain, one.plan)
+
+
+def _with_slots(plain: Plain, given: Plan, fits: bool) -> Written:
     """The plan carried out, with what it left open decided: another process that has it writes the same kernel, whatever it
     launches first."""
     plan = given if given.assume is not None else replace(given, assume=given.boxes and _may_assume(plain))
     one = _written(plain, plan)
-    while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
+    while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one, fits)):
         one = _written(plain, replace(plan, stages=fewer))
+    if not fits:
+        return replace(one, plan=replace(one.plan, stages=given.stages), is_fitted=given.stages is not None)
     stages = max((ring.stages for ring in one.made.rings.roots if not ring.once), default=None)
     return replace(one, plan=replace(one.plan, stages=stages)) if one.kernel is not None else one
 
