@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf, prod
-from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.orchestrate.persist import persistent

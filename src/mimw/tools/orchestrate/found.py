@@ -78,9 +78,11 @@ class Orchestration:
         """The report as plain data."""
         return {"kernel": self.plain.name, "orchestrated": self.is_used, "because": self.because,
                 "plan": None if self.plan is None else asdict(self.plan), "plain_us": self.search.plain,
-                "candidates": [{"plan": asdict(one.plan), "predicted_us": one.predicted, "about_us": one.about, "registers": one.registers,
-                                "stack_bytes": one.stack, "out": one.out} for one in self.search.candidates],
-                "refused": self.refused, "seconds": self.search.spent.rounded(), "certificate": None if self.certificate is None else asdict(self.certificate)}
+                "candidates": [{"plan": asdict(one.plan), "predicted_us": one.predicted, "about_us": one.about,
+                                "registers": one.registers, "stack_bytes": one.stack, "out": one.out}
+                               for one in self.search.candidates],
+                "refused": self.refused, "seconds": self.search.spent.rounded(),
+                "certificate": None if self.certificate is None else asdict(self.certificate)}
 
     def __str__(self) -> str:
         lines = [f"{self.plain.name}: {'orchestrated' if self.is_used else 'the plain kernel is kept'}, {self.because}"]

@@ -151,7 +151,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
         verify(program)
     made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
     remarks = (*remarks, *made.remarks)
-    made = replace(made, apart=made.apart | apart)
+    made = replace(made, apart=made.apart | apart | {(one, other) for one, other, _ in boxes.apart})
     if made.program is None:
         return Written(plan, plain, made, remarks)
     verify(made.program)

@@ -77,15 +77,15 @@ def predicted(launch: Launch, chip: Target, ctas: int = MOST_CTAS, megahertz: fl
 
 
 def timed(launch: Launch, chip: Target) -> tuple[float, float]:
-    """(microseconds, MHz) as `predicted` has them, without the timeline, which takes a third of its time. Errors as of `predict`."""
+    """(microseconds, MHz) as `predicted` has them, without the timeline, a third of its time. Errors as of `predict`."""
     one = Predictor(launch, model(chip), chip, MOST_CTAS, traced=False)
     _, clock, _, cycles = one.settled(None)
     return one.costs["launch.microseconds"] + cycles / clock, clock
 
 
 def rough(launch: Launch, chip: Target, megahertz: float | None = None) -> float:
-    """Microseconds of a launch by one run of a few CTAs at a clock, by default the boost clock: for comparing forms of one kernel. A
-    prediction takes three to six times as long, and looks for the clock that the power limit leaves. Errors as of `predict`."""
+    """Microseconds of a launch by one run of a few CTAs at a clock, by default the boost clock: for comparing forms of one kernel.
+    A prediction takes three to six times as long, and looks for the clock that the power limit leaves. Errors as of `predict`."""
     return Predictor(launch, model(chip), chip, 1, traced=False).rough(megahertz)
 
 
@@ -168,8 +168,8 @@ class Predictor:
         return self.alone
 
     def settled(self, megahertz: float | None) -> tuple[TimedMachine, float, float, float]:
-        """(a run at the clock that the launch has, by default what the power limit leaves at its load; that clock; the share of what
-        is loaded that comes from DRAM; the launch's cycles)."""
+        """(a run at the launch's clock, by default what the power limit leaves at its load; that clock; the share of what is loaded
+        that comes from DRAM; the launch's cycles)."""
         clock, size = megahertz or self.costs["chip.boost_mhz"], self.launch.program.cluster_size
         from_dram = self.traffic()
         machine = self.first_run(clock, from_dram)
