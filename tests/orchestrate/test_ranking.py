@@ -1,4 +1,4 @@
-"""The search's shortcuts: short runs for all plans, predictions for the best of them, and a compilation until one spills nothing."""
+"""The search's shortcuts: short runs for all plans, predictions for the best, and compilations until one spills nothing."""
 
 from dataclasses import replace
 

@@ -47,7 +47,7 @@ def one():
 
 @pytest.fixture
 def kernel(gpu, one, monkeypatch):  # noqa: F811
-    """It, decided for the orchestrated kernel on a GPU that notes launches; `.asked` counts what a launch that is looked at takes."""
+    """It, decided for the orchestrated kernel, on a GPU that notes launches; `.asked` counts what a launch's look takes."""
     monkeypatch.setattr(AutoFunction, "_decided", lambda *given: Decision(one, "in a test"))
     for name in ("auto", "repeated", "written"):
         monkeypatch.setattr(sys.modules[f"mimw.tools.orchestrate.{name}"], "device_programs", lambda chip: 4)

@@ -171,8 +171,8 @@ def _run(launch: Launch, grid: tuple[int, ...], programs: tuple, **options: Any)
 
 def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: int) -> tuple[dict[str, Any], str]:
     """The runs of `mimw.check`, and its first finding: the launch with its smaller ones by seeds, and the shortest one that loops
-    systematically. Of a launch whose pipes come round many times two seeds look at all of it, and the others at the longest one that
-    was compared, in which each pipe comes round as well: that is as many interleavings in a fraction of the time."""
+    systematically. Of a launch whose pipes come round many times two seeds look at all of it, and the others at the longest one
+    that was compared, in which each pipe comes round as well: that is as many interleavings in a fraction of the time."""
     looping = [each for each in compared if all(size > 0 for size in each["sizes"].values())]
     if one.is_persistent:
         looping = [each for each in looping if have_several(each)]

@@ -4,7 +4,7 @@ Input: the launches of a plain kernel, and what was decided about each. Output: 
 from earlier ones in addresses and floats alone. For example:
 
     found = repeated.find(extents, args, meta)      None at first
-    repeated.note(found, written, ...)              decided as `mimw.auto` decides; from the third time on it is frozen
+    repeated.note(found, written, ...)              decided as `mimw.auto` decides; the third time it is frozen
     repeated.find(extents, args, meta).go()         the orchestrated kernel, frozen for these sizes
 
 What is kept is found by all that decided: grid, device, numbers, constants, and each array's element type, extents and strides
@@ -114,8 +114,8 @@ class Repeated:
     def note(self, found: Found, written: Written | None, extents: tuple, args: tuple, meta: Mapping[str, Any], why: str) -> None:
         """Keep what was decided of a launch: None or a reason `why` for the plain kernel, else the kernel that it took."""
         names = [*self.fn.arg_names[:len(args)], *meta]
-        if written is not None and not _are_apart(written.made.apart, names, (*args, *meta.values()), found.flat):
-            return              # a reason that is about addresses, and so about this launch alone
+        if written is not None and why and not _are_apart(written.made.apart, names, (*args, *meta.values()), found.flat):
+            return              # the reason may be about addresses, and so about this launch alone
         if written is None or why:
             self._keep(found.key, PLAIN)
             return
