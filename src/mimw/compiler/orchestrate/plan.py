@@ -25,6 +25,7 @@ class Plan:
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
+    programs            that a multiprocessor is to hold at once: slots and registers are chosen so; None: those of one
     producer_registers, consumer_registers      a thread's registers in each kind of task
     """
 
@@ -36,6 +37,7 @@ class Plan:
     delayed: bool = True
     persistent: bool = False
     stores: bool = False
+    programs: int | None = None
     producer_registers: int | None = 24
     consumer_registers: int | None = 240
 

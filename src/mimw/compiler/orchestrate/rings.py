@@ -25,6 +25,7 @@ from ..analysis.written import accessed, parameters_behind, written
 from ..constraints.wgmma import accumulator_layout
 from .memory_order import may_run_on
 from .plan import Plan
+from .residency import shared_bytes
 
 MOST_STAGES = 8
 RESERVED = 2048     # bytes of shared memory for barriers, and for reductions between warps
@@ -264,7 +265,7 @@ def _name(roots: list[Ring]) -> None:
 
 def _place(found: Rings, program: Program, plan: Plan, target: Target) -> None:
     """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor."""
-    free = target.shared_bytes - RESERVED - staging(program, found, plan)
+    free = shared_bytes(plan.programs, target) - RESERVED - staging(program, found, plan)
     free -= sum(ring.bytes for ring in found.roots if ring.once)
     each = sum(ring.bytes for ring in found.roots if not ring.once)
     stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)

@@ -28,6 +28,7 @@ from .consumer import Consumer, Share
 from .memory_order import may_run_on
 from .plan import Plan
 from .producer import Producer
+from .residency import at_launch, of_consumers
 from .rings import Ring, Rings, is_read_only, rings_of
 from .smaller_blocks import smaller_blocks
 
@@ -71,7 +72,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
-    writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late)
+    writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late, target)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
     apart = _apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
@@ -95,13 +96,13 @@ class _Writer:
     """Puts the tasks together."""
 
     def __init__(self, program: Program, plan: Plan, rings: Rings, mine: Slice, theirs: Slice, axes: dict[Value, int],
-                 smaller: Mapping[Value, Descriptor], late: Collection[Op]):
+                 smaller: Mapping[Value, Descriptor], late: Collection[Op], target: Target):
         self.plain, self.plan, self.rings, self.axes, self.late = program, plan, rings, axes, late
         self.mine, self.theirs = mine, theirs
         self.uses, self.writer = uses_of(program), Builder(program.site)
         self.env = self.writer.env
         self.parts = plan.consumers
-        self.smaller = smaller
+        self.smaller, self.target = smaller, target
 
     def program(self) -> Program:
         params = tuple(self._param(param) for param in self.plain.params)
@@ -112,19 +113,22 @@ class _Writer:
         for needs in (self.mine, self.theirs):
             needs.ops -= made
         warps = self.plan.warps_of(self.plain.num_warps)
+        registers = of_consumers(self.plan, self.plain.num_warps, self.target)
         blocks, tasks = [], []
         for me in range(self.parts):
             share = Share(self.axes, me, self.parts)
             consumer = Consumer(self.plain, self.theirs, self.rings, self.env, share, self.late, self._staged(me))
             blocks.append(Block((), consumer.written(self.plain.body)))
-            tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, self.plan.consumer_registers, 0, 1,
+            tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, registers, 0, 1,
                               site=self.plain.site))
         producer = Producer(self.plain, self.mine, self.rings, self.env)
         blocks.append(Block((), producer.written(self.plain.body)))
         tasks.append(Task("load", 1, False, self.plan.producer_registers, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
-        return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
+        start = at_launch(self.plan, self.plain.num_warps, self.target) if self.plan.programs else None
+        return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True,
+                       launch_facts=replace(self.plain.launch_facts, registers=start))
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 

@@ -145,7 +145,7 @@ def _compiled(one: Candidate) -> Candidate:
     plain = one.written.plain
     try:
         made = compiled(one.written.kernel, one.written.programs(plain.launch.grid), *one.written.arguments(),
-                        num_warps=one.written.num_warps, target=plain.chip.name)
+                        target=plain.chip.name, **one.written.options)
     except Exception as error:
         return replace(one, out=_line(error))
     return replace(one, registers=made.registers, stack=made.stack_bytes or 0)
