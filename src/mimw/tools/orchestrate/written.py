@@ -67,6 +67,12 @@ class Written:
     def num_warps(self) -> int:
         return self.plan.warps_of(self.plain.num_warps)
 
+    @property
+    def tiles_each(self) -> int:
+        """The tiles that a program has to have at least, so that a launch shows what comes behind a tile: of a consumer its next
+        one."""
+        return self.plan.consumers + 1 if self.plan.tiles_in_turn else 2
+
     def programs(self, grid: tuple[int, ...], most: int | None = None) -> tuple[int, ...]:
         """The grid of this kernel for a grid of the plain one. One whose programs take tiles in turn has at most one for each
         multiprocessor of the chip, or `most`."""
