@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from ...ir import I1, Buffer, Op, Program, Tensor, Value
+from ...ir import I1, Block, Buffer, Op, Program, Tensor, Value
 from ..analysis.shared_rows import shared
 from ..analysis.slices import Slice
 from ..passes.accumulate_dots import is_zero
@@ -45,8 +45,13 @@ class Consumer(Rebuild):
         self.trailing = rings.trailing
         self.flat = {load for ring in rings.rings if ring.direct for load in ring.loads}    # loads that products read as matrices
         self.given_back: dict[Op, list[Ring]] = {}
+        self.held: dict[Ring, Value] = {}       # the chunk that is held for loops inside
+        self.given_behind: dict[Op | Block, list[Ring]] = {}
         for ring in rings.rings:
-            if ring.direct and not ring.trails and not ring.once:
+            if ring.ends is not None:
+                for end in (*ring.ends.behind, *ring.ends.beginning):
+                    self.given_behind.setdefault(end, []).append(ring)
+            elif ring.direct and not ring.trails and not ring.once:
                 self.given_back.setdefault(ring.last, []).append(ring)
         self.pending: list[tuple[Op, list[tuple[Ring, Value]]]] = []    # products under way, and what each gives back
         self.added_to: set[Op] = set()          # products to which a later one adds: nothing else takes their result
@@ -67,7 +72,10 @@ class Consumer(Rebuild):
             view = self._rows_of(view, load)
             self.env[load.result] = view if ring.direct else self.writer.emit("local_load", (view, None), load.site,
                                                                             label=load.result.name, layout=None)
-        if not ring.direct and not ring.once:
+        if ring.ends is not None:
+            self.held[ring] = self.counters[ring.root]
+            self.next_chunk(ring, site)
+        elif not ring.direct and not ring.once:
             self._release(ring, self.counters[ring.root], None, site)
             self.next_chunk(ring, site)
 
@@ -130,7 +138,8 @@ class Consumer(Rebuild):
         gives = [(ring, self.counters[ring.root]) for ring in self.given_back.get(op, ())]
         for ring, _ in gives:
             self.next_chunk(ring, op.site)
-        self.pending.append((op, gives))
+        held = [(ring, self.held[ring]) for ring in self.given_behind.get(op, ())]
+        self.pending.append((op, [*gives, *held]))
 
     def _trailing_product(self, op: Op) -> None:
         """Issued; the same product of the trip before is waited for, and gives back its slots."""
@@ -151,6 +160,11 @@ class Consumer(Rebuild):
         for op in ended:
             for ring in self.trailing[op]:
                 self._release_before(ring, op.site)
+
+    def behind_region(self, region: Op | Block) -> None:
+        """Behind a loop, at whose end all products are waited for, or where a branch begins: slots that are held till then."""
+        for ring in self.given_behind.get(region, ()):
+            self._release(ring, self.held[ring], None, ring.last.site)
 
     def before(self, op: Op | None) -> None:
         """Waits for the products whose results an op takes; for all before a loop or a branch, and at the end of a block."""
