@@ -20,7 +20,7 @@ from ..analysis.slices import Slice
 from ..passes.accumulate_dots import is_zero
 from .box_rewrite import CACHED
 from .rebuild import Rebuild
-from .rings import Ring, Rings
+from .rings import Ring, Rings, flattens
 from .turns import Turn, Turns
 
 
@@ -46,7 +46,8 @@ class Consumer(Rebuild):
         self.share, self.late, self.staged, self.turns = share, late, staged or {}, turns
         self.turn = Turn(self.writer, share.me, share.count, share.warps)
         self.reader = {"reader": f"compute{share.me}"} if share.count > 1 else {}
-        self.trailing = {ring.last: ring for ring in rings.rings if ring.trails}
+        self.trailing = rings.trailing
+        self.flat = {load for ring in rings.rings if ring.direct for load in ring.loads}    # loads that products read as matrices
         self.given_back: dict[Op, list[Ring]] = {}
         self.held: dict[Ring, Value] = {}       # the chunk that is held for loops inside
         self.given_behind: dict[Op | Block, list[Ring]] = {}
@@ -83,8 +84,12 @@ class Consumer(Rebuild):
             self.next_chunk(ring, site)
 
     def _rows_of(self, view: Value, load: Op) -> Value:
-        """This task's rows of a slot."""
-        axis = self.share.axes.get(load.result)
+        """This task's rows of a slot; of one that is read where it lies without axes of one element in front."""
+        axis, more = self.share.axes.get(load.result), len(view.type.shape) - 2
+        if load in self.flat and more > 0:
+            flat = replace(view.type, shape=view.type.shape[more:])
+            view = self.writer.emit("buffer_reinterpret", (view, flat), load.site, label=load.result.name, layout=None)
+            axis = axis if axis is None else axis - more
         if axis is None:
             return view
         shape = list(view.type.shape)
@@ -117,6 +122,9 @@ class Consumer(Rebuild):
             turned = self.writer.emit("buffer_trans", (self.now(op.value), tuple(op.order)), op.site, label=op.result.name)
             self.env[op.result] = turned
             return True
+        if flattens(op) and isinstance(self.now(op.value).type, Buffer):
+            self.env[op.result] = self.now(op.value)
+            return True
         return self.share.parts > 1 and self._shared_out(op)
 
     def _issue(self, op: Op) -> Value:
@@ -138,20 +146,25 @@ class Consumer(Rebuild):
         self.pending.append((op, [*gives, *held]))
 
     def _trailing_product(self, op: Op) -> None:
-        """Issued; the product of the trip before is waited for, and gives back its slot."""
-        ring = self.trailing[op]
-        self.env[op.result] = self._wait(op, 1, self._issue(op))
-        self._release_before(ring, op.site)
-        self.next_chunk(ring, op.site)
+        """Issued; the same product of the trip before is waited for, and gives back its slots."""
+        loop = self.uses.place[op].parent
+        others = sum(self.uses.place[other].parent is loop for other in self.trailing)
+        self.env[op.result] = self._wait(op, others, self._issue(op))
+        for ring in self.trailing[op]:
+            self._release_before(ring, op.site)
+            self.next_chunk(ring, op.site)
 
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
-        """The last product of a loop whose product runs on."""
+        """The last products of a loop whose products run on."""
         if loop in self.turns.ends:
             self.turn.end(loop.site)
-        for op, ring in self.trailing.items():
-            if self.uses.place[op].parent is loop:
+        ended = [op for op in self.trailing if self.uses.place[op].parent is loop]
+        for op in ended:
+            if op.result in results:
                 result = results[op.result]
                 self.env[result] = self._wait(op, 0, self.env[result])
+        for op in ended:
+            for ring in self.trailing[op]:
                 self._release_before(ring, op.site)
 
     def enter(self, place: Op | Block) -> None:

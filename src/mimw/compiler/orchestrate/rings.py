@@ -67,11 +67,13 @@ class Ring:
 
 @dataclass(eq=False)
 class Rings:
-    """The rings of a program; the products that read slots where they lie; and what is said of loads that stay."""
+    """The rings of a program; the products that read slots where they lie, those of them that run on into the next trip, with the
+    rings whose slots each gives back then; and what is said of loads that stay."""
 
     rings: list[Ring]
     products: set[Op]
     remarks: list[Remark] = field(default_factory=list)
+    trailing: dict[Op, list[Ring]] = field(default_factory=dict)
 
     @property
     def roots(self) -> list[Ring]:
@@ -105,11 +107,15 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         found.rings.clear()
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
+    trailing = _trailing(uses, products)
     for ring in found.rings:
-        ring.trails = ring.direct and not ring.once and ring.ends is None and _trails(uses, ring.last) and \
-            sum(other.last is ring.last and other.ends is None for other in found.rings) == 1
+        ring.trails = ring.direct and not ring.once and ring.ends is None and ring.last in trailing
     _name(found.roots)
     _place(found, program, plan, target, late)
+    if all(ring.trails for ring in found.rings if ring.last in trailing and not ring.once and ring.ends is None):
+        found.trailing = {dot: [ring for ring in found.rings if ring.trails and ring.last is dot] for dot in trailing}
+    for ring in found.rings:
+        ring.trails = ring.trails and ring.last in found.trailing
     return found
 
 
@@ -146,9 +152,9 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[
 
 
 def reached(uses: Uses, value: Value) -> Iterator[Op]:
-    """The ops that take a tile, as it is or transposed."""
+    """The ops that take a tile, as it is, transposed, or without axes of one element."""
     for use in uses.of(value):
-        if _turns(use.op):
+        if _turns(use.op) or flattens(use.op):
             yield from reached(uses, use.op.result)
         else:
             yield use.op
@@ -158,10 +164,20 @@ def _turns(op: Op) -> bool:
     return op.name == "trans" and tuple(op.order) == (1, 0)
 
 
+def flattens(op: Op) -> bool:
+    """True if an op leaves out axes of one element in front of a tile: `[1, 128, 64]` as `[128, 64]`, which are the same bytes."""
+    if op.name != "reshape":
+        return False
+    shape, whole = op.result.type.shape, op.value.type.shape
+    return len(shape) < len(whole) and whole == (1, ) * (len(whole) - len(shape)) + shape
+
+
 def _source(uses: Uses, value: Value) -> tuple[Op | None, bool]:
     """The op behind a tile, and whether the tile is turned."""
-    op = uses.definition.get(value)
-    return (uses.definition.get(op.value), True) if op is not None and _turns(op) else (op, False)
+    op, turned = uses.definition.get(value), False
+    while op is not None and (_turns(op) or flattens(op)):
+        op, turned = uses.definition.get(op.value), turned != _turns(op)
+    return op, turned
 
 
 def _direct(program: Program, uses: Uses, loads: list[Op], plan: Plan) -> tuple[set[Op], set[Op]]:
@@ -197,15 +213,36 @@ def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
     return a.element.bits == 16 or a.element.bits == 8 and _source(uses, dot.b)[1] and not _source(uses, dot.a)[1]
 
 
-def _trails(uses: Uses, dot: Op) -> bool:
-    """True if a product does nothing but add to what goes round its loop, which has no other one."""
-    place = uses.place[dot]
-    loop, block = place.parent, place.block
-    if loop is None or loop.name != "for" or dot.acc not in block.args or dot.acc is induction(loop) or len(uses.of(dot.acc)) != 1:
+def _trailing(uses: Uses, products: set[Op]) -> set[Op]:
+    """Products that run on into the next trip: of loops whose products do nothing but add to what goes round. They end in the order
+    in which they are issued."""
+    loops = dict.fromkeys(uses.place[dot].parent for dot in products)
+    found: set[Op] = set()
+    for loop in loops:
+        if loop is not None and loop.name == "for":
+            dots = {op for op in loop.walk() if "dot" in op.row.traits}
+            if dots <= products and all(_only_adds(uses, loop, dot) for dot in dots):
+                found |= dots
+    return found
+
+
+def _only_adds(uses: Uses, loop: Op, dot: Op) -> bool:
+    """True if a product adds to a number that the loop carries, itself or through other such products, and nothing else takes its
+    result."""
+    block = uses.place[dot].block
+    if uses.place[dot].parent is not loop:
         return False
-    index = block.args.index(dot.acc) - 1
-    return block.yielded[index] is dot.result and len(uses.of(dot.result)) == 1 and \
-        sum("dot" in op.row.traits for op in loop.walk()) == 1
+    first = dot
+    while first.acc not in block.args:
+        before = uses.definition.get(first.acc)
+        if before is None or before.name != "dot" or uses.place[before].block is not block:
+            return False
+        first = before
+    if first.acc is induction(loop) or len(uses.of(first.acc)) != 1 or len(uses.of(dot.result)) != 1:
+        return False
+    after = uses.of(dot.result)[0].op
+    return block.yielded[block.args.index(first.acc) - 1] is dot.result or \
+        after.name == "dot" and after.acc is dot.result and uses.place[after].block is block
 
 
 # ---- which loads go together -----------------------------------------------------------------------------------------------
