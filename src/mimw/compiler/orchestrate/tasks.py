@@ -141,7 +141,8 @@ class _Writer:
             tiles, = self.tiles
             return ConsumerInTurn(self.plain, tiles, self.counted, *given, turns_at_tiles(tiles, self.rings))
         pingpong = self.plan.pingpong and self.consumers > 1
-        return Consumer(self.plain, *given, turns_at_products(self.plain, self.rings.products) if pingpong else Turns())
+        products = self.rings.products - self.rings.trailing.keys()
+        return Consumer(self.plain, *given, turns_at_products(self.plain, products) if pingpong else Turns())
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 
