@@ -36,7 +36,7 @@ from mimw.tools.orchestrate.written import Written, written
 
 from .draw import Ordinary, drawn
 
-FINE = ("ok", "skipped", "stays plain", "guarded", "refused")
+FINE = ("ok", "skipped", "stays plain", "guarded", "refused", "no plain")
 CHIP = "sm_90a"
 DEPTHS = 1, 2, 3, None      # slots of a pipe; None: as many as fit
 SOME = 4            # plans of a program, where not every one is asked for
@@ -72,7 +72,13 @@ def launched(program: Ordinary) -> Plain:
 
 
 def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
-    """The outcomes of a seed's program."""
+    """The outcomes of a seed's program: on the GPU, if "gpu" is among the stages, and on the simulator, if there are others."""
+    if "gpu" in stages:
+        from .device import judged_there
+        there, here = judged_there(seed, record), tuple(stage for stage in stages if stage != "gpu")
+        if here:
+            there.outcomes += judged(seed, here, record).outcomes
+        return there
     program, _ = drawn(seed, record)
     found = Judged()
     try:
