@@ -83,7 +83,8 @@ class Written:
     def arguments(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None) -> tuple:
         """The arguments of the kernel for a launch of the plain one over `grid`, by default the one that it was made of."""
         plain = plain or self.plain
-        return self.module.arguments(grid or plain.launch.grid, *plain.given)
+        given = (plain.arguments[name] for name in self.plain.parameters)      # also a number that is 1 in that launch alone
+        return self.module.arguments(grid or plain.launch.grid, *given)
 
     def given(self, args: tuple, meta: Mapping[str, Any]) -> list[Any]:
         """The arguments of a launch of the plain kernel that its program takes, in their order."""
