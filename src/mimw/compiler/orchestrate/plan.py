@@ -24,6 +24,7 @@ class Plan:
     stages              slots of each pipe; None: as many as fit into shared memory, at most 8
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
+    ahead               small loads of a loop with products are done a trip ahead, into registers
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
     producer_registers, consumer_registers      a thread's registers in each kind of task
     """
@@ -36,6 +37,7 @@ class Plan:
     delayed: bool = True
     persistent: bool = False
     stores: bool = False
+    ahead: bool = True
     producer_registers: int | None = 24
     consumer_registers: int | None = 240
 
