@@ -157,7 +157,8 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = ()) ->
     problem = CASES[name]()
     plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
     least = min(meta["num_stages"] for *_, meta in problem.launches)
-    ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least for one in _plans(without, *launch)]
+    ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
+            for one in _plans(without, *launch)]
     runs: dict[str, Callable[[], Any]] = {}
     chosen: dict[str, Any] = {"plans": len(ours)}
     if ours:
