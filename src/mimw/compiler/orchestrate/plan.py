@@ -25,6 +25,7 @@ class Plan:
     late_stages         slots of the pipe of a late product; None: `stages`, or one more if neither is given and it fits
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
+    ahead               small loads of a loop with products are done a trip ahead, into registers
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
     pingpong            consumers take turns in starting the products of a trip, so that one's products run beside the arithmetic of
                         another one
@@ -43,6 +44,7 @@ class Plan:
     stores: bool = False
     pingpong: bool = False
     tiles_in_turn: bool = False
+    ahead: bool = True
     producer_registers: int | None = 24
     consumer_registers: int | None = 240
 
