@@ -28,6 +28,7 @@ from .plain import Plain
 from .written import Written, device_programs, written
 
 COMPILED = 4        # of the best predicted plans
+WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
 
 
@@ -50,7 +51,9 @@ class Candidate:
     @property
     def name(self) -> str:
         """For tables: `2 x 4 warps, delayed`."""
-        more = ["delayed"] * self.written.is_delayed + ["persistent"] * self.written.is_persistent + ["stores"] * self.plan.stores
+        plan = self.plan
+        more = ["delayed"] * self.written.is_delayed + ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
+        more += ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
@@ -66,7 +69,7 @@ class Search:
 
 def plans(program: Program) -> Iterator[Plan]:
     """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
-    beside the next tile."""
+    beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles."""
     warps = program.num_warps
     shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
     behind = [True, False] if len(program.named("dot")) > 1 else [False]
@@ -74,10 +77,20 @@ def plans(program: Program) -> Iterator[Plan]:
     in_turn = [True, False] if any(op.row.stores or op.name == "descriptor_store" for op in program.walk()) else [False]
     for consumers, each in shapes:
         for delayed in behind:
-            for stores in on:
-                yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores)
-            for stores in in_turn:
-                yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores)
+            for pingpong in [False, True] if delayed and consumers > 1 else [False]:
+                for stores in on:
+                    yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores, pingpong=pingpong)
+                for stores in in_turn:
+                    yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores, pingpong=pingpong)
+    if _sums(program) <= WHOLE_TILES:
+        for stores in in_turn:
+            yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=True, stores=stores, tiles_in_turn=True)
+
+
+def _sums(program: Program) -> int:
+    """Elements of the sums of products that one trip of a loop has, of the loop that has the most."""
+    loops = [op for op in program.walk() if "loop" in op.row.traits]
+    return max((sum(op.result.type.numel for block in loop.blocks for op in block.ops if op.name == "dot") for loop in loops), default=0)
 
 
 def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:

@@ -30,6 +30,7 @@ from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.rings import Rings
+from ...compiler.orchestrate.small_loads import loaded_ahead
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
@@ -73,6 +74,12 @@ class Written:
         start = self.made.program.launch_facts.registers if self.made.program is not None else None
         return {"num_warps": self.num_warps} | ({} if start is None else {"maxnreg": start})
 
+    @property
+    def tiles_each(self) -> int:
+        """The tiles that a program has to have at least, so that a launch shows what comes behind a tile: of a consumer its next
+        one."""
+        return self.plan.consumers + 1 if self.plan.tiles_in_turn else 2
+
     def programs(self, grid: tuple[int, ...], most: int | None = None) -> tuple[int, ...]:
         """The grid of this kernel for a grid of the plain one. One whose programs take tiles in turn has at most as many as the
         chip's multiprocessors hold, one each unless the plan says more, or `most`."""
@@ -84,7 +91,8 @@ class Written:
     def arguments(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None) -> tuple:
         """The arguments of the kernel for a launch of the plain one over `grid`, by default the one that it was made of."""
         plain = plain or self.plain
-        return self.module.arguments(grid or plain.launch.grid, *plain.given)
+        given = (plain.arguments[name] for name in self.plain.parameters)      # also a number that is 1 in that launch alone
+        return self.module.arguments(grid or plain.launch.grid, *given)
 
     def given(self, args: tuple, meta: Mapping[str, Any]) -> list[Any]:
         """The arguments of a launch of the plain kernel that its program takes, in their order."""
@@ -131,12 +139,22 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
     plan = given if given.assume is not None else replace(given, assume=given.boxes and _may_assume(plain))
     one = _written(plain, plan)
     while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
-        one = _written(plain, replace(plan, stages=fewer))
-    if one.kernel is not None and (more := beyond(one)):
-        one = replace(one, refused=f"{plan.programs} programs do not fit on a multiprocessor: each has {more:,} bytes of shared "
-                                   "memory too much")
-    stages = max((ring.stages for ring in one.made.rings.roots if not ring.once), default=None)
-    return replace(one, plan=replace(one.plan, stages=stages)) if one.kernel is not None else one
+        stages, late = _slots(one)
+        fewer = stages if late > stages else fewer      # first without the slot that a late product has more
+        one = _written(plain, replace(plan, stages=fewer, late_stages=fewer))
+    if one.kernel is None:
+        return one
+    if more := beyond(one):
+        return replace(one, refused=f"{plan.programs} programs do not fit on a multiprocessor: each has {more:,} bytes of shared "
+                                    "memory too much")
+    stages, late = _slots(one)
+    return replace(one, plan=replace(one.plan, stages=stages or None, late_stages=late if late > stages else None))
+
+
+def _slots(one: Written) -> tuple[int, int]:
+    """(slots of pipes, and of the pipe that has the most), 0 of neither."""
+    found = [ring.stages for ring in one.made.rings.roots if not ring.fixed]
+    return min(found, default=0), max(found, default=0)
 
 
 def _written(plain: Plain, plan: Plan) -> Written:
@@ -149,6 +167,10 @@ def _written(plain: Plain, plan: Plan) -> Written:
     if plan.delayed:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
+        verify(program)
+    if plan.ahead:
+        early = loaded_ahead(program)
+        program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
     made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
     remarks = (*remarks, *made.remarks)
