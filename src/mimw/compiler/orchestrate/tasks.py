@@ -27,6 +27,7 @@ from ..analysis.written import accessed, parameters_behind, written
 from .consumer import Consumer, Share
 from .memory_order import may_run_on
 from .plan import Plan
+from .lags import registers
 from .producer import Producer
 from .rings import Ring, Rings, is_read_only, rings_of
 from .smaller_blocks import smaller_blocks
@@ -65,7 +66,8 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     axes: dict[Value, int] = {}
     smaller: dict[Value, Descriptor] = {}
     if plan.consumers > 1:
-        found = shared_rows(program, theirs.ops, plan.consumers, independent=tiles)
+        gathers = {load for ring in rings.rings for load in ring.gathers}       # their pointers are the producer's
+        found = shared_rows(program, theirs.ops - gathers, plan.consumers, independent=tiles)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
@@ -113,15 +115,15 @@ class _Writer:
             needs.ops -= made
         warps = self.plan.warps_of(self.plain.num_warps)
         blocks, tasks = [], []
+        load_warps, producer, consumer = registers(self.rings, self.plan, self.parts * warps)
         for me in range(self.parts):
             share = Share(self.axes, me, self.parts)
-            consumer = Consumer(self.plain, self.theirs, self.rings, self.env, share, self.late, self._staged(me))
-            blocks.append(Block((), consumer.written(self.plain.body)))
-            tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, self.plan.consumer_registers, 0, 1,
+            task = Consumer(self.plain, self.theirs, self.rings, self.env, share, self.late, self._staged(me))
+            blocks.append(Block((), task.written(self.plain.body)))
+            tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, consumer, 0, 1,
                               site=self.plain.site))
-        producer = Producer(self.plain, self.mine, self.rings, self.env)
-        blocks.append(Block((), producer.written(self.plain.body)))
-        tasks.append(Task("load", 1, False, self.plan.producer_registers, site=self.plain.site))
+        blocks.append(Block((), Producer(self.plain, self.mine, self.rings, self.env).written(self.plain.body)))
+        tasks.append(Task("load", load_warps, False, producer, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
         return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
