@@ -1,7 +1,8 @@
 """Ordinary Triton kernels, orchestrated, against themselves and against kernels written by hand, on one GPU.
 
     python -m benchmarks.orchestrate                    all cases
-    python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096
+    python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096x4096x4096
+    python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan of each tile, in orchestrate_plans.jsonl
 
 Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the best of its configurations as stock Triton compiles
 them, `mimw` the best orchestrated form of these, `hand` the library's kernel. All are timed in turn with a cold L2
@@ -10,7 +11,7 @@ them, `mimw` the best orchestrated form of these, `hand` the library's kernel. A
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from .driver import command, some_of
 from .gpu import multiprocessors, parsed, row_of, table, torch
 from .progress import each
 
+NEAR = 1.2      # times the quickest plan's: what is timed in turn with it
 WARPS_STAGES = [(4, 3), (4, 4), (8, 3), (8, 4)]
 
 
@@ -142,14 +144,54 @@ def measure(name: str, prove_it: bool = False) -> Row:
     return row_of(f"orchestrate-{name}", problem.shape, chosen | {"plain": meta}, times, error, "standard normal")
 
 
+def every_plan(name: str) -> Iterator[Row]:
+    """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain kernel's
+    best configuration and the hand kernel. What is wrong is said, and has no row."""
+    problem = CASES[name]()
+    plain = problem.launches[_best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])]
+    least = min(meta["num_stages"] for *_, meta in problem.launches)
+    ours = [(launch, one) for launch in problem.launches if launch[3]["num_stages"] == least for one in _candidates(*launch)]
+    runs = [one.written.runs(*launch[1:]) for launch, one in ours]
+    times = _times(runs)
+    near = sorted((at for at in times if times[at] <= NEAR * min(times.values())), key=times.get)
+    errors = {}
+    for at in near:
+        problem.out.fill_(float("nan"))
+        runs[at]()
+        part = problem.part(problem.out).float()
+        errors[at] = ((part - problem.expected).norm() / problem.expected.norm()).item()
+        if not errors[at] < 1e-2:
+            print(f"WRONG by {errors[at]}: {ours[at][1].plan}", flush=True)
+    right = {str(at): runs[at] for at in near if errors[at] < 1e-2}
+    found = alternate(right | {"plain": lambda: plain[0][plain[1]](*plain[2], **plain[3])} | (
+        {} if problem.hand is None else {"hand": problem.hand}), 60.0)
+    others = {key: found[key] for key in ("plain", "hand") if key in found}
+    for at in sorted(map(int, right), key=lambda at: found[str(at)]):
+        launch, one = ours[at]
+        tile = {key: value for key, value in launch[3].items() if key.startswith("B") or key == "num_warps"}
+        made = {"plan": asdict(one.plan), "tile": tile, "plain": plain[3], "name": one.name}
+        yield row_of(f"plans-{name}", problem.shape, made, {"mimw": found[str(at)], **others}, errors[at], "standard normal")
+
+
+def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
+    """All plans for a launch that are not out."""
+    found = candidates(plain_of(kernel, grid, args, meta), predict=False)
+    return [one for one in found.candidates if not one.out]
+
+
 def _plans(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
     """All plans for a launch, written."""
-    found = candidates(plain_of(kernel, grid, args, meta), predict=False)
-    return [one.written for one in found.candidates if not one.out]
+    return [one.written for one in _candidates(kernel, grid, args, meta)]
 
 
 def _best(runs: list[Callable[[], Any]]) -> int:
-    """The number of the quickest of these; those that do not run are said."""
+    """The number of the quickest of these."""
+    times = _times(runs)
+    return min(times, key=times.get)
+
+
+def _times(runs: list[Callable[[], Any]]) -> dict[int, float]:
+    """Milliseconds by number; those that do not run are said."""
     from triton.testing import do_bench
     mimw.compile_ahead(lambda: [run() for run in runs])
     times = {}
@@ -158,7 +200,7 @@ def _best(runs: list[Callable[[], Any]]) -> int:
             times[at] = do_bench(run, warmup=5, rep=20, return_mode="median")
         except Exception as error:      # more shared memory or registers than there are: no configuration for this shape
             print(f"  {at} of {len(runs)}: {type(error).__name__}: {str(error).splitlines()[0][:120]}", flush=True)
-    return min(times, key=times.get)
+    return times
 
 
 def line(row: Row) -> str:
@@ -166,7 +208,8 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("delayed", "persistent", "stores") if plan[name])])
+        name for name in ("delayed", "persistent", "stores", "pingpong", "tiles_in_turn") if plan[name])])
+    how = row.configuration.get("name", how) + (f" {row.configuration['tile']}" if "name" in row.configuration else "")
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 
 
@@ -174,10 +217,13 @@ def main() -> None:
     parser = command(__doc__)
     some_of(parser, "cases", CASES)
     parser.add_argument("--prove", action="store_true", help="prove the plan of each row as well; takes ten seconds a row")
+    parser.add_argument("--plans", action="store_true", help="a row for each plan, not the best one's alone")
     options = parsed(parser)
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
-    rows = (measure(name, options.prove) for name in each(options.cases or CASES))
-    table(rows, options.results / "orchestrate.jsonl", line, lambda row: "plain", "plain Triton")
+    names = each(options.cases or CASES)
+    rows = (row for name in names for row in every_plan(name)) if options.plans else (measure(name, options.prove) for name in names)
+    file = "orchestrate_plans.jsonl" if options.plans else "orchestrate.jsonl"
+    table(rows, options.results / file, line, lambda row: "plain", "plain Triton")
 
 
 if __name__ == "__main__":

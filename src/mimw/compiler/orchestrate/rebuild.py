@@ -49,6 +49,9 @@ class Rebuild:
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
         """Behind a loop; `results` has the new results."""
 
+    def behind_region(self, region: Op | Block) -> None:
+        """Behind a loop or a branch, and where a block begins."""
+
     # ---- values ----------------------------------------------------------------------------------------------------------
 
     def type(self, value: Value):
@@ -81,6 +84,7 @@ class Rebuild:
         """At the end of the task."""
 
     def _ops(self, block: Block) -> None:
+        self.behind_region(block)
         for op in block.ops:
             if (ring := self.ring_of.get(op)) is not None:
                 if op is self.place(ring):
@@ -90,6 +94,7 @@ class Rebuild:
                 self.before(op)
                 if op.row.hands_on:
                     self._with_regions(op)
+                    self.behind_region(op)
                 elif not self.own(op):
                     self.copy(op)
         self.before(None)

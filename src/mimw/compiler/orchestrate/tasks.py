@@ -50,7 +50,7 @@ class Orchestrated:
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
                  tiles: Collection[Op] = ()) -> Orchestrated:
     """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
-    rings = rings_of(program, plan, target)
+    rings = rings_of(program, plan, target, late)
     if program.orchestrates():
         return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
     if not rings.rings:

@@ -125,9 +125,19 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
     plan = given if given.assume is not None else replace(given, assume=given.boxes and _may_assume(plain))
     one = _written(plain, plan)
     while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
-        one = _written(plain, replace(plan, stages=fewer))
-    stages = max((ring.stages for ring in one.made.rings.roots if not ring.once), default=None)
-    return replace(one, plan=replace(one.plan, stages=stages)) if one.kernel is not None else one
+        stages, late = _slots(one)
+        fewer = stages if late > stages else fewer      # first without the slot that a late product has more
+        one = _written(plain, replace(plan, stages=fewer, late_stages=fewer))
+    if one.kernel is None:
+        return one
+    stages, late = _slots(one)
+    return replace(one, plan=replace(one.plan, stages=stages or None, late_stages=late if late > stages else None))
+
+
+def _slots(one: Written) -> tuple[int, int]:
+    """(slots of pipes, and of the pipe that has the most), 0 of neither."""
+    found = [ring.stages for ring in one.made.rings.roots if not ring.fixed]
+    return min(found, default=0), max(found, default=0)
 
 
 def _written(plain: Plain, plan: Plan) -> Written:
