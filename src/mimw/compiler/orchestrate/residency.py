@@ -5,7 +5,7 @@ warps that compute and one that loads, on a chip with 65,536 registers and 228 K
 
     shared_bytes(2, target)                     115,712: half of it, and what the driver keeps for each program is off
     at_launch(plan, 4, target)                  128: 8 warps start, as the one that loads is filled up to a group of four
-    of_consumers(plan, 4, target)               232: 128 x 8 warps, without 24 x 4 of the group that loads, for four warps
+    of_consumers(plan, 4, target, 24)           232: 128 x 8 warps, without 24 x 4 of the group that loads, for four warps
 
 A plan that says nothing of it has one program's limits, and as many programs run beside each other as it comes to.
 """
@@ -17,8 +17,8 @@ from .plan import Plan
 
 GROUP = 4               # warps that get registers together: a producer of one warp starts a whole group (PTX ISA, setmaxnreg)
 KEPT = 1024             # bytes of shared memory that the driver keeps for each program (CUDA C++ Programming Guide)
-_BYTES, _MOST = 128, 240        # steps of shared memory; registers of a consumer, beyond which none was seen to gain
-LEAST = 24              # what a producer needs, and the fewest that can be asked for
+LEAST = 24              # registers that can be asked for, at the fewest
+_BYTES = 128            # the step in which shared memory is allotted
 
 
 def shared_bytes(programs: int | None, target: Target) -> int:
@@ -40,10 +40,11 @@ def at_launch(plan: Plan, plain: int, target: Target) -> int:
     return min(share, (target.max_registers_per_thread + unit - 1) // unit * unit)
 
 
-def of_consumers(plan: Plan, plain: int, target: Target) -> int | None:
-    """Registers of each thread of a consumer: the plan's, or what the producer leaves; None where nothing is to be asked for."""
-    if plan.consumer_registers is None or plan.producer_registers is None or not target.has("register_moves"):
+def of_consumers(plan: Plan, plain: int, target: Target, producer: int | None) -> int | None:
+    """Registers of each thread of a consumer: the plan's, or what a producer with so many leaves. A request beyond that would be
+    none: no registers move then (`analysis.registers`)."""
+    if plan.consumer_registers is None or producer is None or not target.has("register_moves"):
         return plan.consumer_registers
-    unit, asked = target.register_unit, max(LEAST, plan.producer_registers)
-    left = at_launch(plan, plain, target) * warps(plan, plain) - (asked + unit - 1) // unit * unit * GROUP
-    return max(LEAST, min(plan.consumer_registers, left // (warps(plan, plain) - GROUP) // unit * unit))
+    unit, started = target.register_unit, warps(plan, plain)
+    left = at_launch(plan, plain, target) * started - max(LEAST, (producer + unit - 1) // unit * unit) * GROUP
+    return max(LEAST, min(plan.consumer_registers, left // (started - GROUP) // unit * unit))

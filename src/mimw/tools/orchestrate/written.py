@@ -25,6 +25,7 @@ from ...compiler.analysis.same_program import difference
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.delay import delayed
+from ...compiler.orchestrate.gathers import gathered, turned
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
@@ -37,7 +38,7 @@ from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiprocessors
 from ...errors import MimwError, NotYet
-from ...ir import verify
+from ...ir import Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
@@ -159,7 +160,8 @@ def _slots(one: Written) -> tuple[int, int]:
 
 def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
-    program, remarks, late, apart = accumulate_dots(needed(boxes.program)), boxes.remarks, frozenset(), frozenset()
+    program = turned(_aligned(boxes.program, plain), plain.chip) if plan.gathers else boxes.program
+    program, remarks, late, apart = accumulate_dots(needed(program)), boxes.remarks, frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
         tiles = persistent(program)
@@ -193,6 +195,19 @@ def _written(plain: Plain, plan: Plan) -> Written:
     except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
         return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
     return one if found is None else replace(one, wrong=f"the text is another program: {found}")
+
+
+def may_gather(plain: Plain) -> bool:
+    """True if cp.async can copy a load that is no box."""
+    program = _aligned(_boxes(plain, Plan(assume=_may_assume(plain))).program, plain)
+    return any(refused is None for refused in gathered(program, plain.chip).values())
+
+
+def _aligned(program: Program, plain: Plain) -> Program:
+    """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel (`guards`)."""
+    attrs = plain.launch.specialisation.attrs
+    return replace(program, params=tuple(replace(param, attrs=tuple(map(tuple, attrs.get(param.path, ()))))
+                                         for param in program.params))
 
 
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
