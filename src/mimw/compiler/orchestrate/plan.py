@@ -20,6 +20,8 @@ class Plan:
     assume              also where only masks that cut nothing off and rows that do not wrap around make them boxes, which the host
                         asks of each launch; None: if the launch that is orchestrated is such a one
     gathers             loads by pointers that are no box go to the producer as well, which copies by cp.async (`gathers.py`)
+    branches            branches that make descriptors, and whose conditions arguments decide, are taken as in the launch that is
+                        orchestrated, which the host asks of each launch; None: if that launch takes them
     consumers           tasks that share out the rows of a tile; 1: one task has all of them
     warps               of each consumer; None: the plain kernel's are shared out, four at least
     stages              slots of each pipe; None: as many as fit into shared memory, at most 8
@@ -28,6 +30,7 @@ class Plan:
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     ahead               small loads of a loop with products are done a trip ahead, into registers
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
+    programs            that a multiprocessor is to hold at once: slots and registers are chosen so; None: those of one
     programs            that a multiprocessor is to hold at once: slots and registers are chosen so; None: those of one
     pingpong            consumers take turns in starting the products of a trip, so that one's products run beside the arithmetic of
                         another one
@@ -38,6 +41,7 @@ class Plan:
     boxes: bool = True
     assume: bool | None = None
     gathers: bool = False
+    branches: bool | None = None
     consumers: int = 1
     warps: int | None = None
     stages: int | None = None
