@@ -1,4 +1,4 @@
-"""The GPU stage of ordinary programs. Without a GPU its launches are simulated: what it compares, and what it notices, is the same."""
+"""The GPU stage of ordinary programs. Without a GPU its launches are simulated; what it compares and notices is the same."""
 
 import numpy as np
 import pytest
