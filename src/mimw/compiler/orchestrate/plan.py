@@ -19,12 +19,14 @@ class Plan:
     boxes               loads and stores by pointers become ones by descriptors, where masks and strides prove it
     assume              also where only masks that cut nothing off and rows that do not wrap around make them boxes, which the host
                         asks of each launch; None: if the launch that is orchestrated is such a one
+    gathers             loads by pointers that are no box go to the producer as well, which copies by cp.async (`gathers.py`)
     consumers           tasks that share out the rows of a tile; 1: one task has all of them
     warps               of each consumer; None: the plain kernel's are shared out, four at least
     stages              slots of each pipe; None: as many as fit into shared memory, at most 8
     late_stages         slots of the pipe of a late product; None: `stages`, or one more if neither is given and it fits
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
+    ahead               small loads of a loop with products are done a trip ahead, into registers
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
     pingpong            consumers take turns in starting the products of a trip, so that one's products run beside the arithmetic of
                         another one
@@ -34,6 +36,7 @@ class Plan:
 
     boxes: bool = True
     assume: bool | None = None
+    gathers: bool = False
     consumers: int = 1
     warps: int | None = None
     stages: int | None = None
@@ -43,6 +46,7 @@ class Plan:
     stores: bool = False
     pingpong: bool = False
     tiles_in_turn: bool = False
+    ahead: bool = True
     producer_registers: int | None = 24
     consumer_registers: int | None = 240
 

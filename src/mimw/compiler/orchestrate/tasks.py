@@ -27,6 +27,7 @@ from ..analysis.written import accessed, parameters_behind, written
 from .consumer import Consumer, Share
 from .memory_order import may_run_on
 from .plan import Plan
+from .lags import registers
 from .producer import Producer
 from .rings import Ring, Rings, is_read_only, rings_of
 from .smaller_blocks import smaller_blocks
@@ -73,7 +74,8 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
             return Orchestrated(None, rings, (*rings.remarks, counted))
         theirs.ops |= counted.ops - set(next(iter(tiles)).walk())
     elif plan.consumers > 1:
-        found = shared_rows(program, theirs.ops, plan.consumers, independent=tiles)
+        gathers = {load for ring in rings.rings for load in ring.gathers}       # their pointers are the producer's
+        found = shared_rows(program, theirs.ops - gathers, plan.consumers, independent=tiles)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
@@ -122,14 +124,14 @@ class _Writer:
             needs.ops -= made
         warps = self.plan.warps_of(self.plain.num_warps)
         blocks, tasks = [], []
+        load_warps, producer, registers_each = registers(self.rings, self.plan, self.consumers * warps)
         for me in range(self.consumers):
             consumer = self._consumer(me, warps)
             blocks.append(Block((), consumer.written(self.plain.body)))
-            tasks.append(Task("compute" if self.consumers == 1 else f"compute{me}", warps, me == 0, self.plan.consumer_registers, 0, 1,
+            tasks.append(Task("compute" if self.consumers == 1 else f"compute{me}", warps, me == 0, registers_each, 0, 1,
                               site=self.plain.site))
-        producer = Producer(self.plain, self.mine, self.rings, self.env)
-        blocks.append(Block((), producer.written(self.plain.body)))
-        tasks.append(Task("load", 1, False, self.plan.producer_registers, site=self.plain.site))
+        blocks.append(Block((), Producer(self.plain, self.mine, self.rings, self.env).written(self.plain.body)))
+        tasks.append(Task("load", load_warps, False, producer, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
         return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)

@@ -27,7 +27,7 @@ from ...runtime.ahead import compile as compiled
 from ..timing.predict import predicted
 from .overlap import undone
 from .plain import Plain
-from .written import Written, device_programs, written
+from .written import Written, device_programs, may_gather, written
 
 COMPILED = 4        # of the best predicted plans
 WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
@@ -55,7 +55,8 @@ class Candidate:
     def name(self) -> str:
         """For tables: `2 x 4 warps, delayed`."""
         plan = self.plan
-        more = ["delayed"] * self.written.is_delayed + ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
+        more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
+        more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
         more += ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
@@ -70,9 +71,12 @@ class Search:
     remarks: tuple[Remark, ...] = ()
 
 
-def plans(program: Program) -> Iterator[Plan]:
+def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
-    beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles."""
+    beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles. With
+    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers."""
+    if gathers:
+        yield from (replace(plan, gathers=True) for plan in plans(program))
     warps = program.num_warps
     shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
     behind = [True, False] if len(program.named("dot")) > 1 else [False]
@@ -106,7 +110,8 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     neither."""
     found, remarks, seen = Search(), [], set()
     in_turn = _in_turn(plain, remarks)
-    for plan in [only] if only is not None else (one for one in plans(plain.program) if in_turn or not one.persistent):
+    every = [only] if only is not None else plans(plain.program, may_gather(plain))
+    for plan in every if only is not None else (one for one in every if in_turn or not one.persistent):
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
         if one.wrong:

@@ -25,18 +25,20 @@ from ...compiler.analysis.same_program import difference
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.delay import delayed
+from ...compiler.orchestrate.gathers import gathered, turned
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.rings import Rings
+from ...compiler.orchestrate.small_loads import loaded_ahead
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiprocessors
 from ...errors import MimwError, NotYet
-from ...ir import verify
+from ...ir import Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
@@ -83,7 +85,8 @@ class Written:
     def arguments(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None) -> tuple:
         """The arguments of the kernel for a launch of the plain one over `grid`, by default the one that it was made of."""
         plain = plain or self.plain
-        return self.module.arguments(grid or plain.launch.grid, *plain.given)
+        given = (plain.arguments[name] for name in self.plain.parameters)      # also a number that is 1 in that launch alone
+        return self.module.arguments(grid or plain.launch.grid, *given)
 
     def given(self, args: tuple, meta: Mapping[str, Any]) -> list[Any]:
         """The arguments of a launch of the plain kernel that its program takes, in their order."""
@@ -147,7 +150,8 @@ def _slots(one: Written) -> tuple[int, int]:
 
 def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
-    program, remarks, late, apart = accumulate_dots(needed(boxes.program)), boxes.remarks, frozenset(), frozenset()
+    program = turned(_aligned(boxes.program, plain), plain.chip) if plan.gathers else boxes.program
+    program, remarks, late, apart = accumulate_dots(needed(program)), boxes.remarks, frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
         tiles = persistent(program)
@@ -155,6 +159,10 @@ def _written(plain: Plain, plan: Plan) -> Written:
     if plan.delayed:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
+        verify(program)
+    if plan.ahead:
+        early = loaded_ahead(program)
+        program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
     made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
     remarks = (*remarks, *made.remarks)
@@ -177,6 +185,19 @@ def _written(plain: Plain, plan: Plan) -> Written:
     except (MimwError, CompilationError) as error:      # the language's own rules, asked once more of the text
         return replace(one, refused=" ".join(str(error).split("\n")[0].split()))
     return one if found is None else replace(one, wrong=f"the text is another program: {found}")
+
+
+def may_gather(plain: Plain) -> bool:
+    """True if cp.async can copy a load that is no box."""
+    program = _aligned(_boxes(plain, Plan(assume=_may_assume(plain))).program, plain)
+    return any(refused is None for refused in gathered(program, plain.chip).values())
+
+
+def _aligned(program: Program, plain: Plain) -> Program:
+    """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel (`guards`)."""
+    attrs = plain.launch.specialisation.attrs
+    return replace(program, params=tuple(replace(param, attrs=tuple(map(tuple, attrs.get(param.path, ()))))
+                                         for param in program.params))
 
 
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
