@@ -27,15 +27,16 @@ MOST_LAG = 2        # as in the library's own kernel, `kernels/moe/gathered.py`
 WARPS, REGISTERS = 4, 88        # of a producer that copies by threads, a thread: the same
 
 
-def set_lags(uses: Uses, rings: Sequence[Any]) -> None:
-    """Set what the rings say of cp.async's groups."""
+def set_lags(uses: Uses, rings: Sequence[Any], most: int | None = None) -> None:
+    """Set what the rings say of cp.async's groups, with `most` chunks under way, by default MOST_LAG."""
+    most = MOST_LAG if most is None else most
     mine = [ring for ring in rings if ring.gathers]
     alone = len({uses.place[ring.loads[0]].block for ring in rings if not ring.once}) == 1
     for ring in mine:
         loop = uses.place[ring.loads[0]].parent
         if ring.once or not _is_innermost(uses, loop, rings):
             continue
-        ring.lag = max(0, min(MOST_LAG, ring.root.stages - 2))
+        ring.lag = max(0, min(most, ring.root.stages - 2))
         ring.groups = sum(uses.place[other.loads[0]].parent is loop for other in mine)
         ring.drained = None if alone else loop
 

@@ -132,7 +132,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         found.trailing = {dot: [ring for ring in found.rings if ring.trails and ring.last is dot] for dot in trailing}
     for ring in found.rings:
         ring.trails = ring.trails and ring.last in found.trailing
-    set_lags(uses, found.rings)
+    set_lags(uses, found.rings, plan.lag)
     return found
 
 

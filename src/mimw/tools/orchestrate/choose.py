@@ -5,7 +5,8 @@ Input: a `Plain` launch. Output: `Candidate`s, the best one first. For example:
     found = candidates(plain)
     found[0].plan, found[0].predicted       Plan(consumers=2, ...), 393.7 microseconds
 
-A plan that spills registers is put behind those that do not. Without a cost model of the chip plans stand in the order in which
+A plan that spills registers, or of which the assembler has undone what its late products are for, is put behind those that do not.
+Without a cost model of the chip plans stand in the order in which
 they are tried: two consumers with products that run behind first, as that was best in all that was measured.
 """
 
@@ -24,6 +25,7 @@ from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
 from ..timing.predict import predicted
+from .overlap import undone
 from .plain import Plain
 from .several import several
 from .written import Written, device_programs, may_gather, written
@@ -35,13 +37,14 @@ QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan carried out: its predicted microseconds, or None; registers a thread and bytes of stack once it is compiled; and
-    why it is out, "" if it is not."""
+    """A plan carried out: its predicted microseconds, or None; registers a thread, bytes of stack, and whether the assembler has
+    `undone` what late products were for (`overlap.py`), once it is compiled; and why it is out, "" if it is not."""
 
     written: Written
     predicted: float | None = None
     registers: int | None = None
     stack: int = 0
+    undone: bool = False
     measured: float | None = None
     out: str = ""
 
@@ -93,9 +96,14 @@ def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
 
 
 def _sums(program: Program) -> int:
-    """Elements of the sums of products that one trip of a loop has, of the loop that has the most."""
-    loops = [op for op in program.walk() if "loop" in op.row.traits]
-    return max((sum(op.result.type.numel for block in loop.blocks for op in block.ops if op.name == "dot") for loop in loops), default=0)
+    """Elements of the sums of products that one trip of a loop has, of the loop that has the most. Products that add one to the other
+    have one sum."""
+    most = 0
+    for loop in program.where(lambda row: "loop" in row.traits):
+        dots = [op for block in loop.blocks for op in block.ops if op.name == "dot"]
+        added_to = {op.acc for op in dots}
+        most = max(most, sum(op.result.type.numel for op in dots if op.result not in added_to))
+    return most
 
 
 def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:
@@ -149,7 +157,7 @@ def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:
 
 def _order(one: Candidate) -> tuple:
     measured, predicted = (time if time is not None else other for time, other in ((one.measured, inf), (one.predicted, 0.0)))
-    return bool(one.out), measured, bool(one.stack), predicted
+    return bool(one.out), measured, bool(one.stack) or one.undone, predicted
 
 
 def _predicted(one: Written) -> Candidate:
@@ -177,7 +185,14 @@ def _compiled(one: Candidate) -> Candidate:
                         target=plain.chip.name, **one.written.options)
     except Exception as error:
         return replace(one, out=_line(error))
-    return replace(one, registers=made.registers, stack=made.stack_bytes or 0)
+    return replace(one, registers=made.registers, stack=made.stack_bytes or 0, undone=one.written.is_delayed and _is_undone(made))
+
+
+def _is_undone(made: Any) -> bool:
+    try:
+        return undone(made.sass)
+    except (AttributeError, OSError, RuntimeError):     # no machine code of this chip, or nothing that prints it: nobody knows
+        return False
 
 
 def _line(error: BaseException) -> str:
