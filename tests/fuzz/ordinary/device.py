@@ -27,12 +27,13 @@ from mimw.errors import LaunchError, MimwError
 from mimw.simulator import Hooks, run
 from mimw.tools.orchestrate.choose import plans
 from mimw.tools.orchestrate.plain import Plain, plain_of
+from mimw.tools.orchestrate.several import several
 from mimw.tools.orchestrate.written import Written, written
 
 from ..launch import differs
 from .draw import Ordinary, drawn
 from .exact import Watch
-from .judge import CHIP, DEPTHS, Judged, _refused, _said, kernel_of, loops_with_products
+from .judge import CHIP, DEPTHS, MANY, Judged, _refused, _said, kernel_of, loops_with_products
 
 SMOOTH = 5              # of so many programs one has fractions
 PLANS, TRIED = 2, 5     # plans that are launched, each compiled once; plans that are written for that
@@ -229,7 +230,7 @@ def _read(arrays: list[Guarded]) -> tuple[list[np.ndarray], bool]:
 
 def _written(case: Case, turn: random.Random, found: Judged) -> list[Written]:
     """Some plans that hand something over, drawn; of the others `found` has what was said."""
-    every = list(plans(case.plain.program))
+    every = [*plans(case.plain.program), *several(case.plain.program, case.plain.chip, MANY)]
     made: dict[str, Written] = {}
     for plan in turn.sample(every, min(TRIED, len(every))):
         if len(made) == PLANS:

@@ -27,17 +27,20 @@ from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.triton_port.interpreter import one_by_one
 from mimw.errors import LaunchError, OutOfSharedMemory, SimulationError
 from mimw.ir import Program
+from mimw.target import target
 from mimw.tools.check import check
 from mimw.tools.orchestrate.choose import plans
 from mimw.tools.orchestrate.inputs import copies, different
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import _run, prove
+from mimw.tools.orchestrate.several import several
 from mimw.tools.orchestrate.written import Written, written
 
 from .draw import Ordinary, drawn
 
 FINE = ("ok", "skipped", "stays plain", "guarded", "refused", "too short", "no plain")
 CHIP = "sm_90a"
+MANY = 10000        # tiles, of which several programs on each multiprocessor would have some
 DEPTHS = 1, 2, 3, None      # slots of a pipe; None: as many as fit
 SOME = 4            # plans of a program, where not every one is asked for
 SEEDS = 2           # interleavings of the check
@@ -130,7 +133,7 @@ def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Pla
     """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are
     compiled
     in part."""
-    found = list(plans(program))
+    found = [*plans(program), *several(program, target(CHIP), MANY)]
     if "every" in stages:
         yield from (replace(plan, stages=stages) for plan in found for stages in DEPTHS)
         return
@@ -191,7 +194,7 @@ def _compared(one: Written, wanted: list[tuple[dict[str, int], Plain]]) -> tuple
 def _checked(one: Written, seed: int, about: str) -> tuple[str, str]:
     inputs = one.plain.with_values(copies(one.plain.arguments))
     grid = tuple(map(min, one.plain.launch.grid, (2, 1, 1)))
-    report = check(one.kernel, grid, *one.arguments(inputs), num_warps=one.num_warps, target=CHIP, shrink=False, seeds=SEEDS,
+    report = check(one.kernel, grid, *one.arguments(inputs), **one.options, target=CHIP, shrink=False, seeds=SEEDS,
                    rounds=False, jobs=1)
     if report.ok:
         return "ok", ""

@@ -32,7 +32,6 @@ class Plan:
     ahead               small loads of a loop with products are done a trip ahead, into registers
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
     programs            that a multiprocessor is to hold at once: slots and registers are chosen so; None: those of one
-    programs            that a multiprocessor is to hold at once: slots and registers are chosen so; None: those of one
     pingpong            consumers take turns in starting the products of a trip, so that one's products run beside the arithmetic of
                         another one
     tiles_in_turn       each consumer has whole tiles, of those that its program takes in turn: one stores while another one multiplies

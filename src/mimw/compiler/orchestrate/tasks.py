@@ -25,9 +25,9 @@ from ..analysis.slices import Slice
 from ..analysis.uses import uses_of
 from ..analysis.written import accessed, parameters_behind, written
 from .consumer import Consumer, Share
+from .lags import registers
 from .memory_order import may_run_on
 from .plan import Plan
-from .lags import registers
 from .producer import Producer
 from .residency import at_launch
 from .rings import Ring, Rings, is_read_only, rings_of

@@ -122,6 +122,8 @@ def verdict(best: Candidate, search: Search) -> tuple[bool, str]:
         return ratio > 1, f"measured {best.measured:.1f} us, plain {search.plain_measured:.1f}: {ratio:.2f} x"
     if best.predicted is None or search.plain is None:
         return False, "nothing predicts its time on this chip: measure both"
+    if best.stack:
+        return False, f"ptxas spills {best.stack} bytes of each thread's registers, whose time nothing predicts: measure both"
     ratio = search.plain / best.predicted
     text = f"predicted {best.predicted:.1f} us, plain {search.plain:.1f}: {ratio:.2f} x"
     if ratio < QUICKER:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.orchestrate.residency import shared_bytes
+from ...compiler.triton_port.codegen import CompilationError
 from ...errors import MimwError, OutOfSharedMemory
 from ...runtime.fits import as_compiled, check_fits
 from ..trials import most_rounds

@@ -38,7 +38,7 @@ from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiprocessors
-from ...errors import MimwError, NotYet
+from ...errors import MimwError, NotYet, OutOfSharedMemory
 from ...ir import Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
@@ -148,8 +148,8 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
     if one.kernel is None:
         return one
     if more := beyond(one):
-        return replace(one, refused=f"{plan.programs} programs do not fit on a multiprocessor: each has {more:,} bytes of shared "
-                                    "memory too much")
+        return replace(one, refused=f"{OutOfSharedMemory.__name__}: {plan.programs} programs do not fit on a multiprocessor, "
+                                    f"of which each has {more:,} bytes of shared memory too much")
     stages, late = _slots(one)
     return replace(one, plan=replace(one.plan, stages=stages or None, late_stages=late if late > stages else None))
 
