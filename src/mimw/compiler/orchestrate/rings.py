@@ -1,6 +1,6 @@
 """Which loads a producer task can do, which of them share a pipe, and when a slot of it is given back.
 
-Input: a plain program with loads by descriptor, and a `Plan`. Output: `Rings`. For example, of `for k: x = a.load(..); y =
+Input: a plain program with loads by descriptor, or ones that cp.async can do, and a `Plan`. Output: `Rings`. For example, of `for k: x = a.load(..); y =
 b.load(..); acc = tl.dot(x, y, acc)`:
 
     rings_of(program, plan, target).rings       one Ring of x and y: read by the product where they lie, given back a trip later
@@ -11,8 +11,9 @@ reads: the producer is ahead of the kernel's stores.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...errors import LayoutConflict
 from ...ir import Op, Program, Value
@@ -20,12 +21,16 @@ from ...ir.flow import induction
 from ...target import Target
 from ..analysis.remarks import Remark
 from ..analysis.slices import Slice
+from ..analysis.tensor_boxes import Refused
 from ..analysis.uses import Uses, uses_of
 from ..analysis.written import accessed, parameters_behind, written
 from ..constraints.wgmma import accumulator_layout
+from .gathers import gathered
 from .held import Ends, ends
+from .lags import set_lags
 from .memory_order import may_run_on
 from .plan import Plan
+from .residency import shared_bytes
 
 MOST_STAGES = 8
 RESERVED = 2048     # bytes of shared memory for barriers, and for reductions between warps
@@ -40,6 +45,9 @@ class Ring:
     trails      that product runs on into the next trip, and gives back the slot a trip later
     ends        where the slot is given back, if products in loops or branches inside of its block read it (`held.py`)
     once        one chunk, loaded once in front of all loops, and never given back
+    lag         chunks that cp.async may still be copying when the next ones begin (`lags.py`)
+    groups      cp.async's groups in a trip, of all rings of the loop
+    drained     the loop behind which the last chunks are waited for; None: at the end of the producer
     root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
     """
 
@@ -50,6 +58,9 @@ class Ring:
     trails: bool = False
     ends: Ends | None = None
     once: bool = False
+    lag: int = 0
+    groups: int = 1
+    drained: Op | None = None
     stages: int = 1
     root: Ring | None = None
     pipe: Value | None = None
@@ -63,6 +74,11 @@ class Ring:
     def bytes(self) -> int:
         """Bytes of a slot."""
         return sum(_bytes(load.result) for load in self.loads)
+
+    @property
+    def gathers(self) -> list[Op]:
+        """The loads by pointers, which cp.async copies."""
+        return [load for load in self.loads if load.name != "descriptor_load"]
 
 
 @dataclass(eq=False)
@@ -89,7 +105,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
     be handed over. `remarks` have the reasons."""
     uses = uses_of(program)
     writes = written(program)
-    loads, remarks = _candidates(program, uses, writes)
+    loads, remarks = _candidates(program, uses, writes, gathered(program, target) if plan.gathers else {})
     while True:
         products, direct = _direct(program, uses, loads, plan)
         found = Rings(_grouped(uses, loads, direct), products, remarks)
@@ -116,6 +132,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         found.trailing = {dot: [ring for ring in found.rings if ring.trails and ring.last is dot] for dot in trailing}
     for ring in found.rings:
         ring.trails = ring.trails and ring.last in found.trailing
+    set_lags(uses, found.rings, plan.lag)
     return found
 
 
@@ -127,9 +144,13 @@ def is_read_only(program: Program, op: Op, writes: set[str] | None) -> bool:
     return all(names is not None and not names & writes for names in behind)
 
 
-def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[list[Op], list[Remark]]:
+def _candidates(program: Program, uses: Uses, writes: set[str] | None,
+                gathers: Mapping[Op, Refused | None]) -> tuple[list[Op], list[Remark]]:
     found, remarks = [], []
-    for load in program.named("descriptor_load"):
+    for load in sorted((*program.named("descriptor_load"), *gathers), key=uses.position.get):
+        if (refused := gathers.get(load)) is not None:
+            remarks.append(Remark(f"stays with the consumer: {refused.reason}", load.site))
+            continue
         needs = Slice(program, reads=lambda one: is_read_only(program, one, writes))
         needs.add(load)
         if needs.bad is not None:
@@ -138,7 +159,8 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[
         elif not is_read_only(program, load, writes):
             remarks.append(Remark("stays with the consumer: the kernel writes the array that it reads, and a producer would be "
                                   "ahead of the stores", load.site))
-        elif (made := uses.definition.get(load.descriptor)) is not None and uses.place[made].parent is not None:
+        elif load not in gathers and (made := uses.definition.get(load.descriptor)) is not None and \
+                uses.place[made].parent is not None:
             remarks.append(Remark(f"stays with the consumer: its descriptor is made at line {made.site.line}, inside a "
                                   "loop or branch", load.site))
         elif not uses.parents(load) and not all(use.name == "dot" for use in reached(uses, load.result)):
@@ -286,12 +308,19 @@ def _in_a_loop(uses: Uses, load: Op) -> bool:
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
     """True if the second ring may go on in the slots of the first: the same tiles in another block, and neither holds a slot while
     the other's loads run, which would wait for it."""
-    if first.once or second.once or first.ends or second.ends or [(load.descriptor, load.result.type) for load in first.loads] != \
-            [(load.descriptor, load.result.type) for load in second.loads]:
+    if first.once or second.once or first.ends or second.ends or [(_array(uses, load), load.result.type) for load in first.loads] != \
+            [(_array(uses, load), load.result.type) for load in second.loads]:
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
         return False
     return not _holds_over(uses, first, second) and not _holds_over(uses, second, first)
+
+
+def _array(uses: Uses, load: Op) -> Any:
+    """The array that is loaded from: a descriptor, or names of arguments."""
+    if load.name == "descriptor_load":
+        return load.descriptor
+    return [parameters_behind(uses.program, address) for address in accessed(load, "read")]
 
 
 def _holds_over(uses: Uses, one: Ring, other: Ring) -> bool:
@@ -319,7 +348,7 @@ def _name(roots: list[Ring]) -> None:
 def _place(found: Rings, program: Program, plan: Plan, target: Target, late: Collection[Op]) -> None:
     """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor. A late product holds its
     slot for a trip more, and so its pipe has another slot where there is room."""
-    free = target.shared_bytes - RESERVED - staging(program, found, plan)
+    free = shared_bytes(plan.programs, target) - RESERVED - staging(program, found, plan)
     free -= sum(ring.bytes for ring in found.roots if ring.fixed)
     each = sum(ring.bytes for ring in found.roots if not ring.fixed)
     stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)
