@@ -111,7 +111,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     neither."""
     found, remarks, seen = Search(), [], set()
     in_turn = _in_turn(plain, remarks)
-    every = [only] if only is not None else _every(plain)
+    every = [only] if only is not None else every_plan(plain)
     for plan in every if only is not None else (one for one in every if in_turn or not one.persistent):
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
@@ -136,7 +136,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     return found
 
 
-def _every(plain: Plain) -> Iterator[Plan]:
+def every_plan(plain: Plain) -> Iterator[Plan]:
     """The plans to try: one program on a multiprocessor, then several."""
     gathers, tiles = may_gather(plain), prod(map(int, plain.launch.grid))
     yield from plans(plain.program, gathers)
