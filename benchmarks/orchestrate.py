@@ -11,8 +11,8 @@ them, `mimw` the best orchestrated form of these, `hand` the library's kernel. A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import triton
@@ -22,11 +22,14 @@ from mimw.testing.benchmark import Row, alternate
 from mimw.tools.orchestrate.choose import candidates
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
+from mimw.tools.orchestrate.written import written
 from tests.orchestrate.cases import (
     attention,
     gathered_gemm,
     gemm_bias_gelu,
     gemm_descriptors,
+    gemm_fp8_blocks,
+    gemm_int4,
     gemm_persistent,
     gemm_pointers,
 )
@@ -109,6 +112,36 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
                    lambda: mimw.ops.attention(*whole, causal=causal), o, expected, lambda out: out[:length])
 
 
+def _fp8_blocks(m: int, n: int, k: int) -> Problem:
+    """fp8 with a scale for each 1 x 128 of A and 128 x 128 of B; the library's kernel gets A's scales as it reads them."""
+    torch.manual_seed(0)
+    a, b = (torch.randn(rows, k, device="cuda").to(torch.float8_e4m3fn) for rows in (m, n))
+    sa, sb = (torch.rand(rows, k // 128, device="cuda") + 0.5 for rows in (m, n // 128))
+    c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    launches = [(gemm_fp8_blocks.gemm_fp8_blocks, (m // bm, n // bn), (a, b, c, sa, sb, m, n, k),
+                 dict(BM=bm, BN=bn, BK=128, num_warps=warps, num_stages=stages))
+                for bm, bn in ((128, 128), (64, 128), (128, 256), (256, 128)) for warps, stages in WARPS_STAGES]
+    wide = b.float() * sb.repeat_interleave(128, 0).repeat_interleave(128, 1)
+    expected = (a[:256].float() * sa[:256].repeat_interleave(128, 1)) @ wide.T
+    across = sa.mT.contiguous().mT
+    return Problem(dict(M=m, N=n, K=k), launches, lambda: mimw.ops.scaled_mm(a, b.T, across, sb.T), c, expected,
+                   lambda out: out[:256])
+
+
+def _int4(m: int, n: int, k: int, group: int = 128) -> Problem:
+    torch.manual_seed(0)
+    a = torch.randn(m, k, device="cuda", dtype=torch.float16)
+    w = torch.randint(0, 256, (n, k // 2), device="cuda", dtype=torch.uint8)
+    scales = (torch.rand(k // group, n, device="cuda") * 0.1).half()
+    c = torch.empty(m, n, device="cuda", dtype=torch.float16)
+    launches = [(gemm_int4.gemm_int4, (-(-m // 64), n // bn), (a, w, scales, c, m, n, k),
+                 dict(GROUP=group, BM=64, BN=bn, BK=bk, num_warps=warps, num_stages=stages))
+                for bn, bk in ((64, 128), (128, 64), (128, 128)) for warps, stages in WARPS_STAGES]
+    numbers = torch.stack([(w & 15).to(torch.int8) - 8, (w >> 4).to(torch.int8) - 8], -1).reshape(n, k).half()
+    numbers *= scales.repeat_interleave(group, 0).T
+    return Problem(dict(M=m, N=n, K=k), launches, None, c, a[:256].float() @ numbers.float().T, lambda out: out[:256])
+
+
 def _gathered(tokens: int, top: int, count: int, n: int, k: int) -> Problem:
     """A mixture of experts' first product. By hand rows are picked by torch, which is timed as well, and the library's grouped product
     follows: no kernel of its own both picks rows and leaves out the activation."""
@@ -133,6 +166,9 @@ CASES: dict[str, Callable[[], Problem]] = {
        for kind in ("descriptors", "persistent", "pointers")
        for shape in ((8192, 8192, 1024), (4096, 4096, 4096), (8192, 8192, 4096))},
     "gemm-bias-gelu-4096": lambda: _gelu(4096, 4096, 4096),
+    **{f"fp8-blocks-{'x'.join(map(str, shape))}": lambda shape=shape: _fp8_blocks(*shape)
+       for shape in ((4096, 4096, 4096), (4096, 4096, 7168), (4096, 7168, 2048))},
+    **{f"int4-{'x'.join(map(str, shape))}": lambda shape=shape: _int4(*shape) for shape in ((64, 8192, 8192), (64, 28672, 8192))},
     **{f"gathered-gemm-{'x'.join(map(str, sizes))}": lambda sizes=sizes: _gathered(*sizes)
        for sizes in ((4096, 2, 8, 4096, 4096), (8192, 8, 64, 1536, 2048))},
     **{f"attention-{'causal' if causal else 'full'}-{length}-{dim}": lambda c=causal, n=length, d=dim: _attention(c, n, d)
@@ -140,12 +176,13 @@ CASES: dict[str, Callable[[], Problem]] = {
 }
 
 
-def measure(name: str, prove_it: bool = False) -> Row:
-    """One row, checked."""
+def measure(name: str, prove_it: bool = False, without: Collection[str] = ()) -> Row:
+    """One row, checked. `without` are names of choices of plans that none may make."""
     problem = CASES[name]()
     plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
     least = min(meta["num_stages"] for *_, meta in problem.launches)
-    ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least for one in _plans(*launch)]
+    ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
+            for one in _plans(without, *launch)]
     runs: dict[str, Callable[[], Any]] = {}
     chosen: dict[str, Any] = {"plans": len(ours)}
     if ours:
@@ -207,9 +244,10 @@ def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> li
     return [one for one in found.candidates if not one.out]
 
 
-def _plans(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
+def _plans(without: Collection[str], kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
     """All plans for a launch, written."""
-    return [one.written for one in _candidates(kernel, grid, args, meta)]
+    found = [one.written for one in _candidates(kernel, grid, args, meta)]
+    return [written(one.plain, replace(one.plan, **dict.fromkeys(without, False))) for one in found] if without else found
 
 
 def _best(runs: list[Callable[[], Any]]) -> int:
@@ -246,10 +284,12 @@ def main() -> None:
     some_of(parser, "cases", CASES)
     parser.add_argument("--prove", action="store_true", help="prove the plan of each row as well; takes ten seconds a row")
     parser.add_argument("--plans", action="store_true", help="a row for each plan, not the best one's alone")
+    parser.add_argument("--without", nargs="+", default=(), metavar="CHOICE", help="choices that no plan makes: ahead")
     options = parsed(parser)
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     names = each(options.cases or CASES)
-    rows = (row for name in names for row in every_plan(name)) if options.plans else (measure(name, options.prove) for name in names)
+    rows = (row for name in names for row in every_plan(name)) if options.plans else (
+        measure(name, options.prove, options.without) for name in names)
     file = "orchestrate_plans.jsonl" if options.plans else "orchestrate.jsonl"
     table(rows, options.results / file, line, lambda row: "plain", "plain Triton")
 

@@ -30,7 +30,7 @@ from .scalar_ranges import Ranges
 from .tensor_boxes import UNBOUNDED, Box, Refused
 from .uses import Uses, uses_of
 
-__all__ = ["Box", "Refused", "box_of", "is_tile_access", "ranges_of"]
+__all__ = ["Box", "Refused", "box_of", "form_of", "is_tile_access", "ranges_of"]
 
 
 def is_tile_access(op: Op) -> bool:
@@ -46,6 +46,17 @@ def box_of(program: Program, op: Op, assume: bool = False) -> Box | Refused:
         return program.kept(_Boxes).of(op)
     except NoForm as why:
         return program.kept(_Assuming).found(op) if assume else Refused(why.reason, why.site)
+
+
+def form_of(program: Program, value: Value, assume: bool = False) -> Form:
+    """The form of a tile of pointers, as boxes take it; with `assume` also one for launches alone in which rows do not wrap
+    around. Raises `NoForm`."""
+    try:
+        return program.kept(_Boxes).forms.of(value)
+    except NoForm:
+        if not assume:
+            raise
+        return program.kept(_Assuming).forms.of(value)
 
 
 def ranges_of(program: Program) -> Ranges:

@@ -21,27 +21,31 @@ from ..passes.accumulate_dots import is_zero
 from .box_rewrite import CACHED
 from .rebuild import Rebuild
 from .rings import Ring, Rings, flattens
+from .turns import Turn, Turns
 
 
 @dataclass(frozen=True)
 class Share:
-    """The rows of tiles that a consumer has: the axis of each tile that is shared out, and the number of the task among
-    `parts`."""
+    """The rows of tiles that a consumer has: the axis of each tile that is shared out, in so many `parts`, and the number of the
+    task among `count`, each of so many warps."""
 
     axes: Mapping[Value, int]
     me: int = 0
     parts: int = 1
+    count: int = 1
+    warps: int = 4
 
 
 class Consumer(Rebuild):
     """Writes the task of all that is no load of a ring. `late` are products that run behind by a trip; `staged` the buffers of
-    stores that run on."""
+    stores that run on; `turns` where it takes turns with the other consumers."""
 
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], share: Share,
-                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None):
+                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None, turns: Turns = Turns()):
         super().__init__(program, needs, rings, env)
-        self.share, self.late, self.staged = share, late, staged or {}
-        self.reader = {"reader": f"compute{share.me}"} if share.parts > 1 else {}
+        self.share, self.late, self.staged, self.turns = share, late, staged or {}, turns
+        self.turn = Turn(self.writer, share.me, share.count, share.warps)
+        self.reader = {"reader": f"compute{share.me}"} if share.count > 1 else {}
         self.trailing = rings.trailing
         self.flat = {load for ring in rings.rings if ring.direct for load in ring.loads}    # loads that products read as matrices
         self.given_back: dict[Op, list[Ring]] = {}
@@ -152,6 +156,8 @@ class Consumer(Rebuild):
 
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
         """The last products of a loop whose products run on."""
+        if loop in self.turns.ends:
+            self.turn.end(loop.site)
         ended = [op for op in self.trailing if self.uses.place[op].parent is loop]
         for op in ended:
             if op.result in results:
@@ -161,9 +167,23 @@ class Consumer(Rebuild):
             for ring in self.trailing[op]:
                 self._release_before(ring, op.site)
 
-    def behind_region(self, region: Op | Block) -> None:
-        """Behind a loop, at whose end all products are waited for, or where a branch begins: slots that are held till then."""
-        for ring in self.given_behind.get(region, ()):
+    def enter(self, place: Op | Block) -> None:
+        """The turn begins. Slots that are held, and that nothing reads in a branch, are given back where it begins."""
+        if place in self.turns.begins:
+            self.turn.begin(place.site)
+        if isinstance(place, Block):
+            self._give_back(place)
+
+    def leave(self, op: Op) -> None:
+        """Slots that are held till here are given back: all products of a loop or a branch are over at its end. The turn is passed
+        on, behind a loop in front of the wait for a product that runs on (`behind`)."""
+        if op not in self.rings.products:
+            self._give_back(op)
+        if op in self.turns.ends and op.name != "for":
+            self.turn.end(op.site)
+
+    def _give_back(self, place: Op | Block) -> None:
+        for ring in self.given_behind.get(place, ()):
             self._release(ring, self.held[ring], None, ring.last.site)
 
     def before(self, op: Op | None) -> None:
@@ -225,6 +245,10 @@ class Consumer(Rebuild):
         emit("local_store", (buffer, self.now(op.value)), op.site)
         emit("fence", ("async_shared", ), op.site)
         emit("tma_store", (self.now(op.descriptor), self._offsets(op, op.value), buffer, CACHED, ""), op.site)
+
+    def begin(self) -> None:
+        if self.turns.begins:
+            self.turn.open(self.writer.site)
 
     def end(self) -> None:
         if self.staged:

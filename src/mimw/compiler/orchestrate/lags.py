@@ -5,7 +5,7 @@ For example, of a pipe of four slots that a loop fills, and of two of two slots,
 
     set_flights(uses, rings)        chunk i is told of once the copies of chunk i + 2 have begun; the last two behind all
                                     keys are told of once the values of their trip are on the way, values with the next keys
-    registers(rings, plan, 8)       (4, 88, 208): 4 warps copy with 88 registers a thread, and 8 warps compute with 208
+    registers(rings, plan, 8, target)       (4, 88, 208): 4 warps copy with 88 registers a thread, and 8 warps compute with 208
 
 A chunk is told of once its copies have landed, for which the task has to wait: TMA tells of it by itself. Waited for at once, no two
 chunks would be under way. But a producer that waits for a slot keeps back what it has not told of; so of each pipe as many slots are
@@ -20,12 +20,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir import Op
+from ...target import Target
 from ..analysis.uses import Uses
+from .plan import Plan
+from .residency import of_consumers
 
 MOST_LAG = 2        # trips whose copies are under way beside a trip's own: as in the library's own kernel, `kernels/moe/gathered.py`
 WARPS = 4           # of a producer that copies by threads
 PIECE, LEAST, MOST = 16, 88, 152    # bytes of a copy; a thread's registers: its addresses and masks beside 56 others
-FILE, WARP, STEP = 65536, 32, 8     # registers of a multiprocessor, threads of a warp; setmaxnreg counts by eights
+WARP, STEP = 32, 8  # threads of a warp; setmaxnreg counts by eights
 
 
 @dataclass(frozen=True)
@@ -78,16 +81,11 @@ def _is_innermost(uses: Uses, loop: Op | None, rings: Sequence[Any]) -> bool:
     return all(uses.place[load].parent is loop for ring in rings for load in ring.loads if load in inner)
 
 
-def registers(rings: Any, plan: Any, consumers: int) -> tuple[int, int | None, int | None]:
-    """(warps of the producer, its registers a thread, a consumer's), of so many warps of consumers: the plan's, unless the producer's
-    threads copy, who then need addresses, and leave fewer to the consumers."""
-    producer, consumer = plan.producer_registers, plan.consumer_registers
-    tiles = [load.result.type for ring in rings.rings for load in ring.gathers]
-    if not tiles:
-        return 1, producer, consumer
-    if producer is None or consumer is None:
-        return WARPS, producer, consumer
-    pieces = max(tile.numel * tile.element.bytes for tile in tiles) // (WARPS * WARP * PIECE)
-    producer = max(producer, min(MOST, max(LEAST, 56 + 4 * pieces // STEP * STEP)))
-    left = (FILE - producer * WARPS * WARP) // (consumers * WARP) // STEP * STEP
-    return WARPS, producer, min(consumer, left)
+def registers(rings: Any, plan: Plan, plain: int, target: Target) -> tuple[int, int | None, int | None]:
+    """(warps of the producer, its registers a thread, a consumer's), if the plain kernel has so many warps: the plan's, unless the
+    producer's threads copy, who then need addresses; consumers have what it leaves (`residency.py`)."""
+    tiles, producer = [load.result.type for ring in rings.rings for load in ring.gathers], plan.producer_registers
+    if tiles and producer is not None:
+        pieces = max(tile.numel * tile.element.bytes for tile in tiles) // (WARPS * WARP * PIECE)
+        producer = max(producer, min(MOST, max(LEAST, 56 + 4 * pieces // STEP * STEP)))
+    return WARPS if tiles else 1, producer, of_consumers(plan, plain, target, producer)

@@ -76,7 +76,7 @@ def awaited(program: Program, op: Op) -> Refused | None:
     """The line in front of a load behind which it may read what other programs wrote; None if there is none."""
     uses = uses_of(program)
     for other in program.walk():
-        if _acquires(other) and _may_precede(uses, other, op):
+        if acquires(other) and _may_precede(uses, other, op):
             return Refused(f"`{other.row.word or other.name}` on line {other.site.line} orders it", other.site)
     return None
 
@@ -99,7 +99,7 @@ def _store(program: Program, op: Op, box: Box) -> Refused | None:
     return None
 
 
-def _acquires(op: Op) -> bool:
+def acquires(op: Op) -> bool:
     """True if what others wrote may be read behind the op: atomic and volatile accesses, barriers, assembly with effects."""
     volatile = "is_volatile" in op.row.places and bool(op.is_volatile)
     assembly = "assembly" in op.row.traits and not op.is_pure
@@ -108,7 +108,7 @@ def _acquires(op: Op) -> bool:
 
 def _releases(op: Op) -> bool:
     """True if others may read behind the op what was written in front of it."""
-    return _acquires(op) or op.row.releases
+    return acquires(op) or op.row.releases
 
 
 def _may_precede(uses: Uses, first: Op, op: Op) -> bool:

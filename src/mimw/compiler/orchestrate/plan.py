@@ -27,7 +27,9 @@ class Plan:
     late_stages         slots of the pipe of a late product; None: `stages`, or one more if neither is given and it fits
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
+    ahead               small loads of a loop with products are done a trip ahead, into registers
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
+    programs            that a multiprocessor is to hold at once: slots and registers are chosen so; None: those of one
     pingpong            consumers take turns in starting the products of a trip, so that one's products run beside the arithmetic of
                         another one
     tiles_in_turn       each consumer has whole tiles, of those that its program takes in turn: one stores while another one multiplies
@@ -45,8 +47,10 @@ class Plan:
     delayed: bool = True
     persistent: bool = False
     stores: bool = False
+    programs: int | None = None
     pingpong: bool = False
     tiles_in_turn: bool = False
+    ahead: bool = True
     producer_registers: int | None = 24
     consumer_registers: int | None = 240
 
