@@ -27,7 +27,7 @@ from ..analysis.written import accessed, parameters_behind, written
 from ..constraints.wgmma import accumulator_layout
 from .gathers import gathered
 from .held import Ends, ends
-from .lags import set_lags
+from .lags import Flight, set_flights
 from .memory_order import may_run_on
 from .plan import Plan
 from .residency import shared_bytes
@@ -45,9 +45,7 @@ class Ring:
     trails      that product runs on into the next trip, and gives back the slot a trip later
     ends        where the slot is given back, if products in loops or branches inside of its block read it (`held.py`)
     once        one chunk, loaded once in front of all loops, and never given back
-    lag         chunks that cp.async may still be copying when the next ones begin (`lags.py`)
-    groups      cp.async's groups in a trip, of all rings of the loop
-    drained     the loop behind which the last chunks are waited for; None: at the end of the producer
+    flight      which chunks cp.async may still be copying when the next ones begin (`lags.py`); None: it is waited for at once
     root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
     """
 
@@ -58,9 +56,7 @@ class Ring:
     trails: bool = False
     ends: Ends | None = None
     once: bool = False
-    lag: int = 0
-    groups: int = 1
-    drained: Op | None = None
+    flight: Flight | None = None
     stages: int = 1
     root: Ring | None = None
     pipe: Value | None = None
@@ -132,7 +128,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         found.trailing = {dot: [ring for ring in found.rings if ring.trails and ring.last is dot] for dot in trailing}
     for ring in found.rings:
         ring.trails = ring.trails and ring.last in found.trailing
-    set_lags(uses, found.rings, plan.lag)
+    set_flights(uses, found.rings, late, plan.lag)
     return found
 
 
