@@ -25,6 +25,7 @@ from mimw.tools.orchestrate.prove import prove
 from mimw.tools.orchestrate.written import written
 from tests.orchestrate.cases import (
     attention,
+    gathered_gemm,
     gemm_bias_gelu,
     gemm_descriptors,
     gemm_fp8_blocks,
@@ -141,6 +142,25 @@ def _int4(m: int, n: int, k: int, group: int = 128) -> Problem:
     return Problem(dict(M=m, N=n, K=k), launches, None, c, a[:256].float() @ numbers.float().T, lambda out: out[:256])
 
 
+def _gathered(tokens: int, top: int, count: int, n: int, k: int) -> Problem:
+    """A mixture of experts' first product. By hand rows are picked by torch, which is timed as well, and the library's grouped product
+    follows: no kernel of its own both picks rows and leaves out the activation."""
+    torch.manual_seed(0)
+    a = torch.randn(tokens, k, device="cuda", dtype=torch.float16)
+    b = torch.randn(count, n, k, device="cuda", dtype=torch.float16)
+    chosen = torch.randint(count, (tokens * top, ), device="cuda", dtype=torch.int32)
+    c = torch.empty(tokens * top, n, device="cuda", dtype=torch.float16)
+    ids, experts = (torch.tensor(one, device="cuda") for one in gathered_gemm.sorted_rows(chosen.cpu().numpy(), count, 128))
+    args = a, b, c, ids, experts, torch.tensor([len(ids)], device="cuda", dtype=torch.int32), tokens * top, n, k, n * k
+    launches = [(gathered_gemm.gathered_gemm, (len(experts), -(-n // bn)), args,
+                 dict(TOP=top, BM=128, BN=bn, BK=64, num_warps=warps, num_stages=stages))
+                for bn in (256, 128) for warps, stages in WARPS_STAGES]
+    order, ends = chosen.sort(stable=True)[1] // top, torch.bincount(chosen, minlength=count).cumsum(0).to(torch.int32)
+    expected = torch.stack([a[row // top].float() @ b[chosen[row]].float().T for row in range(64)])
+    return Problem(dict(tokens=tokens, top=top, experts=count, N=n, K=k), launches,
+                   lambda: mimw.ops.grouped_matmul(a.index_select(0, order), b.mT, ends), c, expected, lambda out: out[:64])
+
+
 CASES: dict[str, Callable[[], Problem]] = {
     **{f"gemm-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _gemm(kind, *shape)
        for kind in ("descriptors", "persistent", "pointers")
@@ -149,6 +169,8 @@ CASES: dict[str, Callable[[], Problem]] = {
     **{f"fp8-blocks-{'x'.join(map(str, shape))}": lambda shape=shape: _fp8_blocks(*shape)
        for shape in ((4096, 4096, 4096), (4096, 4096, 7168), (4096, 7168, 2048))},
     **{f"int4-{'x'.join(map(str, shape))}": lambda shape=shape: _int4(*shape) for shape in ((64, 8192, 8192), (64, 28672, 8192))},
+    **{f"gathered-gemm-{'x'.join(map(str, sizes))}": lambda sizes=sizes: _gathered(*sizes)
+       for sizes in ((4096, 2, 8, 4096, 4096), (8192, 8, 64, 1536, 2048))},
     **{f"attention-{'causal' if causal else 'full'}-{length}-{dim}": lambda c=causal, n=length, d=dim: _attention(c, n, d)
        for dim in (128, 64) for causal in (False, True) for length in (1024, 4096, 16384)},
 }
@@ -252,7 +274,7 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("delayed", "persistent", "stores", "pingpong", "tiles_in_turn") if plan[name])])
+        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn") if plan[name])])
     how = row.configuration.get("name", how) + (f" {row.configuration['tile']}" if "name" in row.configuration else "")
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 

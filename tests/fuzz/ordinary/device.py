@@ -190,6 +190,7 @@ def given(args: list[Any], describe: Any) -> tuple[list[Any], list[Guarded]]:
 def _plain_launches(case: Case) -> Iterator[tuple[str, list[np.ndarray], list[np.ndarray], bool]]:
     """The plain kernel by stock Triton, once for each of the sizes: (label, results, expected, pads)."""
     from triton.tools.tensor_descriptor import TensorDescriptor as Described
+
     import mimw
     source, describe = case.program.source, mimw.TensorDescriptor
     if gpu_is_active():

@@ -32,8 +32,8 @@ ENTRIES = 64        # of the table
 
 @dataclass(frozen=True)
 class Ordinary:
-    """A program. `sizes` are the numbers that its kernel takes; `arrays` its arrays in the order of its parameters; of a `whole` one
-    numbers are integers, so small that most sums are exact in every order (`exact.py` says whether all are)."""
+    """A program. `sizes` are the numbers that its kernel takes; `arrays` its arrays in the order of its parameters; of a `whole`
+    one numbers are integers, so small that most sums are exact in every order (`exact.py` says whether all are)."""
 
     seed: int
     source: str

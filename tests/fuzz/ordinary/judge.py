@@ -122,7 +122,8 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
 
 def _short(wrong: str) -> bool:
     """A proof that is not given since the launch is too short or its grid too small for it, or since data decide how long it is."""
-    return any(text in wrong for text in ("orchestrate a longer launch", "orchestrate one of a larger grid", "data decide how many"))
+    reasons = "orchestrate a longer launch", "orchestrate one of a larger grid", "data decide how many"
+    return any(text in wrong for text in reasons)
 
 
 def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:

@@ -299,7 +299,8 @@ def _arithmetic(frame: Frame, made: Loop) -> None:
         frame.let("t", text, "RC", "i8" if "int8" in text else "i32")
         return
     vectors = frame.some("R", "fp32")
-    texts = [frame.times(t, "0.5"), f"tl.maximum({t}, 0.0)", frame.power(f"tl.minimum({t}, 0.0)", -2.0, 2.0), f"{t} - {_sum(frame, made)}", f"tl.abs({t})",
+    texts = [frame.times(t, "0.5"), f"tl.maximum({t}, 0.0)", frame.power(f"tl.minimum({t}, 0.0)", -2.0, 2.0),
+             f"{t} - {_sum(frame, made)}", f"tl.abs({t})",
              f"tl.where((m + ri)[:, None] >= ({made.position} + ci)[None, :], {t}, 0.0)"]
     if vectors:
         texts.append(frame.times(t, frame.power(f"-tl.abs({draws.pick(vectors)})", -3.0) + "[:, None]"))

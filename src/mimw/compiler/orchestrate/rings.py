@@ -30,6 +30,7 @@ from .held import Ends, ends
 from .lags import set_lags
 from .memory_order import may_run_on
 from .plan import Plan
+from .residency import shared_bytes
 
 MOST_STAGES = 8
 RESERVED = 2048     # bytes of shared memory for barriers, and for reductions between warps
@@ -131,7 +132,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         found.trailing = {dot: [ring for ring in found.rings if ring.trails and ring.last is dot] for dot in trailing}
     for ring in found.rings:
         ring.trails = ring.trails and ring.last in found.trailing
-    set_lags(uses, found.rings)
+    set_lags(uses, found.rings, plan.lag)
     return found
 
 
@@ -347,7 +348,7 @@ def _name(roots: list[Ring]) -> None:
 def _place(found: Rings, program: Program, plan: Plan, target: Target, late: Collection[Op]) -> None:
     """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor. A late product holds its
     slot for a trip more, and so its pipe has another slot where there is room."""
-    free = target.shared_bytes - RESERVED - staging(program, found, plan)
+    free = shared_bytes(plan.programs, target) - RESERVED - staging(program, found, plan)
     free -= sum(ring.bytes for ring in found.roots if ring.fixed)
     each = sum(ring.bytes for ring in found.roots if not ring.fixed)
     stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)

@@ -29,6 +29,7 @@ from .memory_order import may_run_on
 from .plan import Plan
 from .lags import registers
 from .producer import Producer
+from .residency import at_launch
 from .rings import Ring, Rings, is_read_only, rings_of
 from .smaller_blocks import smaller_blocks
 from .tiles_in_turn import ConsumerInTurn, counting, turns_at_tiles
@@ -81,7 +82,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
-    writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late, tiles, counted)
+    writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late, tiles, counted, target)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
     apart = _apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
@@ -105,14 +106,15 @@ class _Writer:
     """Puts the tasks together."""
 
     def __init__(self, program: Program, plan: Plan, rings: Rings, mine: Slice, theirs: Slice, axes: dict[Value, int],
-                 smaller: Mapping[Value, Descriptor], late: Collection[Op], tiles: Collection[Op], counted: Slice | None):
+                 smaller: Mapping[Value, Descriptor], late: Collection[Op], tiles: Collection[Op], counted: Slice | None,
+                 target: Target):
         self.plain, self.plan, self.rings, self.axes, self.late = program, plan, rings, axes, late
         self.tiles, self.counted = tiles, counted
         self.mine, self.theirs = mine, theirs
         self.uses, self.writer = uses_of(program), Builder(program.site)
         self.env = self.writer.env
         self.consumers, self.parts = plan.consumers, plan.parts
-        self.smaller = smaller
+        self.smaller, self.target = smaller, target
 
     def program(self) -> Program:
         params = tuple(self._param(param) for param in self.plain.params)
@@ -124,7 +126,7 @@ class _Writer:
             needs.ops -= made
         warps = self.plan.warps_of(self.plain.num_warps)
         blocks, tasks = [], []
-        load_warps, producer, registers_each = registers(self.rings, self.plan, self.consumers * warps)
+        load_warps, producer, registers_each = registers(self.rings, self.plan, self.plain.num_warps, self.target)
         for me in range(self.consumers):
             consumer = self._consumer(me, warps)
             blocks.append(Block((), consumer.written(self.plain.body)))
@@ -134,7 +136,9 @@ class _Writer:
         tasks.append(Task("load", load_warps, False, producer, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
-        return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
+        start = at_launch(self.plan, self.plain.num_warps, self.target) if self.plan.programs else None
+        return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True,
+                       launch_facts=replace(self.plain.launch_facts, registers=start))
 
     def _consumer(self, me: int, warps: int) -> Consumer:
         share = Share(self.axes, me, self.parts, self.consumers, warps)

@@ -28,9 +28,10 @@ from ...runtime.ahead import compile as compiled
 from ..timing.predict import predicted
 from .overlap import undone
 from .plain import Plain
+from .several import several
 from .written import Written, device_programs, may_gather, written
 
-COMPILED = 4        # of the best predicted plans
+COMPILED = 4        # of the best predicted plans, that ptxas takes
 WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
 
@@ -58,7 +59,7 @@ class Candidate:
         plan = self.plan
         more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
         more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
-        more += ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
+        more += [f"{plan.programs} at once"] * bool(plan.programs) + ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
@@ -112,7 +113,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     neither."""
     found, remarks, seen = Search(), [], set()
     in_turn = _in_turn(plain, remarks)
-    every = [only] if only is not None else plans(plain.program, may_gather(plain))
+    every = [only] if only is not None else _every(plain)
     for plan in every if only is not None else (one for one in every if in_turn or not one.persistent):
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
@@ -128,11 +129,21 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
         return found
     found.plain = _time(plain.launch, plain)
     found.candidates.sort(key=_order)
-    for at, candidate in enumerate(found.candidates[:COMPILED]):
-        if not candidate.out:
+    good = 0
+    for at, candidate in enumerate(found.candidates):
+        if not candidate.out and good < COMPILED:
             found.candidates[at] = _compiled(candidate)
+            good += not found.candidates[at].out
     found.candidates.sort(key=_order)
     return found
+
+
+def _every(plain: Plain) -> Iterator[Plan]:
+    """The plans to try: one program on a multiprocessor, then several."""
+    gathers, tiles = may_gather(plain), prod(map(int, plain.launch.grid))
+    yield from plans(plain.program, gathers)
+    for plan in several(plain.program, plain.chip, tiles):
+        yield from (replace(plan, gathers=True), plan) if gathers else (plan, )
 
 
 def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:
@@ -173,7 +184,7 @@ def _compiled(one: Candidate) -> Candidate:
     plain = one.written.plain
     try:
         made = compiled(one.written.kernel, one.written.programs(plain.launch.grid), *one.written.arguments(),
-                        num_warps=one.written.num_warps, target=plain.chip.name)
+                        target=plain.chip.name, **one.written.options)
     except Exception as error:
         return replace(one, out=_line(error))
     return replace(one, registers=made.registers, stack=made.stack_bytes or 0, undone=one.written.is_delayed and _is_undone(made))

@@ -190,8 +190,8 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
 def _check(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], **how: Any) -> Report:
     inputs = one.plain.with_values({**copies(one.plain.arguments), **sizes})
     launched = one.programs(grid, max(1, min(2, prod(grid) // one.tiles_each)))
-    return check(one.kernel, launched, *one.arguments(inputs, grid), num_warps=one.num_warps, target=one.plain.chip.name,
-                 shrink=False, **how)
+    return check(one.kernel, launched, *one.arguments(inputs, grid), target=one.plain.chip.name, shrink=False,
+                 **one.options, **how)
 
 
 def _few(one: Written, grid: tuple[int, ...]) -> tuple[int, ...]:

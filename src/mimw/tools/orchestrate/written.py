@@ -44,7 +44,7 @@ from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
 from .plain import Plain
-from .slots import fewer_slots
+from .slots import beyond, fewer_slots
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,24 @@ class Written:
         return self.plan.warps_of(self.plain.num_warps)
 
     @property
+    def options(self) -> dict[str, int]:
+        """The options of a launch of this kernel: warps, and the registers a thread that so many programs leave it."""
+        start = self.made.program.launch_facts.registers if self.made.program is not None else None
+        return {"num_warps": self.num_warps} | ({} if start is None else {"maxnreg": start})
+
+    @property
     def tiles_each(self) -> int:
         """The tiles that a program has to have at least, so that a launch shows what comes behind a tile: of a consumer its next
         one."""
         return self.plan.consumers + 1 if self.plan.tiles_in_turn else 2
 
     def programs(self, grid: tuple[int, ...], most: int | None = None) -> tuple[int, ...]:
-        """The grid of this kernel for a grid of the plain one. One whose programs take tiles in turn has at most one for each
-        multiprocessor of the chip, or `most`."""
+        """The grid of this kernel for a grid of the plain one. One whose programs take tiles in turn has at most as many as the
+        chip's multiprocessors hold, one each unless the plan says more, or `most`."""
         if not self.is_persistent:
             return grid
-        return (min(prod(map(int, grid)), most or self.plain.chip.multiprocessors or 1), )
+        each = self.plan.programs or 1
+        return (min(prod(map(int, grid)), most or each * (self.plain.chip.multiprocessors or 1)), )
 
     def arguments(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None) -> tuple:
         """The arguments of the kernel for a launch of the plain one over `grid`, by default the one that it was made of."""
@@ -102,15 +109,15 @@ class Written:
     def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
         """A function that launches this kernel in place of the plain one."""
         given = self.module.arguments(grid, *self.given(args, meta))
-        launch = self.kernel[self.programs(grid, device_programs(self.plain.chip))]
-        return lambda: launch(*given, num_warps=self.num_warps)
+        launch = self.kernel[self.programs(grid, (self.plan.programs or 1) * device_programs(self.plain.chip))]
+        return lambda: launch(*given, **self.options)
 
     def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
         """The launch in place of one of the plain kernel over `grid`, made ready for the simulator; of a kernel whose programs
-        take tiles in turn with at most so many programs, by default one for each multiprocessor."""
+        take tiles in turn with at most so many programs, by default as many as the multiprocessors hold."""
         plain = plain or self.plain
-        kernel, options, grid = getattr(self.module, plain.name), {"num_warps": self.num_warps}, grid or plain.launch.grid
-        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), options, plain.chip.name)
+        kernel, grid = getattr(self.module, plain.name), grid or plain.launch.grid
+        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), dict(self.options), plain.chip.name)
 
 
 def device_programs(chip: Target) -> int:
@@ -139,6 +146,9 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
         one = _written(plain, replace(plan, stages=fewer, late_stages=fewer))
     if one.kernel is None:
         return one
+    if more := beyond(one):
+        return replace(one, refused=f"{plan.programs} programs do not fit on a multiprocessor: each has {more:,} bytes of shared "
+                                    "memory too much")
     stages, late = _slots(one)
     return replace(one, plan=replace(one.plan, stages=stages or None, late_stages=late if late > stages else None))
 
