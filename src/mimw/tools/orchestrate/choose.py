@@ -19,6 +19,7 @@ from math import inf, prod
 from typing import Any
 
 from ...compiler.analysis.remarks import Remark
+from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
 from ...errors import MimwError, TargetError
@@ -91,8 +92,9 @@ def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
                 for stores in in_turn:
                     yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores, pingpong=pingpong)
     if _sums(program) <= WHOLE_TILES:
+        persistent = authors_tiles(program) is None
         for stores in in_turn:
-            yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=True, stores=stores, tiles_in_turn=True)
+            yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=persistent, stores=stores, tiles_in_turn=True)
 
 
 def _sums(program: Program) -> int:

@@ -22,6 +22,7 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
+from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.branches import Taken, taken
@@ -176,7 +177,8 @@ def _written(plain: Plain, plan: Plan) -> Written:
         early = loaded_ahead(program)
         program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
-    made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
+    loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
+    made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ))
     remarks = (*remarks, *made.remarks)
     made = replace(made, apart=made.apart | apart)
     if made.program is None:
