@@ -42,7 +42,10 @@ class Consumer(Rebuild):
         super().__init__(program, needs, rings, env)
         self.share, self.late, self.staged = share, late, staged or {}
         self.reader = {"reader": f"compute{share.me}"} if share.parts > 1 else {}
-        self.trailing = {ring.last: ring for ring in rings.rings if ring.trails}
+        self.trailing: dict[Op, list[Ring]] = {}
+        for ring in rings.rings:
+            if ring.trails:
+                self.trailing.setdefault(ring.last, []).append(ring)
         self.given_back: dict[Op, list[Ring]] = {}
         for ring in rings.rings:
             if ring.direct and not ring.trails and not ring.once:
@@ -126,18 +129,19 @@ class Consumer(Rebuild):
 
     def _trailing_product(self, op: Op) -> None:
         """Issued; the product of the trip before is waited for, and gives back its slot."""
-        ring = self.trailing[op]
         self.env[op.result] = self._wait(op, 1, self._issue(op))
-        self._release_before(ring, op.site)
-        self.next_chunk(ring, op.site)
+        for ring in self.trailing[op]:
+            self._release_before(ring, op.site)
+            self.next_chunk(ring, op.site)
 
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
         """The last product of a loop whose product runs on."""
-        for op, ring in self.trailing.items():
+        for op, rings in self.trailing.items():
             if self.uses.place[op].parent is loop:
                 result = results[op.result]
                 self.env[result] = self._wait(op, 0, self.env[result])
-                self._release_before(ring, op.site)
+                for ring in rings:
+                    self._release_before(ring, op.site)
 
     def before(self, op: Op | None) -> None:
         """Waits for the products whose results an op takes; for all before a loop or a branch, and at the end of a block."""

@@ -11,7 +11,7 @@ reads: the producer is ahead of the kernel's stores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ...errors import LayoutConflict
@@ -25,8 +25,10 @@ from ..analysis.written import accessed, parameters_behind, written
 from ..constraints.wgmma import accumulator_layout
 from .memory_order import may_run_on
 from .plan import Plan
+from .transforms import confined, raw_loads, transformed
 
 MOST_STAGES = 8
+MADE_STAGES = 2     # of tiles that a task computes: memory is waited for by the task in front of it
 RESERVED = 2048     # bytes of shared memory for barriers, and for reductions between warps
 
 
@@ -39,6 +41,8 @@ class Ring:
     trails      that product runs on into the next trip, and gives back the slot a trip later
     once        one chunk, loaded once in front of all loops, and never given back
     root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
+    made        its tile is no load's: the task that transforms computes it and stores it to the slot (`transforms.py`)
+    raw         its tiles are read by that task, and by no consumer
     """
 
     loads: list[Op]
@@ -49,6 +53,8 @@ class Ring:
     once: bool = False
     stages: int = 1
     root: Ring | None = None
+    made: bool = False
+    raw: bool = False
     pipe: Value | None = None
 
     @property
@@ -71,7 +77,17 @@ class Rings:
 
     @property
     def loads(self) -> frozenset[Op]:
-        return frozenset(load for ring in self.rings for load in ring.loads)
+        """The loads that the producer does."""
+        return frozenset(load for ring in self.rings if not ring.made for load in ring.loads)
+
+    @property
+    def computed(self) -> frozenset[Op]:
+        """The ops that the task which transforms does for consumers."""
+        return frozenset(op for ring in self.rings if ring.made for op in ring.loads)
+
+    def some(self, wanted: Callable[[Ring], bool]) -> Rings:
+        """Those that a task uses."""
+        return Rings([ring for ring in self.rings if wanted(ring)], self.products)
 
 
 def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
@@ -80,8 +96,19 @@ def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
     writes = written(program)
     loads, remarks = _candidates(program, uses, writes)
     while True:
-        products, direct = _direct(program, uses, loads, plan)
+        made = transformed(program, loads) if plan.transform else []
+        while True:
+            products, direct = _direct(program, uses, loads + made, plan)
+            kept = confined(program, loads, [op for op in made if op in direct])
+            if len(kept) == len(made):
+                break
+            made = kept
+        raw = raw_loads(program, loads, made)
         found = Rings(_grouped(uses, loads, direct), products, remarks)
+        found.rings += [Ring([op], direct=True, last=max(reached(uses, op.result), key=uses.position.get), made=True)
+                        for op in made]
+        for ring in found.rings:
+            ring.raw = not raw.isdisjoint(ring.loads)
         for ring in found.rings:
             ring.root = next((other for other in found.rings if other.root is other and all(
                 _share(uses, one, ring) for one in found.rings if one.root is other)), ring)
@@ -92,13 +119,13 @@ def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
         for load in (load for ring in alone for load in ring.loads):
             loads.remove(load)
             remarks.append(Remark("under a condition outside of all loops: loaded by the consumer itself", load.site))
-    if not any("dot" in use.row.traits for load in loads for use in reached(uses, load.result)):
+    if not made and not any("dot" in use.row.traits for load in loads for use in reached(uses, load.result)):
         found.rings.clear()
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
     for ring in found.rings:
         ring.trails = ring.direct and not ring.once and _trails(uses, ring.last) and \
-            sum(other.last is ring.last for other in found.rings) == 1
+            all(not other.once for other in found.rings if other.last is ring.last)
     _name(found.roots)
     _place(found, program, plan, target)
     return found
@@ -232,7 +259,9 @@ def _in_a_loop(uses: Uses, load: Op) -> bool:
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
     """True if the second ring may go on in the slots of the first: the same tiles in another block, and neither holds a slot while
     the other's loads run, which would wait for it."""
-    if first.once or second.once or [(load.descriptor, load.result.type) for load in first.loads] != \
+    if first.once or second.once or first.made or second.made or first.raw is not second.raw:
+        return False
+    if [(load.descriptor, load.result.type) for load in first.loads] != \
             [(load.descriptor, load.result.type) for load in second.loads]:
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
@@ -266,13 +295,14 @@ def _place(found: Rings, program: Program, plan: Plan, target: Target) -> None:
     """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor."""
     free = target.shared_bytes - RESERVED - staging(program, found, plan)
     free -= sum(ring.bytes for ring in found.roots if ring.once)
-    each = sum(ring.bytes for ring in found.roots if not ring.once)
-    stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)
+    made = sum(ring.bytes for ring in found.roots if ring.made)
+    each = sum(ring.bytes for ring in found.roots if not ring.once and not ring.made)
+    stages = plan.stages or (max(1, min(MOST_STAGES, (free - MADE_STAGES * made) // each)) if each else 1)
     for ring in found.roots:
-        ring.stages = 1 if ring.once else stages
+        ring.stages = 1 if ring.once else min(stages, MADE_STAGES) if ring.made else stages
     for ring in found.rings:        # the next chunk needs a slot beside the one that is given back a trip later
         ring.trails = ring.trails and ring.root.stages > 1
-    if each * stages > free:
+    if each * stages + made * min(stages, MADE_STAGES) > free:
         found.remarks.append(Remark(f"{stages} slots of {each} bytes do not fit: {free} bytes are free. Smaller tiles would",
                                     program.site))
 

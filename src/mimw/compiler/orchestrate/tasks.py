@@ -30,6 +30,9 @@ from .plan import Plan
 from .producer import Producer
 from .rings import Ring, Rings, is_read_only, rings_of
 from .smaller_blocks import smaller_blocks
+from .transformer import Transformer
+
+WARP_REGISTERS = 2048       # of an SM, if each of a warp's threads has one: 65536 / 32
 
 
 @dataclass(frozen=True)
@@ -58,22 +61,26 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     mine = Slice(program, reads=lambda load: is_read_only(program, load, writes))
     for load in loads:
         mine.add(load)
-    theirs = Slice(program, cut=loads)
+    between = Slice(program, cut=loads, reads=lambda load: is_read_only(program, load, writes))
+    for op in rings.computed:
+        between.add(op)
+    theirs = Slice(program, cut=loads | rings.computed)
     for op in program.walk():
         if op not in loads and op.name != "hint" and not theirs.may_repeat(op) and "terminator" not in op.row.traits:
             theirs.add(op)
     axes: dict[Value, int] = {}
     smaller: dict[Value, Descriptor] = {}
     if plan.consumers > 1:
-        found = shared_rows(program, theirs.ops, plan.consumers, independent=tiles)
+        found = shared_rows(program, theirs.ops - rings.computed, plan.consumers, independent=tiles, handed=rings.computed)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
-    writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late)
+    writer = _Writer(program, plan, rings, (mine, between, theirs), axes, smaller, late)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
+    mine.ops |= between.ops
     apart = _apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
     if plan.stores:     # a store that runs on may land behind a later one to another array
         apart |= {(one, other) for one in writes or () for other in writes or () if one < other}
@@ -94,10 +101,10 @@ def _read(program: Program, needs: Slice) -> set[str]:
 class _Writer:
     """Puts the tasks together."""
 
-    def __init__(self, program: Program, plan: Plan, rings: Rings, mine: Slice, theirs: Slice, axes: dict[Value, int],
+    def __init__(self, program: Program, plan: Plan, rings: Rings, slices: tuple[Slice, Slice, Slice], axes: dict[Value, int],
                  smaller: Mapping[Value, Descriptor], late: Collection[Op]):
         self.plain, self.plan, self.rings, self.axes, self.late = program, plan, rings, axes, late
-        self.mine, self.theirs = mine, theirs
+        self.mine, self.between, self.theirs = slices
         self.uses, self.writer = uses_of(program), Builder(program.site)
         self.env = self.writer.env
         self.parts = plan.consumers
@@ -109,22 +116,35 @@ class _Writer:
         for ring in self.rings.roots:
             ring.pipe = self._pipe(ring)
         made = {op for op in self.plain.body.ops if op.name == "make_tensor_descriptor"}
-        for needs in (self.mine, self.theirs):
+        for needs in (self.mine, self.between, self.theirs):
             needs.ops -= made
         warps = self.plan.warps_of(self.plain.num_warps)
         blocks, tasks = [], []
         for me in range(self.parts):
             share = Share(self.axes, me, self.parts)
-            consumer = Consumer(self.plain, self.theirs, self.rings, self.env, share, self.late, self._staged(me))
+            rings = self.rings.some(lambda ring: not ring.raw)
+            consumer = Consumer(self.plain, self.theirs, rings, self.env, share, self.late, self._staged(me))
             blocks.append(Block((), consumer.written(self.plain.body)))
-            tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, self.plan.consumer_registers, 0, 1,
+            tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, self.registers, 0, 1,
                               site=self.plain.site))
-        producer = Producer(self.plain, self.mine, self.rings, self.env)
+        if self.rings.computed:
+            transformer = Transformer(self.plain, self.between, self.rings.some(lambda ring: ring.raw or ring.made), self.env)
+            blocks.append(Block((), transformer.written(self.plain.body)))
+            tasks.append(Task("transform", self.plan.transform, False, self.registers, site=self.plain.site))
+        producer = Producer(self.plain, self.mine, self.rings.some(lambda ring: not ring.made), self.env)
         blocks.append(Block((), producer.written(self.plain.body)))
         tasks.append(Task("load", 1, False, self.plan.producer_registers, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
         return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
+
+    @property
+    def registers(self) -> int | None:
+        """A thread's registers in the tasks that compute: the plan's, or what is left for each beside the producer's."""
+        wanted, warps = self.plan.consumer_registers, self.parts * self.plan.warps_of(self.plain.num_warps) + self.plan.transform
+        if wanted is None or not self.rings.computed:
+            return wanted
+        return min(wanted, (WARP_REGISTERS - 4 * (self.plan.producer_registers or 24)) // warps // 8 * 8)
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 
@@ -164,7 +184,7 @@ class _Writer:
         fields = tuple(self.writer.emit("local_alloc", (type_, None), load.site, layout=None, label=f"{ring.name}.{name}")
                        for type_, name, load in zip(slots, names, ring.loads))
         more = {"one_shot": True} if ring.once else {}
-        if self.parts > 1:
+        if self.parts > 1 and not ring.raw:
             more["readers"] = tuple(f"compute{me}" for me in range(self.parts))
         return self.writer.emit("pipe_make", (fields, ring.stages, None), ring.loads[0].site, label=ring.name, names=names, **more)
 

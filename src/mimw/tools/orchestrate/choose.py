@@ -20,6 +20,7 @@ from typing import Any
 from ...compiler.analysis.remarks import Remark
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.transforms import may_transform
 from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
@@ -28,6 +29,7 @@ from .plain import Plain
 from .written import Written, device_programs, written
 
 COMPILED = 4        # of the best predicted plans
+TRANSFORMING = 4    # warps of a task that transforms
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
 
 
@@ -51,6 +53,7 @@ class Candidate:
     def name(self) -> str:
         """For tables: `2 x 4 warps, delayed`."""
         more = ["delayed"] * self.written.is_delayed + ["persistent"] * self.written.is_persistent + ["stores"] * self.plan.stores
+        more += [f"{self.plan.transform} to transform"] * bool(self.plan.transform)
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
@@ -66,7 +69,14 @@ class Search:
 
 def plans(program: Program) -> Iterator[Plan]:
     """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
-    beside the next tile."""
+    beside the next tile; then with a task for tiles that are computed from what is loaded."""
+    found = list(_plans(program))
+    yield from found
+    if may_transform(program):
+        yield from (replace(plan, transform=TRANSFORMING) for plan in found if not plan.stores)
+
+
+def _plans(program: Program) -> Iterator[Plan]:
     warps = program.num_warps
     shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
     behind = [True, False] if len(program.named("dot")) > 1 else [False]

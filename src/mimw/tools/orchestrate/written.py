@@ -147,6 +147,8 @@ def _written(plain: Plain, plan: Plan) -> Written:
         verify(program)
     made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
     remarks = (*remarks, *made.remarks)
+    if not made.rings.computed:
+        plan = replace(plan, transform=0)
     made = replace(made, apart=made.apart | apart)
     if made.program is None:
         return Written(plan, plain, made, remarks)
