@@ -148,6 +148,10 @@ def in_descriptors(change: Callable[[Any], Any]):
     return "lifted", lambda boxes: replace(boxes, descriptors=tuple(map(change, boxes.descriptors)))
 
 
+def ahead(change: Callable[[Program], Program]):
+    return "loaded_ahead", lambda made: replace(made, program=change(made.program))
+
+
 def in_text(pattern: str, new: str):
     return "module_text", lambda text: re.sub(pattern, new, text, count=1)
 
@@ -200,8 +204,8 @@ MUTANTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "extents exchanged": in_descriptors(lambda one: replace(one, shape=one.shape[::-1])),
     "the first trip twice": ("delayed", lambda made: replace(made, program=everywhere(first_trip_twice)(made.program))),
     "an operand of the wrong trip": ("delayed", _late_trip),
-    "a small load of the trip before": ("loaded_ahead", lambda made: replace(made, program=everywhere(handed_on_late)(made.program))),
-    "the last trip loads one more": ("loaded_ahead", lambda made: replace(made, program=moved("icmpSLT", "rhs", 1)(made.program))),
+    "a small load of the trip before": ahead(everywhere(handed_on_late)),
+    "the last trip loads one more": ahead(moved("icmpSLT", "rhs", 1)),
     "another one of the numbers that all are": in_boxes(moved("addptr", "rhs", 1)),
     "a raw slot is given back before it is read": in_tasks(swapped("local_load", "pipe_release")),
     "a tile is handed over before it is stored": in_tasks(swapped("local_store", "pipe_commit")),

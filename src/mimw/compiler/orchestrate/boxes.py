@@ -84,7 +84,7 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
 
 def _candidates(program: Program, loads: str, stores: bool) -> Iterator[Op]:
     """Loads and stores of tiles of two axes that are asked for, in program order."""
-    uses, wanted = uses_of(program), _for_products(program) if loads == "products" else None
+    uses, wanted = uses_of(program), for_products(program) if loads == "products" else None
     for op in program.where(lambda row: row.loads or row.stores):
         if not is_tile_access(op) or len(op.pointer.type.shape) != 2:
             continue
@@ -92,7 +92,7 @@ def _candidates(program: Program, loads: str, stores: bool) -> Iterator[Op]:
             yield op
 
 
-def _for_products(program: Program) -> set[Op]:
+def for_products(program: Program) -> set[Op]:
     """The ops whose results reach a product, through arithmetic and within the rounds of loops."""
     uses, found = uses_of(program), set()
     todo = [value for op in program.where(lambda row: row.cost == "dot") for value in (op.a, op.b)]

@@ -61,7 +61,7 @@ def _name(program: Program, box: Box) -> str:
 
 
 def _load(program: Program, op: Op, box: Box) -> Refused | None:
-    uses, own = uses_of(program), _name(program, box)
+    own = _name(program, box)
     for other in program.walk():
         for address in accessed(other, "write"):
             names = parameters_behind(program, address)
@@ -69,6 +69,12 @@ def _load(program: Program, op: Op, box: Box) -> Refused | None:
                 return Refused(f"line {other.site.line} writes through an address that comes from elsewhere", other.site)
             if own in names:
                 return Refused(f"line {other.site.line} writes the same array", other.site)
+    return awaited(program, op)
+
+
+def awaited(program: Program, op: Op) -> Refused | None:
+    """The line in front of a load behind which it may read what other programs wrote; None if there is none."""
+    uses = uses_of(program)
     for other in program.walk():
         if acquires(other) and _may_precede(uses, other, op):
             return Refused(f"`{other.row.word or other.name}` on line {other.site.line} orders it", other.site)

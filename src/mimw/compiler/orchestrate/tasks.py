@@ -25,14 +25,16 @@ from ..analysis.slices import Slice
 from ..analysis.uses import uses_of
 from ..analysis.written import accessed, parameters_behind, written
 from .consumer import Consumer, Share
+from .lags import registers
 from .memory_order import may_run_on
 from .plan import Plan
 from .producer import Producer
+from .residency import at_launch
 from .rings import Ring, Rings, is_read_only, rings_of
 from .smaller_blocks import smaller_blocks
+from .tiles_in_turn import ConsumerInTurn, counting, turns_at_tiles
 from .transformer import Transformer
-
-WARP_REGISTERS = 2048       # of an SM, if each of a warp's threads has one: 65536 / 32
+from .turns import Turns, turns_at_products
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Orchestrated:
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
                  tiles: Collection[Op] = ()) -> Orchestrated:
     """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
-    rings = rings_of(program, plan, target)
+    rings = rings_of(program, plan, target, late)
     if program.orchestrates():
         return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
     if not rings.rings:
@@ -70,14 +72,25 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
             theirs.add(op)
     axes: dict[Value, int] = {}
     smaller: dict[Value, Descriptor] = {}
-    if plan.consumers > 1:
-        found = shared_rows(program, theirs.ops - rings.computed, plan.consumers, independent=tiles, handed=rings.computed)
+    counted = None
+    if plan.tiles_in_turn and rings.computed:
+        return Orchestrated(None, rings, (*rings.remarks, Remark("consumers with whole tiles compute operands themselves",
+                                                                 program.site)))
+    if plan.tiles_in_turn:
+        counted = counting(program, rings) if tiles else Remark("consumers have no tiles to take in turn", program.site)
+        if isinstance(counted, Remark):
+            return Orchestrated(None, rings, (*rings.remarks, counted))
+        theirs.ops |= counted.ops - set(next(iter(tiles)).walk())
+    elif plan.consumers > 1:
+        gathers = {load for ring in rings.rings for load in ring.gathers}       # their pointers are the producer's
+        found = shared_rows(program, theirs.ops - gathers - rings.computed, plan.consumers, independent=tiles,
+                            handed=rings.computed)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
-    writer = _Writer(program, plan, rings, (mine, between, theirs), axes, smaller, late)
+    writer = _Writer(program, plan, rings, (mine, between, theirs), axes, smaller, late, tiles, counted, target)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
     mine.ops |= between.ops
@@ -102,13 +115,15 @@ class _Writer:
     """Puts the tasks together."""
 
     def __init__(self, program: Program, plan: Plan, rings: Rings, slices: tuple[Slice, Slice, Slice], axes: dict[Value, int],
-                 smaller: Mapping[Value, Descriptor], late: Collection[Op]):
+                 smaller: Mapping[Value, Descriptor], late: Collection[Op], tiles: Collection[Op], counted: Slice | None,
+                 target: Target):
         self.plain, self.plan, self.rings, self.axes, self.late = program, plan, rings, axes, late
+        self.tiles, self.counted = tiles, counted
         self.mine, self.between, self.theirs = slices
         self.uses, self.writer = uses_of(program), Builder(program.site)
         self.env = self.writer.env
-        self.parts = plan.consumers
-        self.smaller = smaller
+        self.consumers, self.parts = plan.consumers, plan.parts
+        self.smaller, self.target = smaller, target
 
     def program(self) -> Program:
         params = tuple(self._param(param) for param in self.plain.params)
@@ -120,31 +135,34 @@ class _Writer:
             needs.ops -= made
         warps = self.plan.warps_of(self.plain.num_warps)
         blocks, tasks = [], []
-        for me in range(self.parts):
-            share = Share(self.axes, me, self.parts)
-            rings = self.rings.some(lambda ring: not ring.raw)
-            consumer = Consumer(self.plain, self.theirs, rings, self.env, share, self.late, self._staged(me))
+        load_warps, producer, registers_each = registers(self.rings, self.plan, self.plain.num_warps, self.target)
+        for me in range(self.consumers):
+            consumer = self._consumer(me, warps)
             blocks.append(Block((), consumer.written(self.plain.body)))
-            tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, self.registers, 0, 1,
+            tasks.append(Task("compute" if self.consumers == 1 else f"compute{me}", warps, me == 0, registers_each, 0, 1,
                               site=self.plain.site))
         if self.rings.computed:
             transformer = Transformer(self.plain, self.between, self.rings.some(lambda ring: ring.raw or ring.made), self.env)
             blocks.append(Block((), transformer.written(self.plain.body)))
-            tasks.append(Task("transform", self.plan.transform, False, self.registers, site=self.plain.site))
-        producer = Producer(self.plain, self.mine, self.rings.some(lambda ring: not ring.made), self.env)
-        blocks.append(Block((), producer.written(self.plain.body)))
-        tasks.append(Task("load", 1, False, self.plan.producer_registers, site=self.plain.site))
+            tasks.append(Task("transform", self.plan.transform, False, registers_each, site=self.plain.site))
+        loads = self.rings.some(lambda ring: not ring.made)
+        blocks.append(Block((), Producer(self.plain, self.mine, loads, self.env).written(self.plain.body)))
+        tasks.append(Task("load", load_warps, False, producer, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
-        return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
+        start = at_launch(self.plan, self.plain.num_warps, self.target) if self.plan.programs else None
+        return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True,
+                       launch_facts=replace(self.plain.launch_facts, registers=start))
 
-    @property
-    def registers(self) -> int | None:
-        """A thread's registers in the tasks that compute: the plan's, or what is left for each beside the producer's."""
-        wanted, warps = self.plan.consumer_registers, self.parts * self.plan.warps_of(self.plain.num_warps) + self.plan.transform
-        if wanted is None or not self.rings.computed:
-            return wanted
-        return min(wanted, (WARP_REGISTERS - 4 * (self.plan.producer_registers or 24)) // warps // 8 * 8)
+    def _consumer(self, me: int, warps: int) -> Consumer:
+        share = Share(self.axes, me, self.parts, self.consumers, warps)
+        given = self.theirs, self.rings.some(lambda ring: not ring.raw), self.env, share, self.late, self._staged(me)
+        if self.counted is not None:
+            tiles, = self.tiles
+            return ConsumerInTurn(self.plain, tiles, self.counted, *given, turns_at_tiles(tiles, self.rings))
+        pingpong = self.plan.pingpong and self.consumers > 1
+        products = self.rings.products - self.rings.trailing.keys()
+        return Consumer(self.plain, *given, turns_at_products(self.plain, products) if pingpong else Turns())
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 
@@ -184,8 +202,9 @@ class _Writer:
         fields = tuple(self.writer.emit("local_alloc", (type_, None), load.site, layout=None, label=f"{ring.name}.{name}")
                        for type_, name, load in zip(slots, names, ring.loads))
         more = {"one_shot": True} if ring.once else {}
-        if self.parts > 1 and not ring.raw:
-            more["readers"] = tuple(f"compute{me}" for me in range(self.parts))
+        if self.consumers > 1 and not ring.raw:      # each chunk is for all of them, or for one
+            readers = tuple(f"compute{me}" for me in range(self.consumers))
+            more["readers"] = readers if self.counted is None else (readers, )
         return self.writer.emit("pipe_make", (fields, ring.stages, None), ring.loads[0].site, label=ring.name, names=names, **more)
 
     def _staged(self, me: int) -> dict[Op, Value]:
