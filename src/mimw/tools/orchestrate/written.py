@@ -180,6 +180,8 @@ def _written(plain: Plain, plan: Plan) -> Written:
     loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
     made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ))
     remarks = (*remarks, *made.remarks)
+    if plan.transform and not made.rings.computed:
+        return _written(plain, replace(plan, transform=0))
     made = replace(made, apart=made.apart | apart)
     if made.program is None:
         return Written(plan, plain, made, remarks)
