@@ -123,8 +123,9 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[
         elif not is_read_only(program, load, writes):
             remarks.append(Remark("stays with the consumer: the kernel writes the array that it reads, and a producer would be "
                                   "ahead of the stores", load.site))
-        elif (made := uses.definition.get(load.descriptor)) is not None and uses.place[made].parent is not None:
-            remarks.append(Remark(f"stays with the consumer: its descriptor is made at line {made.site.line}, inside a "
+        elif (made := uses.definition.get(load.descriptor)) is not None and uses.place[made].parent is not None and \
+                made.name != "make_tensor_descriptor":
+            remarks.append(Remark(f"stays with the consumer: its descriptor is chosen at line {made.site.line}, inside a "
                                   "loop or branch", load.site))
         elif not uses.parents(load) and not all(use.name == "dot" for use in reached(uses, load.result)):
             remarks.append(Remark("outside of all loops: loaded by the consumer itself", load.site))

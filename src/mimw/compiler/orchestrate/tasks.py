@@ -29,6 +29,7 @@ from .memory_order import may_run_on
 from .plan import Plan
 from .producer import Producer
 from .rings import Ring, Rings, is_read_only, rings_of
+from .slots_of_descriptors import rooms
 from .smaller_blocks import smaller_blocks
 
 
@@ -108,6 +109,7 @@ class _Writer:
         self._descriptors()
         for ring in self.rings.roots:
             ring.pipe = self._pipe(ring)
+        places = rooms(self.plain, self.rings, self.writer)
         made = {op for op in self.plain.body.ops if op.name == "make_tensor_descriptor"}
         for needs in (self.mine, self.theirs):
             needs.ops -= made
@@ -115,11 +117,12 @@ class _Writer:
         blocks, tasks = [], []
         for me in range(self.parts):
             share = Share(self.axes, me, self.parts)
-            consumer = Consumer(self.plain, self.theirs, self.rings, self.env, share, self.late, self._staged(me))
+            consumer = Consumer(self.plain, self.theirs, self.rings, self.env, share, self.late, self._staged(me),
+                                self.smaller)
             blocks.append(Block((), consumer.written(self.plain.body)))
             tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, self.plan.consumer_registers, 0, 1,
                               site=self.plain.site))
-        producer = Producer(self.plain, self.mine, self.rings, self.env)
+        producer = Producer(self.plain, self.mine, self.rings, self.env, places)
         blocks.append(Block((), producer.written(self.plain.body)))
         tasks.append(Task("load", 1, False, self.plan.producer_registers, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})

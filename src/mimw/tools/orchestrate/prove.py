@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -33,6 +33,7 @@ from ...simulator import Hooks, run
 from ..check import check
 from ..findings import Report
 from ..trials import most_rounds
+from .chunks import most_chunks
 from .comparisons import Pair, have_several, launches, programs_of
 from .inputs import copies, different, size_of
 from .tiles import each_alone, tiles_of
@@ -119,8 +120,8 @@ def _too_short(one: Written) -> str:
     if all(loop.known and not loop.parameters and not loop.by_program and not loop.by_grid for loop in loops_of(launch.program)):
         return ""       # constants say how often they go round: there are no longer launches
     rounds, slots = most_rounds(launch), max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
-    if rounds is None:
-        return "data decide how many iterations its loops have, so it is not known whether a pipe was full"
+    if rounds is None:      # data decide
+        rounds = most_chunks(each_alone(replace(one, plain=one.plain.with_values(copies(one.plain.arguments)))))
     if rounds > slots:
         return ""
     return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {slots} slots: orchestrate a "
