@@ -43,17 +43,17 @@ def box_of(program: Program, op: Op, assume: bool = False) -> Box | Refused:
     launches alone in which parts of its mask are true everywhere and its rows do not wrap around: that is then among what it
     assumes."""
     try:
-        return program.kept(_Boxes).of(op)
+        return program.kept(Boxes).of(op)
     except NoForm as why:
-        return program.kept(_Assuming).found(op) if assume else Refused(why.reason, why.site)
+        return program.kept(Assuming).found(op) if assume else Refused(why.reason, why.site)
 
 
 def ranges_of(program: Program) -> Ranges:
     """The scalars of a program, as its boxes name them."""
-    return program.kept(_Boxes).ranges
+    return program.kept(Boxes).ranges
 
 
-class _Boxes:
+class Boxes:
     """The forms of one program's values, for all its boxes."""
 
     assume = False
@@ -172,7 +172,7 @@ class _Boxes:
         return extent
 
 
-class _Assuming(_Boxes):
+class Assuming(Boxes):
     """The same for launches of which more is assumed."""
 
     assume = True

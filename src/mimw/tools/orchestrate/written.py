@@ -24,6 +24,7 @@ from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
+from ...compiler.orchestrate.boxes_of_groups import grouped
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
@@ -34,6 +35,7 @@ from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
+from ...compiler.triton_port.enumerations import enumeration_member
 from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiprocessors
 from ...errors import MimwError, NotYet
 from ...ir import verify
@@ -131,7 +133,8 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
 
 def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
-    program, remarks, late, apart = accumulate_dots(needed(boxes.program)), boxes.remarks, frozenset(), frozenset()
+    program, remarks = _groups(plain, plan, boxes)
+    program, late, apart = accumulate_dots(needed(program)), frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
         tiles = persistent(program)
@@ -168,8 +171,27 @@ def _boxes(plain: Plain, plan: Plan) -> Lifted:
     program = with_remainders(plain.program)
     if not plan.boxes:
         return lifted(program, plain.chip, "none", False)
-    unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
-    return lifted(program, plain.chip, unsigned=unsigned, assume=bool(plan.assume))
+    return lifted(program, plain.chip, unsigned=_unsigned(plain), assume=bool(plan.assume))
+
+
+def _groups(plain: Plain, plan: Plan, boxes: Lifted) -> tuple[Program, tuple[Remark, ...]]:
+    """The program with descriptors that the kernel makes itself, and the remarks on its loads and stores."""
+    if not plan.boxes:
+        return boxes.program, boxes.remarks
+    found = grouped(boxes.program, plain.chip, enumeration_member("PADDING_OPTION", "PAD_ZERO"), _aligned(plain), _unsigned(plain))
+    said = {one.site for one in found.remarks}
+    return found.program, (*(one for one in boxes.remarks if one.site not in said), *found.remarks)
+
+
+def _aligned(plain: Plain) -> list[str]:
+    """The arrays that begin at multiples of 16 bytes, which the kernel is compiled for."""
+    names, attrs = plain.launch.specialisation.fn.arg_names, plain.launch.specialisation.attrs
+    return [names[path[0]] for path, given in attrs.items() if ["tt.divisibility", 16] in [list(one) for one in given]]
+
+
+def _unsigned(plain: Plain) -> list[str]:
+    """The arguments whose elements are unsigned integers."""
+    return [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
 
 
 def _may_assume(plain: Plain) -> bool:
