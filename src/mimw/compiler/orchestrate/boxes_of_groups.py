@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from ...ir import I32, Block, Builder, Op, Program, Value
@@ -32,7 +33,7 @@ from ..analysis.address_forms import NoForm
 from ..analysis.made_boxes import MadeBox, made_box
 from ..analysis.pointer_boxes import ranges_of
 from ..analysis.remarks import Remark
-from ..analysis.uses import uses_of
+from ..analysis.uses import Uses, uses_of
 from .asked_in_kernel import Asked
 from .box_rewrite import Rewrite
 from .boxes import candidates, why_none
@@ -83,6 +84,25 @@ def _said(program: Program, op: Op, made: MadeBox) -> Remark:
                   "else by pointers, without a producer.", op.site)
 
 
+def has_a_round(uses: Uses, loop: Op) -> bool:
+    """True if the branch around a `while` has asked already whether it has a round."""
+    parent, block = uses.place[loop].parent, uses.place[loop].block
+    if loop.name != "while" or parent is None or parent.name != "if" or block is not parent.blocks[0]:
+        return False
+    first = loop.blocks[0]
+    entering = dict(zip(first.args, loop.inits))
+
+    def same(value: Value, other: Value) -> bool:
+        value, other = entering.get(value, value), entering.get(other, other)
+        if value is other:
+            return True
+        one, two = uses.definition.get(value), uses.definition.get(other)
+        return one is not None and two is not None and one.name == two.name and "pure" in one.row.effects and not one.blocks and \
+            len(one.args) == len(two.args) and dict(one.attrs) == dict(two.attrs) and all(
+                same(a, b) if isinstance(a, Value) and isinstance(b, Value) else a == b for a, b in zip(one.args, two.args))
+    return same(terminator(first).condition, parent.condition)
+
+
 class _Rewrite:
     """The program anew."""
 
@@ -90,7 +110,8 @@ class _Rewrite:
         self.program, self.boxes, self.padding, self.signs = program, boxes, padding, signs
         self.uses, self.b = uses_of(program), Builder(program.site)
         self.of: dict[Op, Value] = {}           # the descriptor of each load
-        self.fits: dict[Op, Value] = {}         # by the loop in front of which descriptors are made: whether they are right
+        self.fits: dict[Op, Value] = {}         # by the loop in front of which descriptors are made: whether they are right ..
+        self.known: dict[Op, dict] = {}         # .. and the ranges of numbers of which this asks
         self.access = Rewrite(program, {op: made.box for op, made in boxes.items()}, self)
 
     def block(self, block: Block) -> Block:
@@ -113,7 +134,8 @@ class _Rewrite:
 
     def _around(self, op: Op) -> None:
         """A loop with the descriptors in front of it: inside of a loop or branch only if it has a round."""
-        runs = self._runs(op) if self.uses.place[op].parent is not None and not self._is_own(op) else None
+        asks = self.uses.place[op].parent is not None and not self._is_own(op) and not has_a_round(self.uses, op)
+        runs = self._runs(op) if asks else None
         if runs is None:
             self._made(op)
             self._inside(op)
@@ -150,6 +172,7 @@ class _Rewrite:
         some = self.boxes[loads[0]]
         asked = Asked(self.b, some.ranges, None, around.site)
         fits = self.fits[around] = asked.all(one for load in loads for one in self._group(load))
+        self.known[around] = asked.spans
         known: dict[tuple, Value] = {}
         for load in loads:
             made = self.boxes[load]
@@ -188,10 +211,12 @@ class _Rewrite:
 
     def _both(self, op: Op, loads: list[Op]) -> None:
         """The loop by descriptors where all numbers fit, else as it was."""
-        asked = Asked(self.b, self.boxes[loads[0]].ranges, op, op.site)
+        arounds = dict.fromkeys(self.boxes[load].around for load in loads)
+        known = {symbol: span for around in arounds for symbol, span in self.known[around].items()}
+        asked = Asked(self.b, self.boxes[loads[0]].ranges, op, op.site, known)
         group = {load: self._group(load) for load in loads}
         rest = [one for load in loads for one in self.boxes[load].box.assumed if one not in group[load]]
-        fits = [self.fits[around] for around in dict.fromkeys(self.boxes[load].around for load in loads)]
+        fits = [self.fits[around] for around in arounds]
         fits += [asked.all(rest)] if rest else []
         condition = fits[0]
         for other in fits[1:]:
@@ -202,7 +227,7 @@ class _Rewrite:
         quick = cloned(self.b, op.with_blocks(self.access.block), {})
         self.b.emit("yield", (tuple(quick[place] for place in taken), ), op.site)
         then, outside_too = self.b.close(outside), self.b.open()
-        slow = cloned(self.b, op, {})
+        slow = cloned(self.b, replace(op, attrs=MappingProxyType({**op.attrs, "tt.num_stages": 1})), {})   # leaves room for the pipe
         self.b.emit("yield", (tuple(slow[place] for place in taken), ), op.site)
         blocks = Block((), then), Block((), self.b.close(outside_too))
         results = tuple(op.results[place] for place in taken)

@@ -17,7 +17,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from ...ir import Block, Buffer, Builder, Descriptor, Op, Param, Program, Task, Value
+from ...ir import Block, Buffer, Builder, Descriptor, Op, Param, Program, Scalar, Task, Value
+from ...ir.types import element_of
 from ...target import Target
 from ..analysis.remarks import Remark
 from ..analysis.shared_rows import shared, shared_rows
@@ -72,6 +73,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
+    theirs.ops |= _hints(program, theirs, loads, axes)
     writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
@@ -79,6 +81,19 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     if plan.stores:     # a store that runs on may land behind a later one to another array
         apart |= {(one, other) for one in writes or () for other in writes or () if one < other}
     return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), apart)
+
+
+def _hints(program: Program, theirs: Slice, loads: Collection[Op], axes: Mapping[Value, int]) -> set[Op]:
+    """What is hinted of integers and addresses that consumers have, whole: what 16 divides decides how wide accesses are."""
+    uses, found = uses_of(program), set()
+    for op in program.named("hint"):
+        element, made = element_of(op.value.type), uses.definition.get(op.value)
+        has = made in theirs.ops and made not in loads if made is not None else op.value in theirs.values or \
+            op.value not in uses.argument
+        if has and op.value not in axes and not (isinstance(element, Scalar) and element.is_float) and \
+                all(parent in theirs.ops for parent in uses.parents(op)):
+            found.add(op)
+    return found
 
 
 def _apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -36,7 +37,7 @@ from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.enumerations import enumeration_member
-from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiprocessors
+from ...compiler.triton_port.runtime import descriptors_from, gpu_is_active, keep_file, multiprocessors
 from ...errors import MimwError, NotYet
 from ...ir import verify
 from ...runtime.simulate import Launch, prepare
@@ -95,7 +96,13 @@ class Written:
         """A function that launches this kernel in place of the plain one."""
         given = self.module.arguments(grid, *self.given(args, meta))
         launch = self.kernel[self.programs(grid, device_programs(self.plain.chip))]
-        return lambda: launch(*given, num_warps=self.num_warps)
+        if not (gpu_is_active() and self.made.program.named("descriptor_slots")):
+            return lambda: launch(*given, num_warps=self.num_warps)
+
+        def run() -> Any:
+            with descriptors_from(_memory):
+                return launch(*given, num_warps=self.num_warps)
+        return run
 
     def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
         """The launch in place of one of the plain kernel over `grid`, made ready for the simulator; of a kernel whose programs
@@ -103,6 +110,12 @@ class Written:
         plain = plain or self.plain
         kernel, options, grid = getattr(self.module, plain.name), {"num_warps": self.num_warps}, grid or plain.launch.grid
         return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), options, plain.chip.name)
+
+
+def _memory(size: int, alignment: int, stream: int | None) -> Any:
+    """Memory of the device for descriptors, which the plain kernel may not need: torch's, as its tensors are."""
+    torch = sys.modules["torch"]
+    return torch.empty(size, dtype=torch.int8, device="cuda")
 
 
 def device_programs(chip: Target) -> int:
