@@ -13,7 +13,6 @@ granted can be asked where the load's own loop begins: what differs there is the
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ...ir import Op, Program
@@ -38,13 +37,13 @@ class MadeBox:
     ranges: Ranges
 
 
-def made_box(program: Program, op: Op, aligned: Collection[str]) -> MadeBox | Refused:
-    """The box of a load of a tile (`is_tile_access`) whose numbers are known where its loop begins; or why there is none. `aligned` are
-    the arrays that begin at multiples of 16 bytes in each launch."""
+def made_box(program: Program, op: Op) -> MadeBox | Refused:
+    """The box of a load of a tile (`is_tile_access`) whose numbers are known where its loop begins; or why there is none. Parameters
+    say which arrays begin at multiples of 16 bytes (`tt.divisibility`)."""
     loops = uses_of(program).loops(op)
     if not loops or loops[-1].name != "for":
         return Refused("it stands in no `for` loop, in front of which its numbers could be looked at", op.site)
-    found = _InLoop(program, loops, aligned).found(op)
+    found = _InLoop(program, loops).found(op)
     return found if isinstance(found, Refused) else found.made
 
 
@@ -72,15 +71,16 @@ class _Ranges(Ranges):
 class _InLoop(Assuming):
     """Boxes of loads in one loop, `loops[-1]`; the others are around it, outermost first."""
 
-    def __init__(self, program: Program, loops: tuple[Op, ...], aligned: Collection[str]):
+    def __init__(self, program: Program, loops: tuple[Op, ...]):
         super().__init__(program)
         self.loops, self.ranges = loops, _Ranges(self.forms, loops[-1])
-        self.names, self.aligned = {param.value: param.name for param in program.params}, aligned
+        self.params = {param.value: param for param in program.params}
 
     def of(self, op: Op, everywhere: frozenset[tuple[int, bool]] = frozenset()) -> _Box:
         box = super().of(op, everywhere)
-        if self.names[box.base] not in self.aligned:
-            raise NoForm(f"{self.names[box.base]} does not begin at a multiple of 16 bytes in this launch", op.site)
+        base = self.params[box.base]
+        if dict(base.attrs).get("tt.divisibility", 1) % 16:
+            raise NoForm(f"{base.name} does not begin at a multiple of 16 bytes in this launch", op.site)
         begun = {axis for axis, is_end in self._bounds(op, op.pointer.type) if not is_end and (axis, is_end) not in everywhere}
         around = next(loop for loop in self.loops
                       if all(self.forms.invariant(poly, loop) for poly in (*box.shape, *box.strides)))

@@ -50,21 +50,33 @@ class Grouped:
     remarks: tuple[Remark, ...] = ()
 
 
-def grouped(program: Program, target: Target, padding: Any, aligned: Collection[str], unsigned: Collection[str] = ()) -> Grouped:
-    """The program with descriptors of its own. `padding` is Triton's word for zeros, of which this room does not know; `aligned` are the
-    arrays that begin at multiples of 16 bytes in each launch, `unsigned` as for `boxes.lifted`."""
+def grouped(program: Program, target: Target, padding: Any, unsigned: Collection[str] = ()) -> Grouped:
+    """The program with descriptors of its own; its parameters say which arrays begin at multiples of 16 bytes. `padding` is Triton's
+    word for zeros, of which this room does not know; `unsigned` as for `boxes.lifted`."""
     if why_none(program, target) is not None:
         return Grouped(program)
-    boxes: dict[Op, MadeBox] = {}
+    uses, boxes, others = uses_of(program), {}, set()
     for op in candidates(program, "products", False):
-        found = made_box(program, op, aligned)
+        found = made_box(program, op)
         if isinstance(found, MadeBox) and out_of_order(program, op, found.box) is None and _can_be_asked(found):
             boxes[op] = found
+        else:
+            others.add(uses.loops(op)[-1])
+    # A loop with loads of another kind keeps all of them; so does one of which the host can ask all, and refuses this launch.
+    boxes = {op: made for op, made in boxes.items() if made.loop not in others and any(
+        _is_of_the_kernel(program, one) for one in boxes.values() if one.loop is made.loop)}
     if not boxes:
         return Grouped(program)
     signs = argument_signs(program) | {param.value: False for param in program.params if param.name in unsigned}
     made = _Rewrite(program, boxes, padding, signs)
     return Grouped(replace(program, body=made.block(program.body)), tuple(_said(program, op, one) for op, one in boxes.items()))
+
+
+def _is_of_the_kernel(program: Program, made: MadeBox) -> bool:
+    """True if the kernel computes what a box is of, from numbers that the host does not have."""
+    ranges, box = ranges_of(program), made.box
+    every = (*box.shape, *box.strides, *box.offsets, made.base, *(one.poly for one in box.assumed))
+    return any(ranges.unbounded(poly) is not None for poly in every)
 
 
 def _can_be_asked(made: MadeBox) -> bool:
@@ -112,7 +124,7 @@ class _Rewrite:
         self.of: dict[Op, Value] = {}           # the descriptor of each load
         self.fits: dict[Op, Value] = {}         # by the loop in front of which descriptors are made: whether they are right ..
         self.known: dict[Op, dict] = {}         # .. and the ranges of numbers of which this asks
-        self.access = Rewrite(program, {op: made.box for op, made in boxes.items()}, self)
+        self.access = Rewrite(program, {op: made.box for op, made in boxes.items()}, self, {})
 
     def block(self, block: Block) -> Block:
         outside = self.b.open()
@@ -197,7 +209,7 @@ class _Rewrite:
         given = base, shape, strides, tuple(box.block), self.signs.get(box.base, True), self.padding
         return b.emit("make_tensor_descriptor", given, site, label=f"{box.base.name}_desc")
 
-    def _extent(self, poly: Poly, load: Op, fits: Value) -> Value:
+    def _extent(self, poly, load: Op, fits: Value) -> Value:
         self.access.b = self.b
         if poly.constant is not None:
             return self.b.constant(poly.constant, I32, load.site)

@@ -48,7 +48,7 @@ def rooms(program: Program, rings: Rings, b: Builder) -> dict[tuple[Op, Ring], V
     uses, found = uses_of(program), {}
     for ring in rings.rings:
         for load in ring.loads:
-            make = made_inside(uses, load.descriptor)
+            make = made_inside(uses, load.descriptor) if load.name == "descriptor_load" else None
             if make is not None and (make, ring.root) not in found:
                 label = f"{make.result.name or 'desc'}_slots"
                 found[make, ring.root] = b.emit("descriptor_slots", (ring.root.stages + 1, ), make.site, label=label)
