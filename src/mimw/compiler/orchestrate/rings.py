@@ -183,8 +183,8 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
             remarks.append(Remark("stays with the consumer: the kernel writes the array that it reads, and a producer would be "
                                   "ahead of the stores", load.site))
         elif load not in gathers and (made := uses.definition.get(load.descriptor)) is not None and \
-                uses.place[made].parent is not None:
-            remarks.append(Remark(f"stays with the consumer: its descriptor is made at line {made.site.line}, inside a "
+                uses.place[made].parent is not None and made.name != "make_tensor_descriptor":
+            remarks.append(Remark(f"stays with the consumer: its descriptor is chosen at line {made.site.line}, inside a "
                                   "loop or branch", load.site))
         elif not uses.parents(load) and not all(use.name == "dot" for use in reached(uses, load.result)):
             remarks.append(Remark("outside of all loops: loaded by the consumer itself", load.site))
