@@ -1,7 +1,7 @@
 """Which loads a producer task can do, which of them share a pipe, and when a slot of it is given back.
 
-Input: a plain program with loads by descriptor, or ones that cp.async can do, and a `Plan`. Output: `Rings`. For example, of `for k: x = a.load(..); y =
-b.load(..); acc = tl.dot(x, y, acc)`:
+Input: a plain program with loads by descriptor, or ones that cp.async can do, and a `Plan`. Output: `Rings`. For example, of
+`for k: x = a.load(..); y = b.load(..); acc = tl.dot(x, y, acc)`:
 
     rings_of(program, plan, target).rings       one Ring of x and y: read by the product where they lie, given back a trip later
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...errors import LayoutConflict
 from ...ir import Op, Program, Value
@@ -329,23 +328,16 @@ def _in_a_loop(uses: Uses, load: Op) -> bool:
 
 
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
-    """True if the second ring may go on in the slots of the first: the same tiles in another block, and neither holds a slot while
-    the other's loads run, which would wait for it."""
+    """True if the second ring may go on in the slots of the first: tiles of the same types in another block, and neither holds a
+    slot while the other's loads run, which would wait for it. So loops that follow one another have all of shared memory each."""
     if first.made or second.made or first.raw is not second.raw:
         return False
-    if first.once or second.once or first.ends or second.ends or [(_array(uses, load), load.result.type) for load in first.loads] != \
-            [(_array(uses, load), load.result.type) for load in second.loads]:
+    if first.once or second.once or first.ends or second.ends or [(load.name, load.result.type) for load in first.loads] != \
+            [(load.name, load.result.type) for load in second.loads]:
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
         return False
     return not _holds_over(uses, first, second) and not _holds_over(uses, second, first)
-
-
-def _array(uses: Uses, load: Op) -> Any:
-    """The array that is loaded from: a descriptor, or names of arguments."""
-    if load.name == "descriptor_load":
-        return load.descriptor
-    return [parameters_behind(uses.program, address) for address in accessed(load, "read")]
 
 
 def _holds_over(uses: Uses, one: Ring, other: Ring) -> bool:
