@@ -50,6 +50,7 @@ class Ring:
     root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
     made        its tile is no load's: the task that transforms computes it and stores it to the slot (`transforms.py`)
     raw         its tiles are read by that task, and by no consumer
+    rare        loops inside of its block have chunks of other rings: the next one has a whole tile's time to come
     """
 
     loads: list[Op]
@@ -64,12 +65,13 @@ class Ring:
     root: Ring | None = None
     made: bool = False
     raw: bool = False
+    rare: bool = False
     pipe: Value | None = None
 
     @property
     def fixed(self) -> bool:
-        """True of one slot, whatever the plan says: it is filled once, or held for as long as loops inside go on."""
-        return self.once or self.ends is not None
+        """True of one slot, whatever the plan says: it is filled once, or seldom, or held for as long as loops inside go on."""
+        return self.once or self.rare or self.ends is not None
 
     @property
     def bytes(self) -> int:
@@ -148,6 +150,9 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
     trailing = _trailing(uses, products)
     for ring in found.rings:
         ring.trails = ring.direct and not ring.once and ring.ends is None and ring.last in trailing
+    if not plan.tiles_in_turn:
+        for ring in found.rings:
+            ring.rare = not ring.once and all(_is_rare(uses, one, found.rings) for one in found.rings if one.root is ring.root)
     _name(found.roots)
     _place(found, program, plan, target, late)
     if all(ring.trails for ring in found.rings if ring.last in trailing and not ring.once and ring.ends is None):
@@ -321,6 +326,13 @@ def _nothing_between(uses: Uses, first: Op, second: Op) -> bool:
 def _read_before(uses: Uses, ring: Ring, load: Op) -> bool:
     """True if a product reads a tile of the ring in front of a load, at which the slot of both would be waited for."""
     return any(uses.position[use] < uses.position[load] for one in ring.loads for use in reached(uses, one.result))
+
+
+def _is_rare(uses: Uses, ring: Ring, rings: list[Ring]) -> bool:
+    """True if loops inside of a ring's own loop have loads of other ones."""
+    loops = uses.loops(ring.loads[0])
+    inner = (uses.loops(other.loads[0]) for other in rings if other.root is not ring.root)
+    return bool(loops) and any(len(each) > len(loops) and each[:len(loops)] == loops for each in inner)
 
 
 def _in_a_loop(uses: Uses, load: Op) -> bool:
