@@ -17,6 +17,8 @@ import torch
 
 import mimw
 
+from .others_tutorials import GROUPS
+
 Given = dict[str, Any]
 Call = Callable[[], Any]
 
@@ -62,6 +64,14 @@ def _grouped(a: str, b: str, ends: Callable[[Given], torch.Tensor]) -> Callable[
     return hand
 
 
+def _groups(name: str) -> Callable[[Given], Call]:
+    """The grouped product of the matrices whose addresses the launch has."""
+    def hand(given: Given) -> Call:
+        a, b, ends = GROUPS[name]
+        return lambda: mimw.ops.grouped_matmul(a, b, ends)
+    return hand
+
+
 def _attention(length_first: bool, causal: bool, scale: str | None = None) -> Callable[[Given], Call]:
     """Attention of (batch, length, heads, dim), or of descriptors of (batch heads length, dim)."""
     def hand(given: Given) -> Call:
@@ -72,6 +82,12 @@ def _attention(length_first: bool, causal: bool, scale: str | None = None) -> Ca
             q, k, v = (given[f"desc_{name}"].base.view(shape) for name in "qkv")
         return lambda: mimw.ops.attention(q, k, v, causal=causal, scale=given[scale] if scale else None)
     return hand
+
+
+def _heads(given: Given) -> Call:
+    """Attention of (batch, heads, length, dim)."""
+    q, k, v = (given[name] for name in "QKV")
+    return lambda: mimw.ops.attention(q, k, v, scale=given["sm_scale"])
 
 
 def _prefill(given: Given) -> Call:
@@ -92,7 +108,7 @@ def _unified(given: Given) -> Call:
 HANDS: dict[str, Callable[[Given], Call]] = {
     **dict.fromkeys(("vllm-persistent-matmul", "vllm-bmm", "triton-matmul", "triton-03-matmul", "triton-09-persistent"),
                     _product("a_ptr", "b_ptr")),
-    "vllm-persistent-descriptors": _product("a_ptr", "b_ptr", turned=True),
+    **dict.fromkeys(("vllm-persistent-descriptors", "triton-09-descriptors"), _product("a_ptr", "b_ptr", turned=True)),
     "flaggems-mm": _product("A", "B"),
     **dict.fromkeys(("inductor-mm", "inductor-persistent-tma", "inductor-bmm"), _product("arg_A", "arg_B")),
     "flaggems-addmm": _addmm,
@@ -101,8 +117,10 @@ HANDS: dict[str, Callable[[Given], Call]] = {
     "vllm-fused-moe": _moe,
     "unsloth-grouped-gemm": _grouped("x_ptr", "w_ptr", lambda given: given["m_sizes_ptr"].cumsum(0)),
     "inductor-grouped-mm": _grouped("arg_a_ptr", "arg_b_ptr", lambda given: given["arg_offsets_ptr"]),
+    **{name: _groups(name) for name in ("triton-08-grouped", "triton-08-grouped-tma")},
     "fla-attention": _attention(True, True, "scale"),
     "triton-attention": _attention(False, False, "sm_scale"),
+    "triton-06-block-pointers": _heads,
     "vllm-prefill-attention": _prefill,
     "vllm-unified-attention": _unified,
 }
