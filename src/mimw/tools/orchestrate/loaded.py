@@ -28,6 +28,7 @@ from ...ir import Op, Program, Value
 from ...ir.flow import all_carries, terminator
 from ...runtime.host import HostArray, is_array
 from ...simulator import Hooks, run
+from ..search.protocol import TileData
 from ..trials import most_rounds
 from .inputs import copies
 from .tiles import each_alone
@@ -102,13 +103,20 @@ def spread(grid: tuple[int, ...], along: int) -> tuple[tuple[int, int, int], ...
     return tuple(dict.fromkeys((*first, *lines, (x - 1, y - 1, z - 1))))
 
 
+def most_counted(one: Any) -> int:
+    """How often the loops of a `Written` go round at its own launch, at most, in the programs of `spread`; counted in a run without
+    arithmetic on tiles."""
+    launch, rounds = each_alone(one), Rounds()
+    some = tuple((index, ) for index in spread(launch.grid, slots(one) + 2))
+    run(launch.program, launch.grid, launch.values,
+        hooks=Hooks(clusters=some, skipped=TileData(launch), observer=rounds))
+    return max(rounds.most.values(), default=0)
+
+
 def shorter(one: Any, depth: int) -> list[dict[str, int]]:
     """Most values of the numbers in arrays that decide how often loops go round, so that they do about as often as break pipes of so
     many slots; none if the launch itself does not fill them."""
-    launch, rounds = each_alone(one), Rounds()
-    run(launch.program, launch.grid, launch.values,
-        hooks=Hooks(clusters=tuple((index, ) for index in spread(launch.grid, depth + 2)), observer=rounds))
-    full, found = max(rounds.most.values(), default=0), []
+    full, found = most_counted(one), []
     for name in sorted(deciding(one.plain.program)) if full > depth else ():
         array = _numbers(one.plain.arguments.get(name))
         high = 0 if array is None or not array.size else int(array.max())
