@@ -32,7 +32,7 @@ from mimw.tools.orchestrate.choose import plans
 from mimw.tools.orchestrate.inputs import copies, different
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import _run, prove
-from mimw.tools.orchestrate.written import Written, written
+from mimw.tools.orchestrate.written import Written, may_gather, written
 
 from .draw import Ordinary, drawn
 
@@ -92,7 +92,7 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
         return found
     lines = loops_with_products(plain.program)
     done, seen = set(), set()
-    for plan in _plans(plain.program, seed, stages):
+    for plan in _plans(plain, seed, stages):
         about = f"\n{plan.text()}\n{program.source}"
         try:
             one = written(plain, plan)
@@ -126,11 +126,11 @@ def _short(wrong: str) -> bool:
     return any(text in wrong for text in reasons)
 
 
-def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
+def _plans(plain: Plain, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
     """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are
     compiled
     in part."""
-    found = list(plans(program))
+    found = list(plans(plain.program, may_gather(plain)))
     if "every" in stages:
         yield from (replace(plan, stages=stages) for plan in found for stages in DEPTHS)
         return

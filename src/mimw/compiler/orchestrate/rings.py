@@ -147,7 +147,7 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
         if (refused := gathers.get(load)) is not None:
             remarks.append(Remark(f"stays with the consumer: {refused.reason}", load.site))
             continue
-        needs = Slice(program, reads=lambda one: is_read_only(program, one, writes))
+        needs = Slice(program, reads=lambda one: one not in gathers and is_read_only(program, one, writes))
         needs.add(load)
         if needs.bad is not None:
             remarks.append(Remark(f"stays with the consumer: its address, or how often it runs, follows from "

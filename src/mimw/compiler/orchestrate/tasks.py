@@ -59,7 +59,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     if not rings.rings:
         return Orchestrated(None, rings, tuple(rings.remarks))
     loads, writes = rings.loads, written(program)
-    mine = Slice(program, reads=lambda load: is_read_only(program, load, writes))
+    mine = Slice(program, reads=lambda load: load not in loads and is_read_only(program, load, writes))
     for load in loads:
         mine.add(load)
     theirs = Slice(program, cut=loads)
