@@ -4,6 +4,8 @@ Input: a plain program, the slice of its loads, and the rings. Output: the ops o
 
     x = a.load([m, k]); y = b.load([k, n])      acquire chunk; fetch a -> slot.x; fetch b -> slot.y; commit chunk; chunk += 1
 
+Descriptors that the kernel makes inside of a loop it makes anew, in places of its own (`slots_of_descriptors`).
+
 TMA's copies complete with their chunk, whenever that is. For those of cp.async the task waits itself, some chunks later (`lags.py`):
 
     x = tl.load(pointers)                       acquire chunk; async_load pointers -> slot.x; commit the group
@@ -13,13 +15,45 @@ TMA's copies complete with their chunk, whenever that is. For those of cp.async 
 
 from __future__ import annotations
 
-from ...ir import I32, Block, Op, Site, Value
+from collections.abc import Mapping
+from typing import Any
+
+from ...ir import I32, Block, Op, Program, Site, Value
+from ..analysis.slices import Slice
 from .rebuild import Rebuild
-from .rings import Ring
+from .rings import Ring, Rings
+from .slots_of_descriptors import Count, filled, made_inside
 
 
 class Producer(Rebuild):
-    """Writes the task of the loads."""
+    """Writes the task of the loads; `rooms` are the places of the descriptors that it makes."""
+
+    def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value],
+                 rooms: Mapping[tuple[Op, Ring], Value]):
+        super().__init__(program, needs, rings, env)
+        self.rooms, self.made = rooms, {}
+
+    def numbered(self) -> list[Any]:
+        return [*super().numbered(), *(Count(*key, since) for key in self.rooms for since in (False, True))]
+
+    def inside(self, op: Op) -> list[Any]:
+        made = set(op.walk())
+        return [*super().inside(op), *(Count(make, ring, since) for make, ring in self.rooms if make in made
+                                       for since in (False, True))]
+
+    def own(self, op: Op) -> bool:
+        """A descriptor for the loads of each pipe."""
+        places = [(ring, room) for (make, ring), room in self.rooms.items() if make is op]
+        for ring, room in places:
+            made, since, chunk = Count(op, ring, False), Count(op, ring, True), self.counters[ring]
+            self.made[op, ring], self.counters[made] = filled(self.writer, op, room, self.counters[made], self.counters[since],
+                                                              chunk)
+            self.counters[since] = chunk
+        return bool(places)
+
+    def _descriptor(self, load: Op, ring: Ring) -> Value:
+        make = made_inside(self.uses, load.descriptor)
+        return self.now(load.descriptor) if make is None else self.made[make, ring.root]
 
     def chunk(self, ring: Ring) -> None:
         site, pipe, number = ring.loads[-1].site, ring.root.pipe, self.counters[ring.root]
@@ -27,7 +61,7 @@ class Producer(Rebuild):
         self.word("pipe_acquire", (pipe, number), views, site)
         for load, view in zip(ring.loads, views):
             if load.name == "descriptor_load":
-                given = self.now(load.descriptor), self.now(tuple(load.offsets)), view, load.cache_policy
+                given = self._descriptor(load, ring), self.now(tuple(load.offsets)), view, load.cache_policy
                 self.writer.emit("tma_fetch", given, load.site)
         for load, view in zip(ring.loads, views):
             if load in ring.gathers:

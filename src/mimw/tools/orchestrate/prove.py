@@ -36,7 +36,7 @@ from ..trials import most_rounds
 from .comparisons import Pair, have_several, launches, programs_of
 from .inputs import different, size_of
 from .loaded import Rounds, changed, data_decide, slots
-from .tiles import each_alone, tiles_of
+from .tiles import each_alone, tiles_of, tiles_taken
 from .written import Written
 
 CHECKED = (2, 1, 1)         # programs of a grid that are checked, along each axis
@@ -147,7 +147,9 @@ def _compared(one: Written, pair: Pair) -> dict[str, Any] | None:
     found = different(plain.arguments, other.arguments)
     if found and pair.most is not None and pair.sizes and _races(one, pair):
         return None
-    more = {} if pair.most is None else {"most": pair.most}
+    more: dict[str, Any] = {} if pair.most is None else {"most": pair.most}
+    if one.plan.tiles_in_turn and not one.is_persistent:
+        more["tiles"] = tiles_taken(ours)
     return {"sizes": dict(pair.sizes), "grid": list(pair.grid), "programs": [list(index) for index in pair.programs], **more,
             "rounds": [[list(index), count] for index, count in rounds.most.items()], "different": found}
 
@@ -177,8 +179,9 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
     report = _check(one, sizes, grid, seeds=seeds)
     line = {"runs": report.runs, "seeds": seeds, "tried": [each.as_json() for each in report.tried]}
     looping = [each for each in compared if all(size > 0 for size in each["sizes"].values())]
-    if one.is_persistent:
-        looping = [each for each in looping if have_several(each, one.tiles_each)]
+    if one.is_persistent or one.plan.tiles_in_turn:
+        looping = [each for each in looping if (
+            have_several(each, one.tiles_each) if one.is_persistent else each["tiles"] >= one.tiles_each)]
         if not looping:
             several = "several" if one.tiles_each == 2 else f"{one.tiles_each} or more"
             return {}, f"no launch could be compared in which a program takes {several} tiles: orchestrate one of a larger grid"
