@@ -73,6 +73,8 @@ def _why_not(program: Program, uses: Uses, op: Op, target: Target) -> Refused | 
         return Refused("it is volatile, or goes past the caches", op.site)
     if "other" in op.row.places and not is_plus_zero(uses, op.other):
         return Refused("what stands for elements outside of the mask is not 0, and cp.async writes zeros", op.site)
+    if any(loop.attrs.get("tt.num_stages") == 1 for loop in uses.loops(op)):
+        return Refused("its loop asks for a single stage, so nothing of it runs ahead", op.site)
     if (order := awaited(program, op)) is not None:
         return order
     _, piece = piece_of(program, op)

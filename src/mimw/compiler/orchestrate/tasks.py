@@ -86,7 +86,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     elif plan.consumers > 1:
         gathers = {load for ring in rings.rings for load in ring.gathers}       # their pointers are the producer's
         found = shared_rows(program, theirs.ops - gathers - rings.computed, plan.consumers, independent=tiles,
-                            handed=rings.computed)
+                            handed=rings.computed, hands_on=theirs.values)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
