@@ -39,11 +39,13 @@ def flights(one):
     return [ring.flight and ring.flight.pending for ring in one.made.rings.rings if ring.gathers and not ring.once]
 
 
-@pytest.mark.parametrize("stages, pending", [(1, None), (3, 1), (4, 2)])
-def test_rows_that_an_array_names_are_copied_by_threads(experts, stages, pending):
-    one = written(experts, Plan(gathers=True, stages=stages))
+@pytest.mark.parametrize("stages, pending, boxes", [(1, None, False), (3, 1, False), (4, 2, True)])
+def test_rows_that_an_array_names_are_copied_by_threads(experts, stages, pending, boxes):
+    """Beside the expert's weights by TMA, whose descriptor the kernel makes, or with these by threads as well."""
+    one = written(experts, Plan(gathers=True, stages=stages, boxes=boxes))
     assert one.kernel is not None, (one.wrong, one.refused, one.remarks)
-    assert [len(ring.gathers) for ring in one.made.rings.roots] == [2] and flights(one) == [pending]
+    assert [len(ring.gathers) for ring in one.made.rings.roots] == [2 - boxes] and flights(one) == [pending]
+    assert ("tlx.make_tensor_descriptor(" in one.text) == boxes
     proof = prove(one, seeds=1, limit=10)
     assert proof.ok and {line["sizes"].get("K") for line in proof.compared} >= {0, 64, 128, 64 * stages + 64}, proof
 
@@ -61,7 +63,7 @@ def test_sequences_that_begin_where_arrays_say_are_proved_by_shorter_ones(sequen
 
 
 def test_what_is_compiled_copies_16_bytes_a_thread(experts):
-    one = written(experts, Plan(gathers=True, stages=4))
+    one = written(experts, Plan(gathers=True, stages=4, boxes=False))
     made = mimw.compile(one.kernel, experts.launch.grid, *one.arguments(), num_warps=one.num_warps, target="sm_90a")
     copies = [line for line in made.ptx.splitlines() if "cp.async.c" in line and "commit" not in line]
     each = 2 * 64 * 64 * 2 // (128 * 16)        # of both tiles; the loop may be written out several times
