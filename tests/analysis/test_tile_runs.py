@@ -1,4 +1,4 @@
-"""Runs in tiles: each fact that is claimed holds for the values that a run has, and loads have the pieces that a reader sees in them."""
+"""Runs in tiles: each fact that is claimed holds for the values of a run, and loads have the pieces that a reader sees in them."""
 
 import importlib
 from dataclasses import replace
@@ -43,7 +43,8 @@ class Looks:
     def does(self, task, op) -> None:
         for value in op.operands:
             element = element_of(value.type)
-            if value in task.env and value in self.facts and (isinstance(element, Pointer) or not getattr(element, "is_float", True)):
+            whole = isinstance(element, Pointer) or not getattr(element, "is_float", True)
+            if whole and value in task.env and value in self.facts:
                 self.holds(self.facts[value], np.asarray(task.env[value]).astype(np.int64), element)
                 self.seen += 1
 
@@ -99,7 +100,7 @@ def test_pieces_of_loads():
 
 
 def test_a_mask_that_changes_at_a_loaded_number_leaves_single_elements():
-    plain = plain_of(arithmetic, (1, ), (np.zeros(4096, np.int32), np.zeros(64, np.int32), 37, 16), dict(W=48, num_warps=4), "sm_90a")
+    plain = launch_of("arithmetic", 37, 16)
     program = _aligned(plain.program, plain)
     load = next(op for op in program.named("masked_load") if len(op.result.type.shape) == 1)
     assert piece_of(program, load) == (0, 4) and min(target("sm_90a").copy_pieces) == 4

@@ -1,4 +1,4 @@
-"""Loads by pointers that are no box go to a producer that copies by cp.async: proved, compiled, or left with the line; mistakes found."""
+"""Loads by pointers that are no box go to a producer that copies by cp.async: proved, compiled, or left with their line."""
 
 import importlib
 from dataclasses import replace

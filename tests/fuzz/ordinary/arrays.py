@@ -25,8 +25,8 @@ POSITIONS = {"R": "ri", "C": "ci"}
 class Array:
     """`axes`: the names of its extents; `tile`: the names of its tile's; `mode`: host, kernel or pointers; `turned`: it lies in
     memory
-    with its axes exchanged; `gap`: elements between two rows, more than its columns; `named`: rows in memory are those that a vector
-    names, `a_at` of `a`."""
+    with its axes exchanged; `gap`: elements between two rows, more than its columns; `named`: rows in memory are those that a
+    vector names, `a_at` of `a`."""
 
     name: str
     axes: tuple[str, str]

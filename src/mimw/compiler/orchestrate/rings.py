@@ -1,7 +1,7 @@
 """Which loads a producer task can do, which of them share a pipe, and when a slot of it is given back.
 
-Input: a plain program with loads by descriptor, or ones that cp.async can do, and a `Plan`. Output: `Rings`. For example, of `for k: x = a.load(..); y =
-b.load(..); acc = tl.dot(x, y, acc)`:
+Input: a plain program with loads by descriptor, or ones that cp.async can do, and a `Plan`. Output: `Rings`. For example, of
+`for k: x = a.load(..); y = b.load(..); acc = tl.dot(x, y, acc)`:
 
     rings_of(program, plan, target).rings       one Ring of x and y: read by the product where they lie, given back a trip later
 
@@ -333,8 +333,8 @@ def _share(uses: Uses, first: Ring, second: Ring) -> bool:
     the other's loads run, which would wait for it."""
     if first.made or second.made or first.raw is not second.raw:
         return False
-    if first.once or second.once or first.ends or second.ends or [(_array(uses, load), load.result.type) for load in first.loads] != \
-            [(_array(uses, load), load.result.type) for load in second.loads]:
+    tiles = ([(_array(uses, load), load.result.type) for load in ring.loads] for ring in (first, second))
+    if first.once or second.once or first.ends or second.ends or next(tiles) != next(tiles):
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
         return False

@@ -8,9 +8,9 @@ Input: a `Written` kernel. Output: changes of its arguments for a proof, and how
     changed(arguments, {"lengths": 128})    copies of the arguments, with lengths of at most 128
     rounds = Rounds(); run(.., hooks=Hooks(observer=rounds)); rounds.most       {(0, 0, 2): 3}
 
-Arguments that bound loops `tools/trials.py` changes. What is in an array only a run shows, so rounds are counted there: those of each
-wait for a pipe's chunk. Smaller numbers are others of the same kind, as of shorter sequences: a launch at which the plain kernel
-fails is not compared.
+Arguments that bound loops `tools/trials.py` changes. What is in an array only a run shows, so rounds are counted there: those of
+each wait for a pipe's chunk. Smaller numbers are others of the same kind, as of shorter sequences: a launch at which the plain
+kernel fails is not compared.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def deciding(program: Program) -> set[str]:
 
 
 def spread(grid: tuple[int, ...], along: int) -> tuple[tuple[int, int, int], ...]:
-    """Programs of a grid: the first ones, some along each axis, and the last one; what they do may depend on any of their numbers."""
+    """Programs of a grid: the first ones, some along each axis, and the last one: what they do may depend on each of their
+    numbers."""
     x, y, z = (*map(int, grid), 1, 1)[:3]
     first = [(i, j, k) for k, j, i in islice(product(range(z), range(y), range(x)), FIRST)]
     lines = [tuple(place if axis == at else 0 for at in range(3)) for axis, extent in enumerate((x, y, z))
@@ -114,8 +115,8 @@ def most_counted(one: Any) -> int:
 
 
 def shorter(one: Any, depth: int) -> list[dict[str, int]]:
-    """Most values of the numbers in arrays that decide how often loops go round, so that they do about as often as break pipes of so
-    many slots; none if the launch itself does not fill them."""
+    """Most values of the numbers in arrays that decide how often loops go round, so that they do about as often as break pipes of
+    so many slots; none if the launch itself does not fill them."""
     full, found = most_counted(one), []
     for name in sorted(deciding(one.plain.program)) if full > depth else ():
         array = _numbers(one.plain.arguments.get(name))

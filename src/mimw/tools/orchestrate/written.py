@@ -227,7 +227,8 @@ def may_gather(plain: Plain) -> bool:
 
 
 def _aligned(program: Program, plain: Plain) -> Program:
-    """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel (`guards`)."""
+    """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel
+    (`guards`)."""
     attrs = plain.launch.specialisation.attrs
     return replace(program, params=tuple(replace(param, attrs=tuple(map(tuple, attrs.get(param.path, ()))))
                                          for param in program.params))
