@@ -177,8 +177,8 @@ def _int4(m: int, n: int, k: int, group: int = 128) -> Problem:
 
 
 def _gathered(tokens: int, top: int, count: int, n: int, k: int) -> Problem:
-    """A mixture of experts' first product. By hand rows are picked by torch, which is timed as well, and the library's grouped product
-    follows: no kernel of its own both picks rows and leaves out the activation."""
+    """A mixture of experts' first product. By hand rows are picked by torch, which is timed as well, and the library's grouped
+    product follows: no kernel of its own both picks rows and leaves out the activation."""
     torch.manual_seed(0)
     a = torch.randn(tokens, k, device="cuda", dtype=torch.float16)
     b = torch.randn(count, n, k, device="cuda", dtype=torch.float16)

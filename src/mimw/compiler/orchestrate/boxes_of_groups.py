@@ -50,9 +50,10 @@ class Grouped:
     remarks: tuple[Remark, ...] = ()
 
 
-def grouped(program: Program, target: Target, padding: Any, unsigned: Collection[str] = ()) -> Grouped:
-    """The program with descriptors of its own; its parameters say which arrays begin at multiples of 16 bytes. `padding` is Triton's
-    word for zeros, of which this room does not know; `unsigned` as for `boxes.lifted`."""
+def grouped(program: Program, target: Target, padding: Any, unsigned: Collection[str] = (), beside: Collection[Op] = ()) -> Grouped:
+    """The program with descriptors of its own; its parameters say which arrays begin at multiples of 16 bytes. `padding` is
+    Triton's word for zeros, of which this room does not know; `unsigned` as for `boxes.lifted`. `beside` are loads that cp.async
+    can copy (`gathers.py`): where there are any, only loops that have one of them and a box."""
     if why_none(program, target) is not None:
         return Grouped(program)
     uses, boxes, others = uses_of(program), {}, set()
@@ -60,8 +61,11 @@ def grouped(program: Program, target: Target, padding: Any, unsigned: Collection
         found = made_box(program, op)
         if isinstance(found, MadeBox) and out_of_order(program, op, found.box) is None and _can_be_asked(found):
             boxes[op] = found
-        else:
+        elif op not in beside:
             others.add(uses.loops(op)[-1])
+    if beside:
+        mixed = {uses.loops(op)[-1] for op in beside if op not in boxes and uses.loops(op)}
+        boxes = {op: made for op, made in boxes.items() if made.loop in mixed}
     # A loop with loads of another kind keeps all of them; so does one of which the host can ask all, and refuses this launch.
     boxes = {op: made for op, made in boxes.items() if made.loop not in others and any(
         _is_of_the_kernel(program, one) for one in boxes.values() if one.loop is made.loop)}
@@ -206,7 +210,8 @@ class _Rewrite:
         shape = tuple(self._extent(poly, load, fits) for poly in box.shape)
         strides = tuple(asked.sum(poly) if poly.constant is not None else self._safe(asked.sum(poly), 16 // box.element.bytes, fits)
                         for poly in box.strides)
-        given = base, shape, strides, tuple(box.block), self.signs.get(box.base, True), self.padding
+        signed = not box.element.is_float and self.signs.get(box.base, True)
+        given = base, shape, strides, tuple(box.block), signed, self.padding
         return b.emit("make_tensor_descriptor", given, site, label=f"{box.base.name}_desc")
 
     def _extent(self, poly, load: Op, fits: Value) -> Value:

@@ -22,7 +22,7 @@ class Plan:
     gathers             loads by pointers that are no box go to the producer as well, which copies by cp.async (`gathers.py`)
     branches            branches that make descriptors, and whose conditions arguments decide, are taken as in the launch that is
                         orchestrated, which the host asks of each launch; None: if that launch takes them
-    lag                 chunks that cp.async may still be copying when the next ones begin; None: up to 2, as the pipe's depth allows
+    lag                 chunks that cp.async may still be copying when the next ones begin; None: up to 2, as pipes allow it
     consumers           tasks that share out the rows of a tile; 1: one task has all of them
     warps               of each consumer; None: the plain kernel's are shared out, four at least
     stages              slots of each pipe; None: as many as fit into shared memory, at most 8

@@ -178,7 +178,7 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
         if (refused := gathers.get(load)) is not None:
             remarks.append(Remark(f"stays with the consumer: {refused.reason}", load.site))
             continue
-        needs = Slice(program, reads=lambda one: is_read_only(program, one, writes))
+        needs = Slice(program, reads=lambda one: one not in gathers and is_read_only(program, one, writes))
         needs.add(load)
         if needs.bad is not None:
             remarks.append(Remark(f"stays with the consumer: its address, or how often it runs, follows from "
@@ -344,8 +344,8 @@ def _share(uses: Uses, first: Ring, second: Ring) -> bool:
     slot while the other's loads run, which would wait for it. So loops that follow one another have all of shared memory each."""
     if first.made or second.made or first.raw is not second.raw:
         return False
-    if first.once or second.once or first.ends or second.ends or [(load.name, load.result.type) for load in first.loads] != \
-            [(load.name, load.result.type) for load in second.loads]:
+    tiles = ([(load.name, load.result.type) for load in ring.loads] for ring in (first, second))
+    if first.once or second.once or first.ends or second.ends or next(tiles) != next(tiles):
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
         return False

@@ -165,7 +165,8 @@ def _races(one: Written, pair: Pair) -> bool:
 
 
 def _run(launch: Launch, grid: tuple[int, ...], programs: tuple, observer: Rounds | None = None, **options: Any) -> None:
-    run(launch.program, grid, launch.values, hooks=Hooks(clusters=tuple((index, ) for index in programs), observer=observer), **options)
+    hooks = Hooks(clusters=tuple((index, ) for index in programs), observer=observer)
+    run(launch.program, grid, launch.values, hooks=hooks, **options)
 
 
 # ---- every interleaving ----------------------------------------------------------------------------------------------------
@@ -193,7 +194,8 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
 
 
 def _filling(one: Written, compared: list[dict[str, Any]]) -> tuple[dict[str, int], tuple[int, ...]] | None:
-    """The sizes of a launch that was compared, and the smallest beginning of its grid with a program that filled the deepest pipe."""
+    """The sizes of a launch that was compared, and the smallest beginning of its grid with a program that filled the deepest
+    pipe."""
     if one.is_persistent:
         return None
     found = [(line["sizes"], tuple(place + 1 for place in index)[:len(line["grid"])], count) for line in compared

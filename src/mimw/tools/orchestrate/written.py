@@ -178,8 +178,8 @@ def _slots(one: Written) -> tuple[int, int]:
 
 def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
-    program, remarks = (boxes.program, boxes.remarks) if plan.gathers else _groups(plain, plan, boxes)
-    program = turned(_aligned(program, plain), plain.chip) if plan.gathers else program
+    program, remarks = _groups(plain, plan, boxes)
+    program = turned(program, plain.chip) if plan.gathers else program
     program, late, apart = accumulate_dots(needed(program)), frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
@@ -227,7 +227,8 @@ def may_gather(plain: Plain) -> bool:
 
 
 def _aligned(program: Program, plain: Plain) -> Program:
-    """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel (`guards`)."""
+    """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel
+    (`guards`)."""
     attrs = plain.launch.specialisation.attrs
     return replace(program, params=tuple(replace(param, attrs=tuple(map(tuple, attrs.get(param.path, ()))))
                                          for param in program.params))
@@ -248,9 +249,12 @@ def _lifted(program: Program, plain: Plain, plan: Plan) -> Lifted:
 
 def _groups(plain: Plain, plan: Plan, boxes: Lifted) -> tuple[Program, tuple[Remark, ...]]:
     """The program with descriptors that the kernel makes itself, and the remarks on its loads and stores."""
-    if not plan.boxes:
-        return boxes.program, boxes.remarks
-    found = grouped(_aligned(boxes.program, plain), plain.chip, enumeration_member("PADDING_OPTION", "PAD_ZERO"), _unsigned(plain))
+    program, beside = _aligned(boxes.program, plain), []
+    if plan.gathers:
+        beside = [op for op, refused in gathered(program, plain.chip).items() if refused is None]
+    if not plan.boxes or plan.gathers and not beside:
+        return program, boxes.remarks
+    found = grouped(program, plain.chip, enumeration_member("PADDING_OPTION", "PAD_ZERO"), _unsigned(plain), beside)
     said = {one.site for one in found.remarks}
     return found.program, (*(one for one in boxes.remarks if one.site not in said), *found.remarks)
 
