@@ -100,7 +100,7 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
     q, k, v = (torch.randn(heads * length, dim, device="cuda", dtype=torch.float16) for _ in range(3))
     o, lse = torch.empty_like(q), torch.empty(heads * length, device="cuda")
     describe, launches = mimw.TensorDescriptor.from_tensor, []
-    for bm, bn in ((128, 128), (128, 64)):
+    for bm, bn in ((128, 128), (128, 64), (256, 64)):
         for warps, stages in ((4, 3), (8, 2), (8, 3), (8, 4)):
             described = (describe(one, [rows, dim]) for one, rows in ((q, bm), (k, bn), (v, bn), (o, bm)))
             args = (*described, lse, dim ** -0.5, length)
