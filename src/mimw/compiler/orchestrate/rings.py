@@ -48,7 +48,7 @@ class Ring:
     lag         chunks that cp.async may still be copying when the next ones begin (`lags.py`)
     groups      cp.async's groups in a trip, of all rings of the loop
     drained     the loop behind which the last chunks are waited for; None: at the end of the producer
-    root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
+    root        the ring whose pipe this one uses: itself, or one of tiles of the same types in an earlier loop
     """
 
     loads: list[Op]
@@ -110,8 +110,9 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         products, direct = _direct(program, uses, loads, plan)
         found = Rings(_grouped(uses, loads, direct), products, remarks)
         for ring in found.rings:
-            ring.root = next((other for other in found.rings if other.root is other and all(
-                _share(uses, one, ring) for one in found.rings if one.root is other)), ring)
+            roots = [other for other in found.rings if other.root is other and all(
+                _share(uses, one, ring) for one in found.rings if one.root is other)]
+            ring.root = next((other for other in roots if _arrays(uses, other) == _arrays(uses, ring)), (*roots, ring)[0])
         alone = [ring for ring in found.rings if not ring.once and not _in_a_loop(uses, ring.loads[0]) and ring.root is ring
                  and all(other is ring or other.root is not ring for other in found.rings)]
         if not alone:
@@ -306,21 +307,25 @@ def _in_a_loop(uses: Uses, load: Op) -> bool:
 
 
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
-    """True if the second ring may go on in the slots of the first: the same tiles in another block, and neither holds a slot while
-    the other's loads run, which would wait for it."""
-    if first.once or second.once or first.ends or second.ends or [(_array(uses, load), load.result.type) for load in first.loads] != \
-            [(_array(uses, load), load.result.type) for load in second.loads]:
+    """True if the second ring may go on in the slots of the first: tiles of the same types in another block, be they of other arrays,
+    and neither holds a slot while the other's loads run, which would wait for it."""
+    if first.once or second.once or first.ends or second.ends or _types(first) != _types(second):
+        return False
+    if (first.gathers or second.gathers) and _arrays(uses, first) != _arrays(uses, second):
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
         return False
     return not _holds_over(uses, first, second) and not _holds_over(uses, second, first)
 
 
-def _array(uses: Uses, load: Op) -> Any:
-    """The array that is loaded from: a descriptor, or names of arguments."""
-    if load.name == "descriptor_load":
-        return load.descriptor
-    return [parameters_behind(uses.program, address) for address in accessed(load, "read")]
+def _types(ring: Ring) -> list[Any]:
+    return [load.result.type for load in ring.loads]
+
+
+def _arrays(uses: Uses, ring: Ring) -> list[Any]:
+    """The arrays that are loaded from: descriptors, or names of arguments."""
+    return [load.descriptor if load.name == "descriptor_load" else
+            [parameters_behind(uses.program, address) for address in accessed(load, "read")] for load in ring.loads]
 
 
 def _holds_over(uses: Uses, one: Ring, other: Ring) -> bool:
