@@ -1,5 +1,6 @@
 """Consumers that take turns, at the products of a trip or tile by tile; queries that lie where they are through loops inside."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_the_pipe_of_a_late_product_has_a_slot_more_where_it_fits():
     assert {ring.name: ring.stages for ring in one.made.rings.roots} == {"q": 1, "k": 2, "v": 3}
     assert (one.plan.stages, one.plan.late_stages) == (2, 3)
     again = written(launch, Plan.parse(one.plan.text()))
-    assert again.text == one.text.replace(Plan(consumers=2, assume=False).text(), one.plan.text())
+    assert again.text == re.sub("Plan: .*", f"Plan: {one.plan.text()}", one.text)
     assert {ring.stages for ring in written(launch, Plan(stages=2)).made.rings.roots} == {1, 2}
 
 
