@@ -25,15 +25,17 @@ from .test_orchestrate import other, plain, without
 
 IN_TURN = dict(consumers=2, stages=2, persistent=True, tiles_in_turn=True)
 PINGPONG = dict(consumers=2, stages=2, pingpong=True)
-PLANS = {       # a GEMM with loads of the consumer's own; heads, and tiles with other numbers of chunks; turns in one loop and in two
+PLANS = {       # a GEMM with loads of the consumer's own; heads; tiles with other numbers of chunks; turns in one loop, and in two
     "a tile of its own": ("gemm_bias_gelu", dict(m=256, n=256), IN_TURN | dict(stores=True)),
     "a tile of its own, and no trip": ("gemm_descriptors", dict(m=384, n=128, k=320), IN_TURN),
-    "the author's own loop over tiles": ("gemm_persistent", dict(m=384, n=128, k=192, programs=1), IN_TURN | dict(persistent=False)),
+    "the author's own loop over tiles": ("gemm_persistent", dict(m=384, n=128, k=192, programs=1),
+                                         IN_TURN | dict(persistent=False)),
     "heads in turn": ("attention", dict(t=256, heads=2, d=32), IN_TURN),
     "tiles of other lengths": ("attention:causal", dict(t=384), IN_TURN | dict(stores=True)),
     "four consumers": ("attention", dict(t=512, bm=256, bn=64), dict(consumers=4, warps=4, stages=2, persistent=True, stores=True)),
     "turns": ("attention", dict(t=512, bn=64), PINGPONG),
-    "turns in two loops": ("attention:causal", dict(t=512, bn=64), PINGPONG | dict(late_stages=3, persistent=True, stores=True)),
+    "turns in two loops": ("attention:causal", dict(t=512, bn=64),
+                           PINGPONG | dict(late_stages=3, persistent=True, stores=True)),
 }
 
 
@@ -94,9 +96,9 @@ def test_a_mistake_in_turns_is_found(what, mistake, monkeypatch):
 
 
 @pytest.mark.parametrize("step, change", [
-    ("_skip", lambda self, tile: None),                                             # chunks of the other one's tiles are not counted
-    ("last", lambda self, loop: None),                                              # .. those behind a tile
-    ("bounds", lambda self, loop: super(tiles_in_turn.ConsumerInTurn, self).bounds(loop)),     # both have all tiles
+    ("_skip", lambda self, tile: None),         # chunks of the other one's tiles are not counted
+    ("last", lambda self, loop: None),          # .. those behind a tile
+    ("bounds", lambda self, loop: super(tiles_in_turn.ConsumerInTurn, self).bounds(loop)),      # both have all tiles
 ])
 def test_a_mistake_in_whose_tile_it_is_is_found(step, change, monkeypatch):
     monkeypatch.setattr(tiles_in_turn.ConsumerInTurn, step, change)

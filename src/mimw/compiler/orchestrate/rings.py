@@ -330,8 +330,8 @@ def _in_a_loop(uses: Uses, load: Op) -> bool:
 
 
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
-    """True if the second ring may go on in the slots of the first: tiles of the same types in another block, be they of other arrays,
-    and neither holds a slot while the other's loads run, which would wait for it."""
+    """True if the second ring may go on in the slots of the first: tiles of the same types in another block, be they of other
+    arrays, and neither holds a slot while the other's loads run, which would wait for it."""
     if first.made or second.made or first.raw is not second.raw:
         return False
     if first.once or second.once or first.ends or second.ends or _types(first) != _types(second):

@@ -63,7 +63,8 @@ class Candidate:
         more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
         more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
         more += [f"{plan.transform} to transform"] * bool(plan.transform)
-        more += [f"{plan.programs} at once"] * bool(plan.programs) + ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
+        more += [f"{plan.programs} at once"] * bool(plan.programs)
+        more += ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
@@ -80,11 +81,11 @@ class Search:
 def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
     beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles. With
-    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with a task for tiles that are
-    computed from what is loaded, if there are such.
+    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with a task for tiles that
+    are computed from what is loaded, if there are such.
 
-    Measured on an H200, turns at products were never quicker than programs that take tiles in turn, and whole tiles only where tiles
-    are no larger than a consumer holds: these are one plan each."""
+    Measured on an H200, turns at products were never quicker than programs that take tiles in turn, and whole tiles only where
+    tiles are no larger than a consumer holds: these are one plan each."""
     found = list(_plans(program, gathers))
     yield from found
     if may_transform(program):
@@ -119,8 +120,8 @@ def _is_tall(program: Program) -> bool:
 
 
 def _sums(program: Program) -> int:
-    """Elements of the sums of products that one trip of a loop has, of the loop that has the most. Products that add one to the other
-    have one sum."""
+    """Elements of the sums of products that one trip of a loop has, of the loop that has the most. Products that add one to the
+    other have one sum."""
     most = 0
     for loop in program.where(lambda row: "loop" in row.traits):
         dots = [op for block in loop.blocks for op in block.ops if op.name == "dot"]
