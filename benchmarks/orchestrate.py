@@ -2,7 +2,7 @@
 
     python -m benchmarks.orchestrate                    all cases
     python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096x4096x4096
-    python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan of each tile, in orchestrate_plans.jsonl
+    python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan: orchestrate_plans.jsonl
 
 Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the best of its configurations as stock Triton compiles
 them, `mimw` the best orchestrated form of these, `hand` the library's kernel. All are timed in turn with a cold L2
@@ -104,7 +104,7 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
     q, k, v = (torch.randn(heads * length, dim, device="cuda", dtype=torch.float16) for _ in range(3))
     o, lse = torch.empty_like(q), torch.empty(heads * length, device="cuda")
     describe, launches = mimw.TensorDescriptor.from_tensor, []
-    for bm, bn in ((128, 128), (128, 64)):
+    for bm, bn in ((128, 128), (128, 64), (256, 64)):
         for warps, stages in ((4, 3), (8, 2), (8, 3), (8, 4)):
             described = (describe(one, [rows, dim]) for one, rows in ((q, bm), (k, bn), (v, bn), (o, bm)))
             args = (*described, lse, dim ** -0.5, length)
@@ -263,8 +263,8 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = ()) ->
 
 
 def every_plan(name: str) -> Iterator[Row]:
-    """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain kernel's
-    best configuration and the hand kernel. What is wrong is said, and has no row."""
+    """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain
+    kernel's best configuration and the hand kernel. What is wrong is said, and has no row."""
     problem = CASES[name]()
     plain = problem.launches[_best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])]
     least = min(meta["num_stages"] for *_, meta in problem.launches)

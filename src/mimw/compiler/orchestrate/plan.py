@@ -35,7 +35,8 @@ class Plan:
     programs            that a multiprocessor is to hold at once: slots and registers are chosen so; None: those of one
     pingpong            consumers take turns in starting the products of a trip, so that one's products run beside the arithmetic of
                         another one
-    tiles_in_turn       each consumer has whole tiles, of those that its program takes in turn: one stores while another one multiplies
+    tiles_in_turn       each consumer has whole tiles, of those that its program takes in turn: one stores while another one
+                        multiplies
     producer_registers, consumer_registers      a thread's registers in each kind of task
     """
 

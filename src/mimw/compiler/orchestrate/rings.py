@@ -47,7 +47,7 @@ class Ring:
     ends        where the slot is given back, if products in loops or branches inside of its block read it (`held.py`)
     once        one chunk, loaded once in front of all loops, and never given back
     flight      which chunks cp.async may still be copying when the next ones begin (`lags.py`); None: it is waited for at once
-    root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
+    root        the ring whose pipe this one uses: itself, or one of tiles of the same types in an earlier loop
     made        its tile is no load's: the task that transforms computes it and stores it to the slot (`transforms.py`)
     raw         its tiles are read by that task, and by no consumer
     rare        loops inside of its block have chunks of other rings: the next one has a whole tile's time to come
@@ -134,8 +134,9 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         for ring in found.rings:
             ring.raw = not raw.isdisjoint(ring.loads)
         for ring in found.rings:
-            ring.root = next((other for other in found.rings if other.root is other and all(
-                _share(uses, one, ring) for one in found.rings if one.root is other)), ring)
+            roots = [other for other in found.rings if other.root is other and all(
+                _share(uses, one, ring) for one in found.rings if one.root is other)]
+            ring.root = next((other for other in roots if _arrays(uses, other) == _arrays(uses, ring)), (*roots, ring)[0])
         alone = [ring for ring in found.rings if not ring.once and not _in_a_loop(uses, ring.loads[0]) and ring.root is ring
                  and all(other is ring or other.root is not ring for other in found.rings)]
         if not alone:
@@ -340,16 +341,27 @@ def _in_a_loop(uses: Uses, load: Op) -> bool:
 
 
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
-    """True if the second ring may go on in the slots of the first: tiles of the same types in another block, and neither holds a
-    slot while the other's loads run, which would wait for it. So loops that follow one another have all of shared memory each."""
+    """True if the second ring may go on in the slots of the first: tiles of the same types in another block, be they of other
+    arrays, and neither holds a slot while the other's loads run, which would wait for it."""
     if first.made or second.made or first.raw is not second.raw:
         return False
-    tiles = ([(load.name, load.result.type) for load in ring.loads] for ring in (first, second))
-    if first.once or second.once or first.ends or second.ends or next(tiles) != next(tiles):
+    if first.once or second.once or first.ends or second.ends or _types(first) != _types(second):
+        return False
+    if (first.gathers or second.gathers) and _arrays(uses, first) != _arrays(uses, second):
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
         return False
     return not _holds_over(uses, first, second) and not _holds_over(uses, second, first)
+
+
+def _types(ring: Ring) -> list[Any]:
+    return [load.result.type for load in ring.loads]
+
+
+def _arrays(uses: Uses, ring: Ring) -> list[Any]:
+    """The arrays that are loaded from: descriptors, or names of arguments."""
+    return [load.descriptor if load.name == "descriptor_load" else
+            [parameters_behind(uses.program, address) for address in accessed(load, "read")] for load in ring.loads]
 
 
 def _holds_over(uses: Uses, one: Ring, other: Ring) -> bool:
