@@ -52,8 +52,9 @@ class Orchestrated:
 
 
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
-                 tiles: Collection[Op] = ()) -> Orchestrated:
-    """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
+                 tiles: Collection[Op] = (), settled: Collection[Op] = ()) -> Orchestrated:
+    """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one; `settled` are ops of
+    `together.py`."""
     rings = rings_of(program, plan, target, late)
     if program.orchestrates():
         return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
@@ -91,6 +92,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
     writer = _Writer(program, plan, rings, (mine, between, theirs), axes, smaller, late, tiles, counted, target)
+    writer.settled = settled
     made = writer.program()
     names = {param.value: param.name for param in program.params}
     mine.ops |= between.ops
@@ -124,6 +126,7 @@ class _Writer:
         self.env = self.writer.env
         self.consumers, self.parts = plan.consumers, plan.parts
         self.smaller, self.target = smaller, target
+        self.settled: Collection[Op] = ()
 
     def program(self) -> Program:
         params = tuple(self._param(param) for param in self.plain.params)
@@ -162,7 +165,8 @@ class _Writer:
             return ConsumerInTurn(self.plain, tiles, self.counted, *given, turns_at_tiles(tiles, self.rings))
         pingpong = self.plan.pingpong and self.consumers > 1
         products = self.rings.products - self.rings.trailing.keys()
-        return Consumer(self.plain, *given, turns_at_products(self.plain, products) if pingpong else Turns())
+        turns = turns_at_products(self.plain, products) if pingpong else Turns()
+        return Consumer(self.plain, *given, turns, self.settled)
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from typing import Any
 from ...compiler.analysis.remarks import Remark
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.together import may_go_together
 from ...compiler.orchestrate.transforms import may_transform
 from ...errors import MimwError, TargetError
 from ...ir import Program
@@ -29,6 +30,7 @@ from .plain import Plain
 from .several import several
 from .written import Written, device_programs, may_gather, written
 
+TOGETHER = 4        # trips, each with its product beside what the one before does with its own
 TRANSFORMING = 4    # warps of a task that transforms
 COMPILED = 4        # of the best predicted plans, that ptxas takes
 WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
@@ -57,7 +59,7 @@ class Candidate:
         plan = self.plan
         more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
         more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
-        more += [f"{plan.transform} to transform"] * bool(plan.transform)
+        more += [f"{plan.together} trips together"] * (plan.together > 1) + [f"{plan.transform} to transform"] * bool(plan.transform)
         more += [f"{plan.programs} at once"] * bool(plan.programs) + ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
@@ -75,10 +77,12 @@ class Search:
 def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
     beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles. With
-    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with a task for tiles that are
-    computed from what is loaded, if there are such."""
+    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with several trips together,
+    and with a task for tiles that are computed from what is loaded, if there are such."""
     found = list(_plans(program, gathers))
     yield from found
+    if may_go_together(program):
+        yield from (replace(plan, together=TOGETHER) for plan in found if not plan.pingpong and not plan.tiles_in_turn)
     if may_transform(program):
         yield from (replace(plan, transform=TRANSFORMING) for plan in found if not plan.stores and not plan.tiles_in_turn)
 

@@ -121,7 +121,7 @@ def _too_short(one: Written) -> str:
     rounds, slots = most_rounds(launch), max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
     if rounds is None:
         return "data decide how many iterations its loops have, so it is not known whether a pipe was full"
-    if rounds > slots:
+    if rounds * one.plan.together > slots:
         return ""
     return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {slots} slots: orchestrate a "
             "longer launch of the kernel, which is then proved for shorter ones as well")

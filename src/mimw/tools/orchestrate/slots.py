@@ -31,7 +31,7 @@ def fewer_slots(one: Any) -> int:
         return 0
     try:
         launch = each_alone(one)
-        rounds = most_rounds(launch) or 0
+        rounds = (most_rounds(launch) or 0) * one.plan.together
         if 1 < rounds <= stages:
             return rounds - 1
         check_fits(launch.specialisation, launch.program)
