@@ -33,6 +33,9 @@ from tests.orchestrate.cases import (
     gemm_int4,
     gemm_persistent,
     gemm_pointers,
+    grouped_descriptors,
+    grouped_gemm,
+    grouped_pointers,
 )
 
 from .driver import command, some_of
@@ -113,6 +116,36 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
                    lambda: mimw.ops.attention(*whole, causal=causal), o, expected, lambda out: out[:length])
 
 
+GROUPED = {"descriptors": grouped_descriptors.grouped_descriptors, "pointers": grouped_pointers.grouped_pointers,
+           "unpromised": grouped_gemm.grouped_gemm}
+GROUPS = {"8x1024": (8, 1024, 4096, 4096), "64x256": (64, 256, 2048, 7168), "ragged": (64, 256, 2048, 7168)}   # groups, rows, N, K
+
+
+def _grouped(kind: str, name: str) -> Problem:
+    """Rows in groups, whose sizes and places the kernel loads; `ragged` has groups of the same sum with random sizes, some 0."""
+    torch.manual_seed(0)
+    groups, rows, n, k = GROUPS[name]
+    total = groups * rows
+    ends = torch.arange(1, groups + 1) * rows
+    if name == "ragged":
+        ends = torch.randint(0, total + 1, (groups, )).sort().values
+        ends[1::8], ends[-1] = ends[0::8].clone(), total
+    a = torch.randn(total, k, device="cuda", dtype=torch.float16)
+    b = torch.randn(groups, k, n, device="cuda", dtype=torch.float16)
+    c = torch.empty(total, n, device="cuda", dtype=torch.float16)
+    starts = [0, *ends.tolist()[:-1]]
+    lines = [[end - start, n, k, start * k, group * k * n, start * n] for group, (start, end) in enumerate(zip(starts, ends.tolist()))]
+    table = torch.tensor(lines, dtype=torch.int32, device="cuda").flatten()
+    args, grid, on_device = (a, b, c, table, groups), (multiprocessors(), ), ends.int().cuda()
+    launches = [(GROUPED[kind], grid, args, dict(BM=bm, BN=bn, BK=64, num_warps=warps, num_stages=stages))
+                for bm, bn in ((128, 256), (128, 128)) for warps, stages in WARPS_STAGES]
+    first = next(group for group, (start, end) in enumerate(zip(starts, ends.tolist())) if end > start)
+    some = slice(starts[first], min(starts[first] + 256, int(ends[first])))
+    expected = a[some].float() @ b[first].float()
+    return Problem(dict(G=groups, M=rows, N=n, K=k), launches, lambda: mimw.ops.grouped_matmul(a, b, on_device), c, expected,
+                   lambda out: out[some])
+
+
 def _fp8_blocks(m: int, n: int, k: int) -> Problem:
     """fp8 with a scale for each 1 x 128 of A and 128 x 128 of B; the library's kernel gets A's scales as it reads them."""
     torch.manual_seed(0)
@@ -183,6 +216,7 @@ CASES: dict[str, Callable[[], Problem]] = {
        for kind in ("descriptors", "persistent", "pointers")
        for shape in ((8192, 8192, 1024), (4096, 4096, 4096), (8192, 8192, 4096))},
     "gemm-bias-gelu-4096": lambda: _gelu(4096, 4096, 4096),
+    **{f"grouped-{kind}-{name}": lambda kind=kind, name=name: _grouped(kind, name) for kind in GROUPED for name in GROUPS},
     **{f"fp8-blocks-{'x'.join(map(str, shape))}": lambda shape=shape: _fp8_blocks(*shape)
        for shape in ((4096, 4096, 4096), (4096, 4096, 7168), (4096, 7168, 2048))},
     **{f"cast-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _cast(kind, *shape)

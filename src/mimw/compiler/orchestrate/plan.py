@@ -20,6 +20,8 @@ class Plan:
     assume              also where only masks that cut nothing off and rows that do not wrap around make them boxes, which the host
                         asks of each launch; None: if the launch that is orchestrated is such a one
     gathers             loads by pointers that are no box go to the producer as well, which copies by cp.async (`gathers.py`)
+    branches            branches that make descriptors, and whose conditions arguments decide, are taken as in the launch that is
+                        orchestrated, which the host asks of each launch; None: if that launch takes them
     lag                 chunks that cp.async may still be copying when the next ones begin; None: up to 2, as the pipe's depth allows
     consumers           tasks that share out the rows of a tile; 1: one task has all of them
     warps               of each consumer; None: the plain kernel's are shared out, four at least
@@ -41,6 +43,7 @@ class Plan:
     boxes: bool = True
     assume: bool | None = None
     gathers: bool = False
+    branches: bool | None = None
     lag: int | None = None
     consumers: int = 1
     warps: int | None = None

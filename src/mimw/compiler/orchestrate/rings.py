@@ -27,7 +27,7 @@ from ..analysis.written import accessed, parameters_behind, written
 from ..constraints.wgmma import accumulator_layout
 from .gathers import gathered
 from .held import Ends, ends
-from .lags import set_lags
+from .lags import Flight, set_flights
 from .memory_order import may_run_on
 from .plan import Plan
 from .residency import shared_bytes
@@ -47,9 +47,7 @@ class Ring:
     trails      that product runs on into the next trip, and gives back the slot a trip later
     ends        where the slot is given back, if products in loops or branches inside of its block read it (`held.py`)
     once        one chunk, loaded once in front of all loops, and never given back
-    lag         chunks that cp.async may still be copying when the next ones begin (`lags.py`)
-    groups      cp.async's groups in a trip, of all rings of the loop
-    drained     the loop behind which the last chunks are waited for; None: at the end of the producer
+    flight      which chunks cp.async may still be copying when the next ones begin (`lags.py`); None: it is waited for at once
     root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
     made        its tile is no load's: the task that transforms computes it and stores it to the slot (`transforms.py`)
     raw         its tiles are read by that task, and by no consumer
@@ -62,9 +60,7 @@ class Ring:
     trails: bool = False
     ends: Ends | None = None
     once: bool = False
-    lag: int = 0
-    groups: int = 1
-    drained: Op | None = None
+    flight: Flight | None = None
     stages: int = 1
     root: Ring | None = None
     made: bool = False
@@ -159,7 +155,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         found.trailing = {dot: [ring for ring in found.rings if ring.trails and ring.last is dot] for dot in trailing}
     for ring in found.rings:
         ring.trails = ring.trails and ring.last in found.trailing
-    set_lags(uses, found.rings, plan.lag)
+    set_flights(uses, found.rings, late, plan.lag)
     return found
 
 
@@ -187,8 +183,8 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
             remarks.append(Remark("stays with the consumer: the kernel writes the array that it reads, and a producer would be "
                                   "ahead of the stores", load.site))
         elif load not in gathers and (made := uses.definition.get(load.descriptor)) is not None and \
-                uses.place[made].parent is not None:
-            remarks.append(Remark(f"stays with the consumer: its descriptor is made at line {made.site.line}, inside a "
+                uses.place[made].parent is not None and made.name != "make_tensor_descriptor":
+            remarks.append(Remark(f"stays with the consumer: its descriptor is chosen at line {made.site.line}, inside a "
                                   "loop or branch", load.site))
         elif not uses.parents(load) and not all(use.name == "dot" for use in reached(uses, load.result)):
             remarks.append(Remark("outside of all loops: loaded by the consumer itself", load.site))

@@ -17,7 +17,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from ...ir import Block, Buffer, Builder, Descriptor, Op, Param, Program, Task, Value
+from ...ir import Block, Buffer, Builder, Descriptor, Op, Param, Program, Scalar, Task, Value
+from ...ir.types import element_of
 from ...target import Target
 from ..analysis.remarks import Remark
 from ..analysis.shared_rows import shared, shared_rows
@@ -31,6 +32,7 @@ from .plan import Plan
 from .producer import Producer
 from .residency import at_launch
 from .rings import Ring, Rings, is_read_only, rings_of
+from .slots_of_descriptors import rooms
 from .smaller_blocks import smaller_blocks
 from .tiles_in_turn import ConsumerInTurn, counting, turns_at_tiles
 from .transformer import Transformer
@@ -91,6 +93,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
+    theirs.ops |= _hints(program, theirs, loads, axes)
     writer = _Writer(program, plan, rings, (mine, between, theirs), axes, smaller, late, tiles, counted, target)
     writer.settled = settled
     made = writer.program()
@@ -100,6 +103,19 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     if plan.stores:     # a store that runs on may land behind a later one to another array
         apart |= {(one, other) for one in writes or () for other in writes or () if one < other}
     return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), apart)
+
+
+def _hints(program: Program, theirs: Slice, loads: Collection[Op], axes: Mapping[Value, int]) -> set[Op]:
+    """What is hinted of integers and addresses that consumers have, whole: what 16 divides decides how wide accesses are."""
+    uses, found = uses_of(program), set()
+    for op in program.named("hint"):
+        element, made = element_of(op.value.type), uses.definition.get(op.value)
+        has = made in theirs.ops and made not in loads if made is not None else op.value in theirs.values or \
+            op.value not in uses.argument
+        if has and op.value not in axes and not (isinstance(element, Scalar) and element.is_float) and \
+                all(parent in theirs.ops for parent in uses.parents(op)):
+            found.add(op)
+    return found
 
 
 def _apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
@@ -133,6 +149,7 @@ class _Writer:
         self._descriptors()
         for ring in self.rings.roots:
             ring.pipe = self._pipe(ring)
+        places = rooms(self.plain, self.rings, self.writer)
         made = {op for op in self.plain.body.ops if op.name == "make_tensor_descriptor"}
         for needs in (self.mine, self.between, self.theirs):
             needs.ops -= made
@@ -149,7 +166,7 @@ class _Writer:
             blocks.append(Block((), transformer.written(self.plain.body)))
             tasks.append(Task("transform", self.plan.transform, False, registers_each, site=self.plain.site))
         loads = self.rings.some(lambda ring: not ring.made)
-        blocks.append(Block((), Producer(self.plain, self.mine, loads, self.env).written(self.plain.body)))
+        blocks.append(Block((), Producer(self.plain, self.mine, loads, self.env, places).written(self.plain.body)))
         tasks.append(Task("load", load_warps, False, producer, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
@@ -162,11 +179,12 @@ class _Writer:
         given = self.theirs, self.rings.some(lambda ring: not ring.raw), self.env, share, self.late, self._staged(me)
         if self.counted is not None:
             tiles, = self.tiles
-            return ConsumerInTurn(self.plain, tiles, self.counted, *given, turns_at_tiles(tiles, self.rings))
+            return ConsumerInTurn(self.plain, tiles, self.counted, *given, turns_at_tiles(tiles, self.rings),
+                                  self.smaller)
         pingpong = self.plan.pingpong and self.consumers > 1
         products = self.rings.products - self.rings.trailing.keys()
         turns = turns_at_products(self.plain, products) if pingpong else Turns()
-        return Consumer(self.plain, *given, turns, self.settled)
+        return Consumer(self.plain, *given, turns, self.smaller, self.settled)
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 

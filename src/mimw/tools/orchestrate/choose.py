@@ -5,7 +5,8 @@ Input: a `Plain` launch. Output: `Candidate`s, the best one first. For example:
     found = candidates(plain)
     found[0].plan, found[0].predicted       Plan(consumers=2, ...), 393.7 microseconds
 
-A plan that spills registers is put behind those that do not. Without a cost model of the chip plans stand in the order in which
+A plan that spills registers, or of which the assembler has undone what its late products are for, is put behind those that do not.
+Without a cost model of the chip plans stand in the order in which
 they are tried: two consumers with products that run behind first, as that was best in all that was measured.
 """
 
@@ -18,6 +19,7 @@ from math import inf, prod
 from typing import Any
 
 from ...compiler.analysis.remarks import Remark
+from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.together import may_go_together
@@ -26,6 +28,7 @@ from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
 from ..timing.predict import predicted
+from .overlap import undone
 from .plain import Plain
 from .several import several
 from .written import Written, device_programs, may_gather, written
@@ -39,13 +42,14 @@ QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan carried out: its predicted microseconds, or None; registers a thread and bytes of stack once it is compiled; and
-    why it is out, "" if it is not."""
+    """A plan carried out: its predicted microseconds, or None; registers a thread, bytes of stack, and whether the assembler has
+    `undone` what late products were for (`overlap.py`), once it is compiled; and why it is out, "" if it is not."""
 
     written: Written
     predicted: float | None = None
     registers: int | None = None
     stack: int = 0
+    undone: bool = False
     measured: float | None = None
     out: str = ""
 
@@ -103,14 +107,20 @@ def _plans(program: Program, gathers: bool) -> Iterator[Plan]:
                 for stores in in_turn:
                     yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores, pingpong=pingpong)
     if _sums(program) <= WHOLE_TILES:
+        persistent = authors_tiles(program) is None
         for stores in in_turn:
-            yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=True, stores=stores, tiles_in_turn=True)
+            yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=persistent, stores=stores, tiles_in_turn=True)
 
 
 def _sums(program: Program) -> int:
-    """Elements of the sums of products that one trip of a loop has, of the loop that has the most."""
-    loops = [op for op in program.walk() if "loop" in op.row.traits]
-    return max((sum(op.result.type.numel for block in loop.blocks for op in block.ops if op.name == "dot") for loop in loops), default=0)
+    """Elements of the sums of products that one trip of a loop has, of the loop that has the most. Products that add one to the other
+    have one sum."""
+    most = 0
+    for loop in program.where(lambda row: "loop" in row.traits):
+        dots = [op for block in loop.blocks for op in block.ops if op.name == "dot"]
+        added_to = {op.acc for op in dots}
+        most = max(most, sum(op.result.type.numel for op in dots if op.result not in added_to))
+    return most
 
 
 def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:
@@ -118,7 +128,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     neither."""
     found, remarks, seen = Search(), [], set()
     in_turn = _in_turn(plain, remarks)
-    every = [only] if only is not None else _every(plain)
+    every = [only] if only is not None else every_plan(plain)
     for plan in every if only is not None else (one for one in every if in_turn or not one.persistent):
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
@@ -143,7 +153,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     return found
 
 
-def _every(plain: Plain) -> Iterator[Plan]:
+def every_plan(plain: Plain) -> Iterator[Plan]:
     """The plans to try: one program on a multiprocessor, then several."""
     gathers, tiles = may_gather(plain), prod(map(int, plain.launch.grid))
     yield from plans(plain.program, gathers)
@@ -164,7 +174,7 @@ def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:
 
 def _order(one: Candidate) -> tuple:
     measured, predicted = (time if time is not None else other for time, other in ((one.measured, inf), (one.predicted, 0.0)))
-    return bool(one.out), measured, bool(one.stack), predicted
+    return bool(one.out), measured, bool(one.stack) or one.undone, predicted
 
 
 def _predicted(one: Written) -> Candidate:
@@ -192,7 +202,14 @@ def _compiled(one: Candidate) -> Candidate:
                         target=plain.chip.name, **one.written.options)
     except Exception as error:
         return replace(one, out=_line(error))
-    return replace(one, registers=made.registers, stack=made.stack_bytes or 0)
+    return replace(one, registers=made.registers, stack=made.stack_bytes or 0, undone=one.written.is_delayed and _is_undone(made))
+
+
+def _is_undone(made: Any) -> bool:
+    try:
+        return undone(made.sass)
+    except (AttributeError, OSError, RuntimeError):     # no machine code of this chip, or nothing that prints it: nobody knows
+        return False
 
 
 def _line(error: BaseException) -> str:
