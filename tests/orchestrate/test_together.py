@@ -81,7 +81,7 @@ def test_sums_alone_run_on_as_they_are():
         assert not may_go_together(program) and together(program, 4).program is program
 
 
-@pytest.mark.parametrize("mistake", ["a product of a group is waited for a trip late", "trips that are left begin a trip late"])
+@pytest.mark.parametrize("mistake", ["products are waited for one too late", "trips that are left begin a trip late"])
 def test_a_mistake_is_found(mistake):
     make, plan = CORPUS["trips together"]
     was_planted, said = _proved(make(), plan, *MUTANTS[mistake])

@@ -61,7 +61,7 @@ def test_it_is_tried_where_a_tile_is_computed():
 
 
 @pytest.mark.parametrize("mistake", ["a raw slot is given back before it is read", "one slot for tiles that are read a trip longer",
-                                     "a tile is handed over before it is stored", "a tile is stored over one that is read"])
+                                     "a tile is handed over before it is stored", "a slot is taken a chunk early"])
 def test_a_mistake_is_found(mistake):
     make, plan = CORPUS["transformed"]
     was_planted, said = _proved(make(), plan, *MUTANTS[mistake])
