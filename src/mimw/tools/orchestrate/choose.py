@@ -24,6 +24,7 @@ from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.together import may_go_together
 from ...compiler.orchestrate.transforms import may_transform
+from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
@@ -85,10 +86,11 @@ def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     and with a task for tiles that are computed from what is loaded, if there are such."""
     found = list(_plans(program, gathers))
     yield from found
-    if may_go_together(program):
-        yield from (replace(plan, together=TOGETHER) for plan in found if not plan.pingpong and not plan.tiles_in_turn)
+    some = [plan for plan in found if plan.warps is None and not (plan.gathers or plan.pingpong or plan.tiles_in_turn)]
+    if may_go_together(accumulate_dots(program)):
+        yield from (replace(plan, together=TOGETHER) for plan in some if plan.stores is plan.persistent)
     if may_transform(program):
-        yield from (replace(plan, transform=TRANSFORMING) for plan in found if not plan.stores and not plan.tiles_in_turn)
+        yield from (replace(plan, transform=TRANSFORMING) for plan in some if not plan.stores and not plan.persistent)
 
 
 def _plans(program: Program, gathers: bool) -> Iterator[Plan]:
