@@ -163,6 +163,7 @@ class _Writer:
                               site=self.plain.site))
         if self.rings.computed:
             transformer = Transformer(self.plain, self.between, self.rings.some(lambda ring: ring.raw or ring.made), self.env)
+            transformer.threads = self.plan.transform * self.target.warp_size
             blocks.append(Block((), transformer.written(self.plain.body)))
             tasks.append(Task("transform", self.plan.transform, False, registers_each, site=self.plain.site))
         loads = self.rings.some(lambda ring: not ring.made)
