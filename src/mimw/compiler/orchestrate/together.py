@@ -65,7 +65,7 @@ class _Behind:
 
 
 def _behind(program: Program, loop: Op) -> _Behind | None:
-    """What follows from a loop's product; None of a loop that stays as it is."""
+    """The ops and values that follow from a loop's product; None of a loop that stays as it is."""
     uses, body = uses_of(program), loop.blocks[0]
     dots = [op for op in body.ops if "dot" in op.row.traits]
     if len(dots) != 1 or dots[0].name != "dot" or (constant_of(uses, loop.step) or 0) <= 0:
@@ -151,7 +151,7 @@ class _Writer:
         return results
 
     def _late(self, body: Block, behind: _Behind, env: dict[Value, Value], carried: dict[Value, Value]) -> None:
-        """What a trip does with its product; `carried` then has what follows from it."""
+        """Write the ops that follow from a trip's product; `carried` then has their results."""
         env |= {argument: carried[argument] for argument in body.args[1:] if argument in behind.values}
         handed = {value for value in body.yielded if value in behind.values}
         for op in body.ops:
