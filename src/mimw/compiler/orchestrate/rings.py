@@ -135,7 +135,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
             ring.raw = not raw.isdisjoint(ring.loads)
         for ring in found.rings:
             roots = [other for other in found.rings if other.root is other and all(
-                _share(uses, one, ring) for one in found.rings if one.root is other)]
+                _share(uses, one, ring, plan) for one in found.rings if one.root is other)]
             ring.root = next((other for other in roots if _arrays(uses, other) == _arrays(uses, ring)), (*roots, ring)[0])
         alone = [ring for ring in found.rings if not ring.once and not _in_a_loop(uses, ring.loads[0]) and ring.root is ring
                  and all(other is ring or other.root is not ring for other in found.rings)]
@@ -340,7 +340,7 @@ def _in_a_loop(uses: Uses, load: Op) -> bool:
     return any("loop" in parent.row.traits for parent in uses.parents(load))
 
 
-def _share(uses: Uses, first: Ring, second: Ring) -> bool:
+def _share(uses: Uses, first: Ring, second: Ring, plan: Plan) -> bool:
     """True if the second ring may go on in the slots of the first: tiles of the same types in another block, be they of other
     arrays, and neither holds a slot while the other's loads run, which would wait for it."""
     if first.made or second.made or first.raw is not second.raw:
@@ -350,7 +350,8 @@ def _share(uses: Uses, first: Ring, second: Ring) -> bool:
     if (first.gathers or second.gathers) and _arrays(uses, first) != _arrays(uses, second):
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
-        return False
+        return plan.together > 1 and first.direct and second.direct and \
+            uses.position[first.last] < uses.position[second.loads[0]]      # a trip of several that are done together
     return not _holds_over(uses, first, second) and not _holds_over(uses, second, first)
 
 

@@ -123,7 +123,7 @@ def _too_short(one: Written, compared: list[dict[str, Any]]) -> str:
     rounds, deepest = most_rounds(launch), slots(one)
     if rounds is None:
         rounds = max((count for line in compared for _, count in line["rounds"]), default=0)
-    if rounds > deepest:
+    if rounds * one.plan.together > deepest:
         return ""
     return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {deepest} slots: orchestrate a "
             "longer launch of the kernel, which is then proved for shorter ones as well")

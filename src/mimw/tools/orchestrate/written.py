@@ -38,12 +38,13 @@ from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.small_loads import loaded_ahead
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
+from ...compiler.orchestrate.together import together
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.enumerations import enumeration_member
 from ...compiler.triton_port.runtime import descriptors_from, gpu_is_active, keep_file, multiprocessors
 from ...errors import MimwError, NotYet, OutOfSharedMemory
-from ...ir import Program, verify
+from ...ir import Op, Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
@@ -189,13 +190,22 @@ def _written(plain: Plain, plan: Plan) -> Written:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
         verify(program)
+    settled: frozenset[Op] = frozenset()
+    if plan.together > 1:
+        several = together(program, plan.together)
+        if several.program is program:
+            return _written(plain, replace(plan, together=1))
+        program, remarks, settled = several.program, (*remarks, *several.remarks), several.settled
+        verify(program)
     if plan.ahead:
         early = loaded_ahead(program)
         program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
     loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
-    made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ))
+    made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ), settled)
     remarks = (*remarks, *made.remarks)
+    if plan.together > 1 and any(ring.stages < 2 for ring in made.rings.roots if not ring.fixed):   # two chunks are held
+        return _written(plain, replace(plan, together=1))
     if plan.transform and not made.rings.computed:
         return _written(plain, replace(plan, transform=0))
     made = replace(made, apart=made.apart | apart)
