@@ -153,7 +153,10 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
             continue
         needs = Slice(program, reads=lambda one: is_read_only(program, one, writes))
         needs.add(load)
-        if needs.bad is not None:
+        if writes is None or any(parameters_behind(program, address) is None for address in accessed(load, "read")):
+            # Every argument may be apart from every other one, and what an array points to still be what another one points to.
+            remarks.append(Remark(_from_elsewhere(program, load), load.site))
+        elif needs.bad is not None:
             remarks.append(Remark(f"stays with the consumer: its address, or how often it runs, follows from "
                                   f"{needs.bad.row.word} at line {needs.bad.site.line}", load.site))
         elif not is_read_only(program, load, writes):
@@ -168,6 +171,15 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
         else:
             found.append(load)
     return found, remarks
+
+
+def _from_elsewhere(program: Program, load: Op) -> str:
+    """The reason of a load where addresses are no arguments: the host could not ask whether arrays overlap."""
+    written = next((op.site.line for op in program.walk() for address in accessed(op, "write")
+                    if parameters_behind(program, address) is None), None)
+    where = "it loads" if written is None else f"line {written} writes"
+    return (f"stays with the consumer: {where} through an address that comes out of an array, so nothing says at a launch whether what "
+            "is written is what a producer has loaded ahead. Offsets into one array, in place of addresses, would")
 
 
 # ---- where tiles are read --------------------------------------------------------------------------------------------------
