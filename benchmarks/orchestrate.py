@@ -27,6 +27,7 @@ from tests.orchestrate.cases import (
     attention,
     gathered_gemm,
     gemm_bias_gelu,
+    gemm_cast,
     gemm_descriptors,
     gemm_fp8_blocks,
     gemm_int4,
@@ -194,6 +195,22 @@ def _gathered(tokens: int, top: int, count: int, n: int, k: int) -> Problem:
                    lambda: mimw.ops.grouped_matmul(a.index_select(0, order), b.mT, ends), c, expected, lambda out: out[:64])
 
 
+def _cast(kind: str, m: int, n: int, k: int) -> Problem:
+    """bf16 times weights of 8 bits that become bf16."""
+    torch.manual_seed(0)
+    a, b = torch.randn(m, k, device="cuda").bfloat16(), torch.randn(n, k, device="cuda")
+    b = (16 * b).to(torch.int8) if kind == "int8" else b.to(torch.float8_e4m3fn)
+    scales, c = torch.rand(n, device="cuda") * 0.1, torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    describe, launches = mimw.TensorDescriptor.from_tensor, []
+    for bm, bn in ((64, 64), (64, 128)) if m <= 64 else ((128, 128), (128, 256), (64, 256)):
+        for warps, stages in WARPS_STAGES:
+            args = describe(a, [bm, 64]), describe(b, [bn, 64]), scales, describe(c, [bm, bn]), k
+            launches.append((gemm_cast.gemm_cast, (m // bm, n // bn), args, dict(BM=bm, BN=bn, BK=64, num_warps=warps,
+                                                                                 num_stages=stages)))
+    expected = (a[:256].float() @ b.float().T) * scales
+    return Problem(dict(M=m, N=n, K=k), launches, None, c, expected, lambda out: out[:256])
+
+
 CASES: dict[str, Callable[[], Problem]] = {
     **{f"gemm-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _gemm(kind, *shape)
        for kind in ("descriptors", "persistent", "pointers")
@@ -202,6 +219,8 @@ CASES: dict[str, Callable[[], Problem]] = {
     **{f"grouped-{kind}-{name}": lambda kind=kind, name=name: _grouped(kind, name) for kind in GROUPED for name in GROUPS},
     **{f"fp8-blocks-{'x'.join(map(str, shape))}": lambda shape=shape: _fp8_blocks(*shape)
        for shape in ((4096, 4096, 4096), (4096, 4096, 7168), (4096, 7168, 2048))},
+    **{f"cast-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _cast(kind, *shape)
+       for kind in ("e4m3", "int8") for shape in ((64, 8192, 8192), (4096, 4096, 4096))},
     **{f"int4-{'x'.join(map(str, shape))}": lambda shape=shape: _int4(*shape) for shape in ((64, 8192, 8192), (64, 28672, 8192))},
     **{f"gathered-gemm-{'x'.join(map(str, sizes))}": lambda sizes=sizes: _gathered(*sizes)
        for sizes in ((4096, 2, 8, 4096, 4096), (8192, 8, 64, 1536, 2048))},
@@ -308,7 +327,7 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn") if plan[name])])
+        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn", "transform") if plan[name])])
     how = row.configuration.get("name", how) + (f" {row.configuration['tile']}" if "name" in row.configuration else "")
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 

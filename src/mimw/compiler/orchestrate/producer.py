@@ -6,10 +6,10 @@ Input: a plain program, the slice of its loads, and the rings. Output: the ops o
 
 Descriptors that the kernel makes inside of a loop it makes anew, in places of its own (`slots_of_descriptors`).
 
-TMA's copies complete with their chunk, whenever that is. For those of cp.async the task waits itself, `lag` chunks later (`lags.py`):
+TMA's copies complete with their chunk, whenever that is. For those of cp.async the task waits itself, some chunks later (`lags.py`):
 
     x = tl.load(pointers)                       acquire chunk; async_load pointers -> slot.x; commit the group
-                                                if chunk >= lag: wait for all groups but `lag`; commit chunk - lag;  chunk += 1
+                                                if chunk >= 2: wait for all groups but 2; commit chunk - 2;  chunk += 1
                                                 behind the loop: wait for all groups; commit the chunks that are left
 """
 
@@ -77,21 +77,31 @@ class Producer(Rebuild):
     # ---- chunks that cp.async copies ----------------------------------------------------------------------------------------
 
     def _landed(self, ring: Ring, number: Value, site: Site) -> None:
-        """Tell of the chunk whose copies were begun `lag` chunks ago."""
-        if ring.lag:
-            self._tell(ring, number, ring.lag, site, pending=ring.lag * ring.groups)
-        else:
+        """Behind a group of copies: wait for older ones, and tell of the chunk that they have filled."""
+        flight = ring.flight
+        if flight is None:
             self.writer.emit("async_wait", (0, ()), site)
             self.word("pipe_commit", (ring.root.pipe, number), (), site)
+        elif flight.surely:
+            self.writer.emit("async_wait", (flight.pending, ()), site)
+            self._commit(flight.tells, flight.before)
+        else:
+            self._tell(flight.tells, flight.before, flight.pending)
 
-    def _tell(self, ring: Ring, number: Value, before: int, site: Site, pending: int | None = None) -> None:
-        """If there is a chunk so many before `number`, since the last time that all were waited for: tell of it."""
-        first = self.writer.constant(0, I32, site) if ring.drained is None else self.entered[ring.root]
+    def _commit(self, ring: Ring, before: int) -> None:
+        site = ring.loads[-1].site
+        number = self.writer.by_constant("sub", self.counters[ring.root], before, site)
+        self.word("pipe_commit", (ring.root.pipe, number), (), site)
+
+    def _tell(self, ring: Ring, before: int, pending: int | None = None) -> None:
+        """If there is a chunk so many before the next one, since the last time that all were waited for: tell of it."""
+        site, number = ring.loads[-1].site, self.counters[ring.root]
+        first = self.writer.constant(0, I32, site) if ring.flight.drained is None else self.entered[ring.root]
         some = self.writer.emit("icmpSGE", (number, self.writer.by_constant("add", first, before, site)), site)
         outside = self.writer.open()
         if pending is not None:
             self.writer.emit("async_wait", (pending, ()), site)
-        self.word("pipe_commit", (ring.root.pipe, self.writer.by_constant("sub", number, before, site)), (), site)
+        self._commit(ring, before)
         self.writer.emit("yield", ((), ), site)
         then, outside = Block((), self.writer.close(outside)), self.writer.open()
         self.writer.emit("yield", ((), ), site)
@@ -99,15 +109,15 @@ class Producer(Rebuild):
         self.writer.ops.append(Op("if", (some, ()), (), (then, otherwise), site=site))
 
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
-        self._drain([ring for ring in self.rings.rings if ring.lag and ring.drained is loop])
+        self._drain([ring for ring in self.rings.rings if ring.flight and ring.flight.drained is loop])
 
     def end(self) -> None:
-        self._drain([ring for ring in self.rings.rings if ring.lag and ring.drained is None])
+        self._drain([ring for ring in self.rings.rings if ring.flight and ring.flight.drained is None])
 
     def _drain(self, rings: list[Ring]) -> None:
         """Wait for all copies, and tell of the chunks that are left."""
-        if rings:
+        if any(ring.flight.left for ring in rings):
             self.writer.emit("async_wait", (0, ()), rings[0].loads[-1].site)
         for ring in rings:
-            for before in range(ring.lag, 0, -1):
-                self._tell(ring, self.counters[ring.root], before, ring.loads[-1].site)
+            for before in range(ring.flight.left, 0, -1):
+                self._tell(ring, before)

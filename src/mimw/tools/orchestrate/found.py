@@ -90,7 +90,9 @@ class Orchestration:
             lines.append(f"  {one.name}{registers}" + (f", {one.stack} bytes of stack" if one.stack else "") +
                          ", late products that run beside nothing" * one.undone)
             for ring in one.written.made.rings.roots:
-                where = "read where it lies" if ring.direct else "read to registers"
+                where = "read to registers by the task that transforms" if ring.raw else \
+                    "computed there by that task, read where it lies" if ring.made else \
+                    "read where it lies" if ring.direct else "read to registers"
                 end = "once" if ring.once else "released a trip later" if ring.trails else \
                     f"released behind line {ring.last.site.line}" if ring.direct else "released at once"
                 at = ", ".join(str(load.site.line) for load in ring.loads)
@@ -122,6 +124,8 @@ def verdict(best: Candidate, search: Search) -> tuple[bool, str]:
         return ratio > 1, f"measured {best.measured:.1f} us, plain {search.plain_measured:.1f}: {ratio:.2f} x"
     if best.predicted is None or search.plain is None:
         return False, "nothing predicts its time on this chip: measure both"
+    if best.stack:
+        return False, f"ptxas spills {best.stack} bytes of each thread's registers, whose time nothing predicts: measure both"
     ratio = search.plain / best.predicted
     text = f"predicted {best.predicted:.1f} us, plain {search.plain:.1f}: {ratio:.2f} x"
     if ratio < QUICKER:

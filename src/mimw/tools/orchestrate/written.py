@@ -23,9 +23,11 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
+from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.boxes_of_groups import grouped
+from ...compiler.orchestrate.branches import Taken, taken
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.gathers import gathered, turned
 from ...compiler.orchestrate.needed_ops import needed
@@ -40,7 +42,7 @@ from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.enumerations import enumeration_member
 from ...compiler.triton_port.runtime import descriptors_from, gpu_is_active, keep_file, multiprocessors
-from ...errors import MimwError, NotYet
+from ...errors import MimwError, NotYet, OutOfSharedMemory
 from ...ir import Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
@@ -152,7 +154,8 @@ def written(plain: Plain, plan: Plan) -> Written:
 def _with_slots(plain: Plain, given: Plan) -> Written:
     """The plan carried out, with what it left open decided: another process that has it writes the same kernel, whatever it
     launches first."""
-    plan = given if given.assume is not None else replace(given, assume=given.boxes and _may_assume(plain))
+    plan = given if given.branches is not None else replace(given, branches=_takes_branches(plain))
+    plan = plan if plan.assume is not None else replace(plan, assume=plan.boxes and _may_assume(plain, plan))
     one = _written(plain, plan)
     while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
         stages, late = _slots(one)
@@ -161,8 +164,8 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
     if one.kernel is None:
         return one
     if more := beyond(one):
-        return replace(one, refused=f"{plan.programs} programs do not fit on a multiprocessor: each has {more:,} bytes of shared "
-                                    "memory too much")
+        return replace(one, refused=f"{OutOfSharedMemory.__name__}: {plan.programs} programs do not fit on a multiprocessor, "
+                                    f"of which each has {more:,} bytes of shared memory too much")
     stages, late = _slots(one)
     return replace(one, plan=replace(one.plan, stages=stages or None, late_stages=late if late > stages else None))
 
@@ -190,8 +193,11 @@ def _written(plain: Plain, plan: Plan) -> Written:
         early = loaded_ahead(program)
         program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
-    made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
+    loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
+    made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ))
     remarks = (*remarks, *made.remarks)
+    if plan.transform and not made.rings.computed:
+        return _written(plain, replace(plan, transform=0))
     made = replace(made, apart=made.apart | apart)
     if made.program is None:
         return Written(plan, plain, made, remarks)
@@ -215,7 +221,8 @@ def _written(plain: Plain, plan: Plan) -> Written:
 
 def may_gather(plain: Plain) -> bool:
     """True if cp.async can copy a load that is no box."""
-    program = _aligned(_boxes(plain, Plan(assume=_may_assume(plain))).program, plain)
+    plan = Plan(branches=_takes_branches(plain))
+    program = _aligned(_boxes(plain, replace(plan, assume=_may_assume(plain, plan))).program, plain)
     return any(refused is None for refused in gathered(program, plain.chip).values())
 
 
@@ -228,7 +235,12 @@ def _aligned(program: Program, plain: Plain) -> Program:
 
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
     """The program with boxes, under a plan that says what they may assume."""
-    program = with_remainders(plain.program)
+    branches = taken(with_remainders(plain.program)) if plan.branches else Taken(with_remainders(plain.program))
+    boxes = _lifted(branches.program, plain, plan)
+    return replace(boxes, assumed=(*boxes.assumed, *branches.assumed), remarks=(*boxes.remarks, *branches.remarks))
+
+
+def _lifted(program: Program, plain: Plain, plan: Plan) -> Lifted:
     if not plan.boxes:
         return lifted(program, plain.chip, "none", False)
     return lifted(program, plain.chip, unsigned=_unsigned(plain), assume=bool(plan.assume))
@@ -248,11 +260,20 @@ def _unsigned(plain: Plain) -> list[str]:
     return [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
 
 
-def _may_assume(plain: Plain) -> bool:
+def _may_assume(plain: Plain, plan: Plan) -> bool:
     """True if the launch keeps to all that boxes assume, with more of them."""
-    boxes = _boxes(plain, Plan(assume=True))
-    if not boxes.descriptors:
-        return False
+    boxes = _boxes(plain, replace(plan, assume=True))
+    return bool(boxes.descriptors) and _keeps(plain, boxes)
+
+
+def _takes_branches(plain: Plain) -> bool:
+    """True if the launch takes the branches that may be taken once."""
+    boxes = _boxes(plain, Plan(boxes=False, branches=True))
+    return bool(boxes.assumed) and _keeps(plain, boxes)
+
+
+def _keeps(plain: Plain, boxes: Lifted) -> bool:
+    """True if the launch keeps to what is assumed."""
     module: dict[str, Any] = {}
     exec(host_source(boxes), module)
     return not module["fits"](plain.launch.grid, *plain.given)
