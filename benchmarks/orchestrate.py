@@ -134,12 +134,13 @@ def _grouped(kind: str, name: str) -> Problem:
     b = torch.randn(groups, k, n, device="cuda", dtype=torch.float16)
     c = torch.empty(total, n, device="cuda", dtype=torch.float16)
     starts = [0, *ends.tolist()[:-1]]
-    lines = [[end - start, n, k, start * k, group * k * n, start * n] for group, (start, end) in enumerate(zip(starts, ends.tolist()))]
+    spans = list(enumerate(zip(starts, ends.tolist())))
+    lines = [[end - start, n, k, start * k, group * k * n, start * n] for group, (start, end) in spans]
     table = torch.tensor(lines, dtype=torch.int32, device="cuda").flatten()
     args, grid, on_device = (a, b, c, table, groups), (multiprocessors(), ), ends.int().cuda()
     launches = [(GROUPED[kind], grid, args, dict(BM=bm, BN=bn, BK=64, num_warps=warps, num_stages=stages))
                 for bm, bn in ((128, 256), (128, 128)) for warps, stages in WARPS_STAGES]
-    first = next(group for group, (start, end) in enumerate(zip(starts, ends.tolist())) if end > start)
+    first = next(group for group, (start, end) in spans if end > start)
     some = slice(starts[first], min(starts[first] + 256, int(ends[first])))
     expected = a[some].float() @ b[first].float()
     return Problem(dict(G=groups, M=rows, N=n, K=k), launches, lambda: mimw.ops.grouped_matmul(a, b, on_device), c, expected,

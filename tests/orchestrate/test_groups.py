@@ -131,7 +131,7 @@ def test_addresses_out_of_an_array_are_refused_with_the_line_that_writes():
                                       for line in reasons(one.remarks)) == 2, reasons(one.remarks)
 
 
-# ---- mistakes that a proof has to find ---------------------------------------------------------------------------------------------
+# ---- mistakes that a proof has to find ---------------------------------------------------------------------------------------
 
 
 def a_place_less(monkeypatch):

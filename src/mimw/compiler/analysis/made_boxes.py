@@ -1,4 +1,4 @@
-"""Loads by pointers that are boxes of a tensor whose base, extents and strides the kernel computes: out of an array, for each group.
+"""Loads by pointers that are boxes of a tensor whose base, extents and strides the kernel computes, as out of a table of groups.
 
 Input: a program, and a load of a tile in a `for` loop. Output: a `MadeBox`, or why there is none. For example, of grouped products,
 with M, N, K and at_a out of a table:
@@ -7,8 +7,8 @@ with M, N, K and at_a out of a table:
     made_box(program, load)     [M, K'] with strides [K, 1] from a + at_a on, at [m, 64*trip]; `around` is the `while`
 
 `pointer_boxes` asks of shapes and strides that the arguments of the launch say them, since the host makes the descriptor. Here the
-kernel makes it in front of `around`, the outermost loop in whose rounds none of these numbers changes, and all that the box takes for
-granted can be asked where the load's own loop begins: what differs there is the round alone.
+kernel makes it in front of `around`, the outermost loop in whose rounds none of these numbers changes, and all that the box takes
+for granted can be asked where the load's own loop begins: what differs there is the round alone.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .uses import uses_of
 
 @dataclass(frozen=True)
 class MadeBox:
-    """A box from `base` elements behind the start of its array. `loop` is the load's own loop, in front of which `box.assumed` can be
-    asked, `around` the loop in front of which the descriptor can be made; `ranges` name the scalars."""
+    """A box from `base` elements behind the start of its array. `loop` is the load's own loop, in front of which `box.assumed` can
+    be asked, `around` the loop in front of which the descriptor can be made; `ranges` name the scalars."""
 
     box: Box
     base: Poly
@@ -38,8 +38,8 @@ class MadeBox:
 
 
 def made_box(program: Program, op: Op) -> MadeBox | Refused:
-    """The box of a load of a tile (`is_tile_access`) whose numbers are known where its loop begins; or why there is none. Parameters
-    say which arrays begin at multiples of 16 bytes (`tt.divisibility`)."""
+    """The box of a load of a tile (`is_tile_access`) whose numbers are known where its loop begins; or why there is none.
+    Parameters say which arrays begin at multiples of 16 bytes (`tt.divisibility`)."""
     loops = uses_of(program).loops(op)
     if not loops or loops[-1].name != "for":
         return Refused("it stands in no `for` loop, in front of which its numbers could be looked at", op.site)

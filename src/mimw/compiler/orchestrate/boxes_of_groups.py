@@ -51,8 +51,8 @@ class Grouped:
 
 
 def grouped(program: Program, target: Target, padding: Any, unsigned: Collection[str] = ()) -> Grouped:
-    """The program with descriptors of its own; its parameters say which arrays begin at multiples of 16 bytes. `padding` is Triton's
-    word for zeros, of which this room does not know; `unsigned` as for `boxes.lifted`."""
+    """The program with descriptors of its own; its parameters say which arrays begin at multiples of 16 bytes. `padding` is
+    Triton's word for zeros, of which this room does not know; `unsigned` as for `boxes.lifted`."""
     if why_none(program, target) is not None:
         return Grouped(program)
     uses, boxes, others = uses_of(program), {}, set()
@@ -90,10 +90,12 @@ def _can_be_asked(made: MadeBox) -> bool:
 
 def _said(program: Program, op: Op, made: MadeBox) -> Remark:
     shown, box = ranges_of(program).shown, made.box
-    place = f"{next(param.name for param in program.params if param.value is box.base)}{' + ' + shown(made.base) if made.base else ''}"
-    return Remark(f"the load is a block of {place}: {' x '.join(map(str, box.block))} at [{', '.join(map(shown, box.offsets))}], by a "
-                  f"descriptor that is made in front of line {made.around.site.line}, where the numbers that the kernel computes fit; "
-                  "else by pointers, without a producer.", op.site)
+    place = next(param.name for param in program.params if param.value is box.base)
+    place += f" + {shown(made.base)}" if made.base else ""
+    block, offsets = " x ".join(map(str, box.block)), ", ".join(map(shown, box.offsets))
+    return Remark(f"the load is a block of {place}: {block} at [{offsets}], by a descriptor that is made in front of line "
+                  f"{made.around.site.line}, where the numbers that the kernel computes fit; else by pointers, without a producer.",
+                  op.site)
 
 
 def has_a_round(uses: Uses, loop: Op) -> bool:
@@ -239,7 +241,8 @@ class _Rewrite:
         quick = cloned(self.b, op.with_blocks(self.access.block), {})
         self.b.emit("yield", (tuple(quick[place] for place in taken), ), op.site)
         then, outside_too = self.b.close(outside), self.b.open()
-        slow = cloned(self.b, replace(op, attrs=MappingProxyType({**op.attrs, "tt.num_stages": 1})), {})   # leaves room for the pipe
+        in_order = MappingProxyType({**op.attrs, "tt.num_stages": 1})      # it leaves shared memory for the pipe
+        slow = cloned(self.b, replace(op, attrs=in_order), {})
         self.b.emit("yield", (tuple(slow[place] for place in taken), ), op.site)
         blocks = Block((), then), Block((), self.b.close(outside_too))
         results = tuple(op.results[place] for place in taken)

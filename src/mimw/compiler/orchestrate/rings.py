@@ -201,8 +201,8 @@ def _from_elsewhere(program: Program, load: Op) -> str:
     written = next((op.site.line for op in program.walk() for address in accessed(op, "write")
                     if parameters_behind(program, address) is None), None)
     where = "it loads" if written is None else f"line {written} writes"
-    return (f"stays with the consumer: {where} through an address that comes out of an array, so nothing says at a launch whether what "
-            "is written is what a producer has loaded ahead. Offsets into one array, in place of addresses, would")
+    return (f"stays with the consumer: {where} through an address that comes out of an array, so nothing says at a launch whether "
+            "what is written is what a producer has loaded ahead. Offsets into one array, in place of addresses, would")
 
 
 # ---- where tiles are read --------------------------------------------------------------------------------------------------
