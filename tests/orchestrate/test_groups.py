@@ -16,6 +16,7 @@ from mimw.target import wanted
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
 from mimw.tools.orchestrate.written import reasons, written
+from tests.orchestrate.random_groups import judged, random_groups
 from tests.orchestrate.running import run
 from tests.orchestrate.test_made_boxes import aligned
 from tests.orchestrate.test_orchestrate import case
@@ -192,3 +193,19 @@ def test_a_mistake_is_found(name, sizes, mistake, monkeypatch):
     assert not one.wrong and one.kernel is not None, one.wrong
     proof = prove(one, seeds=6, limit=10)
     assert not proof.ok and proof.wrong
+
+
+# ---- random ones -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5, 13])
+def test_random_groups(seed):
+    """Each way to find the matrices once; `python -m tests.orchestrate.random_groups 0 200` looks at more."""
+    said, how = judged(seed)
+    assert not said, how
+
+
+def test_the_seeds_have_each_way_to_write_a_group():
+    drawn = [random_groups(seed)[3] for seed in (0, 3, 5, 13)]
+    for name, count in (("A", 3), ("TURNED", 2), ("C", 2), ("TILES", 2), ("MASKED", 2)):
+        assert len({how[name] for how in drawn}) == count, name
