@@ -15,6 +15,10 @@ from ...ir import Descriptor, Op, Pointer, Program, Value
 from ...ir.types import element_of
 from .flows import Flows
 
+# An attribute of a parameter whose array holds addresses: what they lead to, called "*" and the parameter's name, is apart from what
+# other parameters' addresses lead to, and from all arguments. Whoever launches the kernel promises it (`tools.orchestrate`).
+APART = "mimw.apart"
+
 
 def written(program: Program) -> set[str] | None:
     """The names of the parameters that are pointers or descriptors and may be written; None if that cannot be said."""
@@ -61,11 +65,25 @@ def parameters_behind(program: Program, address: Value) -> set[str] | None:
         behind = flows.sources.get(value)
         if behind is None:
             maker = flows.maker.get(value)
+            if maker is not None and maker.name == "int_to_ptr" and (tables := _tables(program, maker.value)):
+                found |= {f"*{name}" for name in tables}
+                continue
             behind = [one for one in maker.operands if _addresses(one)] if maker else []
         if not behind:
             return None
         todo += behind
     return found
+
+
+def _tables(program: Program, number: Value) -> set[str]:
+    """The parameters out of whose arrays an address was loaded, if all of them hold addresses of arrays of their own (`APART`)."""
+    flows: Flows = program.kept(Flows)
+    held = {param.name for param in program.params if (APART, True) in param.attrs}
+    maker = flows.maker.get(number)
+    if not held or maker is None or not maker.row.loads:
+        return set()
+    names = parameters_behind(program, maker.pointer) if "pointer" in maker.row.places else None
+    return names if names is not None and names <= held else set()
 
 
 def accessed(op: Op, how: str) -> Iterator[Value]:

@@ -12,13 +12,14 @@ keep their values.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...runtime.host import HostArray, TensorDescriptor, element_name, is_array, numpy_dtype
+from ...runtime.spans import address
 
 BLOCK = 1 << 16         # random numbers, again and again in a larger array
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -34,6 +35,32 @@ def copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Copies of the arguments by name; an array that stands twice among them is one array again."""
     made: dict[int, Any] = {}
     return {name: _copy(value, made) for name, value in arguments.items()}
+
+
+def copies_of(memory: Sequence[Any]) -> tuple[Any, ...]:
+    """Copies of the arrays that a kernel reaches by addresses; with other random numbers than its arguments have."""
+    return tuple(_filled(_as_numpy(array), 1000 + number) for number, array in enumerate(memory))
+
+
+def relocated(value: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
+    """An array of addresses into some arrays, as one of addresses into others of the same extents; anything else as it is."""
+    array = _array(value)
+    if not before or array is None or hasattr(value, "block_shape") or _is_float(array) or array.dtype.itemsize != 8:
+        return value
+    numbers = _as_numpy(value)
+    moved = numbers.copy()
+    for old, new in zip(before, after):
+        start, size = address(old), _as_numpy(old).nbytes
+        inside = (numbers >= start) & (numbers < start + max(1, size))
+        moved[inside] = numbers[inside] - start + address(new)
+    return moved if (moved != numbers).any() else value
+
+
+def differing(one: Any, other: Any) -> list[str]:
+    """The names of the arrays of two launches of a `Plain` that differ in any bit: arguments, and memory by its number."""
+    arguments = {name: relocated(value, other.memory, one.memory) for name, value in other.arguments.items()}
+    memory = ({f"memory[{number}]": array for number, array in enumerate(each.memory)} for each in (one, other))
+    return [*different(one.arguments, arguments), *different(*memory)]
 
 
 def different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

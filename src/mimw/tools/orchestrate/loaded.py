@@ -106,7 +106,7 @@ def shorter(one: Any, depth: int) -> list[dict[str, int]]:
     """Most values of the numbers in arrays that decide how often loops go round, so that they do about as often as break pipes of so
     many slots; none if the launch itself does not fill them."""
     launch, rounds = each_alone(one), Rounds()
-    run(launch.program, launch.grid, launch.values,
+    run(launch.program, launch.grid, launch.values, memory=launch.memory,
         hooks=Hooks(clusters=tuple((index, ) for index in spread(launch.grid, depth + 2)), observer=rounds))
     full, found = max(rounds.most.values(), default=0), []
     for name in sorted(deciding(one.plain.program)) if full > depth else ():

@@ -35,7 +35,7 @@ from ..check import check
 from ..findings import Report
 from ..trials import most_rounds
 from .comparisons import Pair, have_several, launches, programs_of
-from .inputs import different, size_of
+from .inputs import differing, size_of
 from .loaded import Rounds, changed, data_decide, slots
 from .tiles import each_alone, tiles_of, tiles_taken
 from .written import Written
@@ -145,7 +145,7 @@ def _compared(one: Written, pair: Pair) -> dict[str, Any] | None:
             return None
         ours = one.launch(other, pair.grid, pair.most)
         _run(ours, ours.grid, pair.ours, observer=rounds)
-    found = different(plain.arguments, other.arguments)
+    found = differing(plain, other)
     in_arrays = any(is_array(one.plain.arguments[name]) for name in pair.sizes)      # where programs write may be among the numbers
     if (in_arrays or found and pair.most is not None and pair.sizes) and _races(one, pair):
         return None
@@ -167,7 +167,8 @@ def _races(one: Written, pair: Pair) -> bool:
 
 
 def _run(launch: Launch, grid: tuple[int, ...], programs: tuple, observer: Rounds | None = None, **options: Any) -> None:
-    run(launch.program, grid, launch.values, hooks=Hooks(clusters=tuple((index, ) for index in programs), observer=observer), **options)
+    run(launch.program, grid, launch.values, memory=launch.memory,
+        hooks=Hooks(clusters=tuple((index, ) for index in programs), observer=observer), **options)
 
 
 # ---- every interleaving ----------------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ def _filling(one: Written, compared: list[dict[str, Any]]) -> tuple[dict[str, in
 def _check(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], **how: Any) -> Report:
     inputs = one.plain.with_values(changed(one.plain.arguments, sizes))
     launched = one.programs(grid, max(1, min(2, prod(grid) // one.tiles_each)))
-    return check(one.kernel, launched, *one.arguments(inputs, grid), target=one.plain.chip.name, shrink=False,
+    return check(one.kernel, launched, *one.arguments(inputs, grid), target=one.plain.chip.name, shrink=False, memory=list(inputs.memory),
                  **one.options, **how)
 
 

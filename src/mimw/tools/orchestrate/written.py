@@ -23,6 +23,7 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
+from ...compiler.analysis.written import APART
 from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
@@ -127,7 +128,8 @@ class Written:
         take tiles in turn with at most so many programs, by default as many as the multiprocessors hold."""
         plain = plain or self.plain
         kernel, grid = getattr(self.module, plain.name), grid or plain.launch.grid
-        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), dict(self.options), plain.chip.name)
+        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), dict(self.options), plain.chip.name,
+                       memory=plain.memory)
 
 
 def _memory(size: int, alignment: int, stream: int | None) -> Any:
@@ -229,13 +231,21 @@ def may_gather(plain: Plain) -> bool:
 def _aligned(program: Program, plain: Plain) -> Program:
     """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel (`guards`)."""
     attrs = plain.launch.specialisation.attrs
-    return replace(program, params=tuple(replace(param, attrs=tuple(map(tuple, attrs.get(param.path, ()))))
+    return replace(program, params=tuple(replace(param, attrs=(*param.attrs, *map(tuple, attrs.get(param.path, ()))))
                                          for param in program.params))
+
+
+def _promised(program: Program, plain: Plain) -> Program:
+    """The program of a launch whose caller names the arrays that it reaches by addresses: those of each argument are apart."""
+    if not plain.memory:
+        return program
+    return replace(program, params=tuple(replace(param, attrs=(*param.attrs, (APART, True))) for param in program.params))
 
 
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
     """The program with boxes, under a plan that says what they may assume."""
-    branches = taken(with_remainders(plain.program)) if plan.branches else Taken(with_remainders(plain.program))
+    program = _promised(with_remainders(plain.program), plain)
+    branches = taken(program) if plan.branches else Taken(program)
     boxes = _lifted(branches.program, plain, plan)
     return replace(boxes, assumed=(*boxes.assumed, *branches.assumed), remarks=(*boxes.remarks, *branches.remarks))
 
