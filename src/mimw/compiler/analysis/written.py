@@ -65,8 +65,8 @@ def parameters_behind(program: Program, address: Value) -> set[str] | None:
         behind = flows.sources.get(value)
         if behind is None:
             maker = flows.maker.get(value)
-            if maker is not None and maker.name == "int_to_ptr" and (tables := _tables(program, maker.value)):
-                found |= {f"*{name}" for name in tables}
+            if maker is not None and maker.name == "int_to_ptr" and (led := _led_to(program, maker.value)):
+                found |= led
                 continue
             behind = [one for one in maker.operands if _addresses(one)] if maker else []
         if not behind:
@@ -75,15 +75,19 @@ def parameters_behind(program: Program, address: Value) -> set[str] | None:
     return found
 
 
-def _tables(program: Program, number: Value) -> set[str]:
-    """The parameters out of whose arrays an address was loaded, if all of them hold addresses of arrays of their own (`APART`)."""
-    flows: Flows = program.kept(Flows)
+def _led_to(program: Program, number: Value) -> set[str]:
+    """What a number that was loaded leads to as an address, if all the parameters whose arrays it may come out of hold addresses of
+    arrays of their own (`APART`); nothing if that cannot be said. Bits of it may be cut off, as those that do not count."""
+    maker = program.kept(Flows).maker.get(number)
+    if maker is not None and maker.name == "and":
+        return _led_to(program, maker.lhs)
+    if maker is not None and maker.name == "ptr_to_int":
+        return {name for name in parameters_behind(program, maker.value) or () if name.startswith("*")}
     held = {param.name for param in program.params if (APART, True) in param.attrs}
-    maker = flows.maker.get(number)
-    if not held or maker is None or not maker.row.loads:
+    if maker is None or not maker.row.loads or "pointer" not in maker.row.places:
         return set()
-    names = parameters_behind(program, maker.pointer) if "pointer" in maker.row.places else None
-    return names if names is not None and names <= held else set()
+    names = parameters_behind(program, maker.pointer)
+    return {f"*{name}" for name in names} if names is not None and names <= held else set()
 
 
 def accessed(op: Op, how: str) -> Iterator[Value]:

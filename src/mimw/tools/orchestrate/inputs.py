@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.host import HostArray, TensorDescriptor, element_name, is_array, numpy_dtype
-from ...runtime.spans import address
+from ...runtime.spans import address, apart
 
 BLOCK = 1 << 16         # random numbers, again and again in a larger array
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -54,6 +54,19 @@ def relocated(value: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
         inside = (numbers >= start) & (numbers < start + max(1, size))
         moved[inside] = numbers[inside] - start + address(new)
     return moved if (moved != numbers).any() else value
+
+
+def apart_by_address(arguments: Mapping[str, Any], memory: Sequence[Any]) -> set[str]:
+    """The arguments that are arrays of addresses into some arrays of `memory` which no other argument's addresses lead to, and which
+    share no byte with an argument."""
+    arrays = {name: _as_numpy(array) for name, value in arguments.items() if (array := _array(value)) is not None}
+    led: dict[str, list[Any]] = {}
+    for name, numbers in arrays.items():
+        if numbers.dtype.kind in "iu" and numbers.itemsize == 8:
+            led[name] = [one for one in memory if ((numbers >= address(one)) & (
+                numbers < address(one) + max(1, _as_numpy(one).nbytes))).any()]
+    others = {name: [*arrays.values(), *(one for other, many in led.items() if other != name for one in many)] for name in led}
+    return {name for name, many in led.items() if many and all(apart(one, other) for one in many for other in others[name])}
 
 
 def differing(one: Any, other: Any) -> list[str]:

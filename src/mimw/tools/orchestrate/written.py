@@ -48,6 +48,7 @@ from ...ir import Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
+from .inputs import apart_by_address
 from .plain import Plain
 from .slots import beyond, fewer_slots
 
@@ -239,7 +240,9 @@ def _promised(program: Program, plain: Plain) -> Program:
     """The program of a launch whose caller names the arrays that it reaches by addresses: those of each argument are apart."""
     if not plain.memory:
         return program
-    return replace(program, params=tuple(replace(param, attrs=(*param.attrs, (APART, True))) for param in program.params))
+    names, own = plain.launch.specialisation.fn.arg_names, apart_by_address(plain.arguments, plain.memory)
+    return replace(program, params=tuple(
+        replace(param, attrs=(*param.attrs, (APART, True))) if names[param.path[0]] in own else param for param in program.params))
 
 
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
