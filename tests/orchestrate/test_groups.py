@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import triton.language as tl
 
 import mimw
 from mimw.compiler.orchestrate import boxes_of_groups, producer, tasks
@@ -16,6 +15,7 @@ from mimw.target import wanted
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
 from mimw.tools.orchestrate.written import reasons, written
+from tests.orchestrate.cases import grouped_addresses
 from tests.orchestrate.random_groups import judged, random_groups
 from tests.orchestrate.running import run
 from tests.orchestrate.test_made_boxes import aligned
@@ -106,30 +106,40 @@ def test_an_array_that_begins_elsewhere_keeps_its_pointers():
     assert grouped(program, wanted("sm_90a"), enumeration_member("PADDING_OPTION", "PAD_ZERO")).program is program
 
 
-@mimw.jit
-def of_addresses(a_at, b_at, c_at, sizes, groups, B: tl.constexpr):
-    for g in range(groups):
-        M, N, K = tl.load(sizes + 3 * g), tl.load(sizes + 3 * g + 1), tl.load(sizes + 3 * g + 2)
-        a = tl.load(a_at + g).to(tl.pointer_type(tl.float16))
-        b = tl.load(b_at + g).to(tl.pointer_type(tl.float16))
-        c = tl.load(c_at + g).to(tl.pointer_type(tl.float16))
-        a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [B, B])
-        b_desc = tl.make_tensor_descriptor(b, [K, N], [N, 1], [B, B])
-        acc = tl.zeros((B, B), tl.float32)
-        for k in range(0, K, B):
-            acc = tl.dot(a_desc.load([0, k]), b_desc.load([k, 0]), acc)
-        at = tl.arange(0, B)
-        tl.store(c + at[:, None] * N + at[None, :], acc.to(tl.float16))
+def at_addresses(name, **sizes):
+    """(the launch of a kernel that loads addresses, what they lead to, what it writes, what that is then)."""
+    kernel, grid, args, meta, (memory, outs, expected) = getattr(grouped_addresses, name)(**sizes)
+    return (kernel, grid, args, meta), memory, outs, expected
+
+
+@pytest.mark.parametrize("name", ["descriptors", "pointers"])
+def test_groups_at_addresses_are_proved_where_memory_names_them(name):
+    (kernel, grid, args, meta), memory, outs, expected = at_addresses(name)
+    found = replace(mimw.orchestrate(kernel, grid, *args, memory=memory, plan=Plan(stages=2), seeds=2, limit=10, **meta), is_used=True)
+    assert found.certificate is not None and found.certificate.ok, (found.because, found.certificate)
+    for out in outs:
+        out[...] = np.nan
+    found[grid](*args, memory=memory, **meta)
+    for out, right in zip(outs, expected()):
+        np.testing.assert_allclose(out.astype(np.float32), right, rtol=1e-2, atol=5e-2)
 
 
 def test_addresses_out_of_an_array_are_refused_with_the_line_that_writes():
-    """An argument for the whole of it would be as wrong: C of one group may be A of the next one."""
-    arrays = [np.zeros((1, ), np.int64) for _ in range(3)]
-    launch = plain_of(of_addresses, (1, ), (*arrays, np.full(3, 64, np.int32), 1), dict(B=64, num_warps=4), "sm_90a")
+    """C of one group may be A of the next one, and nobody could ask that of a launch."""
+    (kernel, grid, args, meta), _, _, _ = at_addresses("descriptors")
+    launch = plain_of(kernel, grid, args, meta, "sm_90a")
     one = written(launch, Plan(stages=2))
-    store = launch.program.site.line + 12
+    store = launch.program.named("descriptor_store")[0].site.line
     assert one.kernel is None and sum(f"line {store} writes through an address that comes out of an array" in line
                                       for line in reasons(one.remarks)) == 2, reasons(one.remarks)
+
+
+def test_one_array_that_is_read_and_written_is_no_promise():
+    (kernel, grid, (a, b, c, *sizes), meta), memory, _, _ = at_addresses("descriptors")
+    c = c.copy()
+    c[0] = a[1]     # C of the first group is A of the second one
+    one = written(plain_of(kernel, grid, (a, b, c, *sizes), meta, "sm_90a", memory), Plan(stages=2))
+    assert one.kernel is None and any("out of an array" in line for line in reasons(one.remarks))
 
 
 # ---- mistakes that a proof has to find ---------------------------------------------------------------------------------------
@@ -193,6 +203,13 @@ def test_a_mistake_is_found(name, sizes, mistake, monkeypatch):
     assert not one.wrong and one.kernel is not None, one.wrong
     proof = prove(one, seeds=6, limit=10)
     assert not proof.ok and proof.wrong
+
+
+def test_a_mistake_is_found_in_memory_that_addresses_lead_to(monkeypatch):
+    the_descriptor_of_the_group_before(monkeypatch)
+    (kernel, grid, args, meta), memory, _, _ = at_addresses("descriptors")
+    proof = prove(written(plain_of(kernel, grid, args, meta, "sm_90a", memory), Plan(stages=2)), seeds=2, limit=4)
+    assert "memory[" in proof.wrong, proof
 
 
 # ---- random ones -------------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from ...ir import Descriptor, Op, Pointer, Program, Value
 from ...ir.types import element_of
 from .flows import Flows
 
-# An attribute of a parameter whose array holds addresses: what they lead to, called "*" and the parameter's name, is apart from what
-# other parameters' addresses lead to, and from all arguments. Whoever launches the kernel promises it (`tools.orchestrate`).
+# An attribute of a parameter whose array holds addresses: what they lead to, called "*" and the parameter's name, is apart from
+# what other parameters' addresses lead to, and from all arguments. Whoever launches the kernel promises it (`tools.orchestrate`).
 APART = "mimw.apart"
 
 

@@ -202,7 +202,7 @@ def _from_elsewhere(program: Program, load: Op) -> str:
                     if parameters_behind(program, address) is None), None)
     where = "it loads" if written is None else f"line {written} writes"
     return (f"stays with the consumer: {where} through an address that comes out of an array, so nothing says at a launch whether "
-            "what is written is what a producer has loaded ahead. Offsets into one array, in place of addresses, would")
+            "what is written is what a producer has loaded ahead. `memory=` of mimw.orchestrate promises it")
 
 
 # ---- where tiles are read --------------------------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ def relocated(value: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
 
 
 def apart_by_address(arguments: Mapping[str, Any], memory: Sequence[Any]) -> set[str]:
-    """The arguments that are arrays of addresses into some arrays of `memory` which no other argument's addresses lead to, and which
-    share no byte with an argument."""
+    """The arguments that are arrays of addresses into some arrays of `memory` which no other argument's addresses lead to, and
+    which share no byte with an argument."""
     arrays = {name: _as_numpy(array) for name, value in arguments.items() if (array := _array(value)) is not None}
     led: dict[str, list[Any]] = {}
     for name, numbers in arrays.items():

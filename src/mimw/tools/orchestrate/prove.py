@@ -210,8 +210,8 @@ def _filling(one: Written, compared: list[dict[str, Any]]) -> tuple[dict[str, in
 def _check(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], **how: Any) -> Report:
     inputs = one.plain.with_values(changed(one.plain.arguments, sizes))
     launched = one.programs(grid, max(1, min(2, prod(grid) // one.tiles_each)))
-    return check(one.kernel, launched, *one.arguments(inputs, grid), target=one.plain.chip.name, shrink=False, memory=list(inputs.memory),
-                 **one.options, **how)
+    return check(one.kernel, launched, *one.arguments(inputs, grid), target=one.plain.chip.name, shrink=False,
+                 memory=list(inputs.memory), **one.options, **how)
 
 
 def _few(one: Written, grid: tuple[int, ...]) -> tuple[int, ...]:

@@ -112,16 +112,16 @@ class Written:
         given = self.given(args, meta)
         return self.module.fits(grid, *given) or overlap(dict(zip(self.plain.parameters, given)), self.made.apart)
 
-    def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
-        """A function that launches this kernel in place of the plain one."""
+    def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any], **more: Any) -> Callable[[], Any]:
+        """A function that launches this kernel in place of the plain one; `more` are keywords of the simulator's launches."""
         given = self.module.arguments(grid, *self.given(args, meta))
         launch = self.kernel[self.programs(grid, (self.plan.programs or 1) * device_programs(self.plain.chip))]
         if not (gpu_is_active() and self.made.program.named("descriptor_slots")):
-            return lambda: launch(*given, **self.options)
+            return lambda: launch(*given, **self.options, **more)
 
         def run() -> Any:
             with descriptors_from(_memory):
-                return launch(*given, **self.options)
+                return launch(*given, **self.options, **more)
         return run
 
     def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
