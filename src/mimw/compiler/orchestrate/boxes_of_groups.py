@@ -215,7 +215,8 @@ class _Rewrite:
         shape = tuple(self._extent(poly, load, fits) for poly in box.shape)
         strides = tuple(asked.sum(poly) if poly.constant is not None else self._safe(asked.sum(poly), 16 // box.element.bytes, fits)
                         for poly in box.strides)
-        given = base, shape, strides, tuple(box.block), self.signs.get(box.base, True), self.padding
+        signed = not box.element.is_float and self.signs.get(box.base, True)
+        given = base, shape, strides, tuple(box.block), signed, self.padding
         return b.emit("make_tensor_descriptor", given, site, label=f"{box.base.name}_desc")
 
     def _extent(self, poly, load: Op, fits: Value) -> Value:
