@@ -1,7 +1,7 @@
 """Which loads a producer task can do, which of them share a pipe, and when a slot of it is given back.
 
-Input: a plain program with loads by descriptor, or ones that cp.async can do, and a `Plan`. Output: `Rings`. For example, of `for k: x = a.load(..); y =
-b.load(..); acc = tl.dot(x, y, acc)`:
+Input: a plain program with loads by descriptor, or ones that cp.async can do, and a `Plan`. Output: `Rings`. For example, of
+`for k: x = a.load(..); y = b.load(..); acc = tl.dot(x, y, acc)`:
 
     rings_of(program, plan, target).rings       one Ring of x and y: read by the product where they lie, given back a trip later
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...errors import LayoutConflict
 from ...ir import Op, Program, Value
@@ -51,6 +50,7 @@ class Ring:
     root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
     made        its tile is no load's: the task that transforms computes it and stores it to the slot (`transforms.py`)
     raw         its tiles are read by that task, and by no consumer
+    rare        loops inside of its block have chunks of other rings: the next one has a whole tile's time to come
     """
 
     loads: list[Op]
@@ -65,12 +65,13 @@ class Ring:
     root: Ring | None = None
     made: bool = False
     raw: bool = False
+    rare: bool = False
     pipe: Value | None = None
 
     @property
     def fixed(self) -> bool:
-        """True of one slot, whatever the plan says: it is filled once, or held for as long as loops inside go on."""
-        return self.once or self.ends is not None
+        """True of one slot, whatever the plan says: it is filled once, or seldom, or held for as long as loops inside go on."""
+        return self.once or self.rare or self.ends is not None
 
     @property
     def bytes(self) -> int:
@@ -149,6 +150,9 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
     trailing = _trailing(uses, products)
     for ring in found.rings:
         ring.trails = ring.direct and not ring.once and ring.ends is None and ring.last in trailing
+    if not plan.tiles_in_turn:
+        for ring in found.rings:
+            ring.rare = not ring.once and all(_is_rare(uses, one, found.rings) for one in found.rings if one.root is ring.root)
     _name(found.roots)
     _place(found, program, plan, target, late)
     if all(ring.trails for ring in found.rings if ring.last in trailing and not ring.once and ring.ends is None):
@@ -336,28 +340,28 @@ def _read_before(uses: Uses, ring: Ring, load: Op) -> bool:
     return any(uses.position[use] < uses.position[load] for one in ring.loads for use in reached(uses, one.result))
 
 
+def _is_rare(uses: Uses, ring: Ring, rings: list[Ring]) -> bool:
+    """True if loops inside of a ring's own loop have loads of other ones."""
+    loops = uses.loops(ring.loads[0])
+    inner = (uses.loops(other.loads[0]) for other in rings if other.root is not ring.root)
+    return bool(loops) and any(len(each) > len(loops) and each[:len(loops)] == loops for each in inner)
+
+
 def _in_a_loop(uses: Uses, load: Op) -> bool:
     return any("loop" in parent.row.traits for parent in uses.parents(load))
 
 
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
-    """True if the second ring may go on in the slots of the first: the same tiles in another block, and neither holds a slot while
-    the other's loads run, which would wait for it."""
+    """True if the second ring may go on in the slots of the first: tiles of the same types in another block, and neither holds a
+    slot while the other's loads run, which would wait for it. So loops that follow one another have all of shared memory each."""
     if first.made or second.made or first.raw is not second.raw:
         return False
-    if first.once or second.once or first.ends or second.ends or [(_array(uses, load), load.result.type) for load in first.loads] != \
-            [(_array(uses, load), load.result.type) for load in second.loads]:
+    if first.once or second.once or first.ends or second.ends or [(load.name, load.result.type) for load in first.loads] != \
+            [(load.name, load.result.type) for load in second.loads]:
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
         return False
     return not _holds_over(uses, first, second) and not _holds_over(uses, second, first)
-
-
-def _array(uses: Uses, load: Op) -> Any:
-    """The array that is loaded from: a descriptor, or names of arguments."""
-    if load.name == "descriptor_load":
-        return load.descriptor
-    return [parameters_behind(uses.program, address) for address in accessed(load, "read")]
 
 
 def _holds_over(uses: Uses, one: Ring, other: Ring) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...compiler.orchestrate.known_branches import with_known_branches
 from ...errors import MimwError
 from ...ir import Program
 from ...runtime.call import resolve
@@ -43,7 +44,8 @@ class Plain:
 
     @property
     def program(self) -> Program:
-        return self.launch.recorded
+        """The program, less branches that its own text decides."""
+        return self.launch.recorded.kept(with_known_branches)
 
     @property
     def arguments(self) -> Mapping[str, Any]:

@@ -256,7 +256,7 @@ def _boxes(plain: Plain, plan: Plan) -> Lifted:
 def _lifted(program: Program, plain: Plain, plan: Plan) -> Lifted:
     if not plan.boxes:
         return lifted(program, plain.chip, "none", False)
-    return lifted(program, plain.chip, unsigned=_unsigned(plain), assume=bool(plan.assume))
+    return lifted(program, plain.chip, unsigned=_unsigned(plain), assume=bool(plan.assume), tiles=plan.persistent)
 
 
 def _groups(plain: Plain, plan: Plan, boxes: Lifted) -> tuple[Program, tuple[Remark, ...]]:
