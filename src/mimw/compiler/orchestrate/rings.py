@@ -181,7 +181,10 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
             continue
         needs = Slice(program, reads=lambda one: one not in gathers and is_read_only(program, one, writes))
         needs.add(load)
-        if needs.bad is not None:
+        if writes is None or any(parameters_behind(program, address) is None for address in accessed(load, "read")):
+            # Every argument may be apart from every other one, and what an array points to still be what another one points to.
+            remarks.append(Remark(_from_elsewhere(program, load), load.site))
+        elif needs.bad is not None:
             remarks.append(Remark(f"stays with the consumer: its address, or how often it runs, follows from "
                                   f"{needs.bad.row.word} at line {needs.bad.site.line}", load.site))
         elif not is_read_only(program, load, writes):
@@ -196,6 +199,15 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
         else:
             found.append(load)
     return found, remarks
+
+
+def _from_elsewhere(program: Program, load: Op) -> str:
+    """The reason of a load where addresses are no arguments: the host could not ask whether arrays overlap."""
+    written = next((op.site.line for op in program.walk() for address in accessed(op, "write")
+                    if parameters_behind(program, address) is None), None)
+    where = "it loads" if written is None else f"line {written} writes"
+    return (f"stays with the consumer: {where} through an address that comes out of an array, so nothing says at a launch whether "
+            "what is written is what a producer has loaded ahead. `memory=` of mimw.orchestrate promises it")
 
 
 # ---- where tiles are read --------------------------------------------------------------------------------------------------
@@ -409,11 +421,12 @@ def _place(found: Rings, program: Program, plan: Plan, target: Target, late: Col
 
 def staging(program: Program, found: Rings, plan: Plan) -> int:
     """Bytes of shared memory besides the pipes: a buffer for each store that runs on; and for all else that passes through shared
-    memory, one after the other, as much as the largest takes: tiles of other accesses by descriptor, operands of other products."""
+    memory, one after the other, as much as the largest takes: tiles of other accesses by descriptor, operands of other products, of which each
+    consumer of rows has its own B."""
     own = may_run_on(program) if plan.stores else []
     passing = [op.value for op in program.named("descriptor_store") if op not in own]
     passing += [op.result for op in program.named("descriptor_load") if op not in found.loads]
-    pairs = [_bytes(op.a) + _bytes(op.b) for op in program.named("dot") if op not in found.products]
+    pairs = [_bytes(op.a) + plan.parts * _bytes(op.b) for op in program.named("dot") if op not in found.products]
     each = sum(_bytes(op.value) for op in own) + max([*map(_bytes, passing), *pairs], default=0)
     return each * (plan.consumers // plan.parts)
 
