@@ -21,8 +21,8 @@ def plain():
 @pytest.fixture(scope="module")
 def search(plain):
     with pytest.MonkeyPatch.context() as patch:
-        few = [plan for plan in choose.plans(plain.program) if plan.consumers == 2]
-        patch.setattr(choose, "plans", lambda program: iter(few))
+        few = [plan for plan in choose.plans(plain.program) if plan.consumers == 2 and not plan.pingpong and not plan.tiles_in_turn]
+        patch.setattr(choose, "every_plan", lambda plain: iter(few))
         return choose.candidates(plain)
 
 
@@ -50,7 +50,7 @@ def test_those_that_spill_stand_behind_one_that_does_not(plain, search, monkeypa
     spills = iter((64, 8))
     monkeypatch.setattr(choose, "_compiled", lambda one: replace(one, registers=168, stack=next(spills, 0)))
     monkeypatch.setattr(choose, "ranked", lambda plain, ones: (9.0, [1.0, 1.5, 1.2]))
-    monkeypatch.setattr(choose, "plans", lambda program: iter(replace(one.plan, stages=2) for one in search.candidates[:3]))
+    monkeypatch.setattr(choose, "every_plan", lambda plain: iter(replace(one.plan, stages=2) for one in search.candidates[:3]))
     found = choose.candidates(plain)
     first, *rest = found.candidates
     assert (first.stack, first.about, sorted(one.stack for one in rest)) == (0, 1.5, [8, 64]) and first.predicted is not None

@@ -28,16 +28,18 @@ from mimw.compiler.triton_port.interpreter import one_by_one
 from mimw.errors import LaunchError, OutOfSharedMemory, SimulationError
 from mimw.ir import Program
 from mimw.tools.check import check
-from mimw.tools.orchestrate.choose import plans
+from mimw.tools.orchestrate.choose import every_plan
 from mimw.tools.orchestrate.inputs import copies, different
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import _run, prove
+from mimw.tools.orchestrate.several import several
 from mimw.tools.orchestrate.written import Written, written
 
 from .draw import Ordinary, drawn
 
-FINE = ("ok", "skipped", "stays plain", "guarded", "refused")
+FINE = ("ok", "skipped", "stays plain", "guarded", "refused", "too short", "no plain")
 CHIP = "sm_90a"
+MANY = 10000        # tiles, of which several programs on each multiprocessor would have some
 DEPTHS = 1, 2, 3, None      # slots of a pipe; None: as many as fit
 SOME = 4            # plans of a program, where not every one is asked for
 SEEDS = 2           # interleavings of the check
@@ -46,12 +48,14 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="mimw-fuzz-ordinary-")
 
 @dataclass
 class Judged:
-    """`outcomes`: (stage, kind, detail) of each plan; `loops` with products, and those of them that some plan orchestrates."""
+    """`outcomes`: (stage, kind, detail) of each plan; `loops` with products, and those of them that some plan orchestrates;
+    `seconds` of the steps on a GPU."""
 
     outcomes: list[tuple[str, str, str]] = field(default_factory=list)
     loops: int = 0
     orchestrated: int = 0
     plans: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def kernel_of(source: str, name: str) -> Any:
@@ -72,7 +76,13 @@ def launched(program: Ordinary) -> Plain:
 
 
 def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
-    """The outcomes of a seed's program."""
+    """The outcomes of a seed's program: on the GPU, if "gpu" is among the stages, and on the simulator, if there are others."""
+    if "gpu" in stages:
+        from .device import judged_there
+        there, here = judged_there(seed, record), tuple(stage for stage in stages if stage != "gpu")
+        if here:
+            there.outcomes += judged(seed, here, record).outcomes
+        return there
     program, _ = drawn(seed, record)
     found = Judged()
     try:
@@ -86,7 +96,7 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
         return found
     lines = loops_with_products(plain.program)
     done, seen = set(), set()
-    for plan in _plans(plain.program, seed, stages):
+    for plan in _plans(plain, seed, stages):
         about = f"\n{plan.text()}\n{program.source}"
         try:
             one = written(plain, plan)
@@ -103,7 +113,9 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
                 found.outcomes.append(("check", *_checked(one, seed, about)))
             if kind == "ok" and "prove" in stages:
                 proof = prove(one, seeds=2, limit=20)
-                found.outcomes.append(("prove", "ok" if proof.ok or _short(proof.wrong) else "not proved", str(proof) + about))
+                kind = "ok" if proof.ok else "too short" if _short(proof.wrong) else "not proved"
+                kind = _refused(one, proof.wrong) if proof.wrong.startswith(OutOfSharedMemory.__name__) else kind
+                found.outcomes.append(("prove", kind, str(proof) + about))
         except SimulationError as error:
             found.outcomes.append(("sim", f"alarm {type(error).__name__}", f"{error}{about}"))
         except Exception as error:
@@ -113,15 +125,16 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
 
 
 def _short(wrong: str) -> bool:
-    """A proof that is not given since the launch is too short for it, or since nobody knows how long it is."""
-    return "orchestrate a longer launch" in wrong or "depends on data" in wrong
+    """A proof that is not given since the launch is too short or its grid too small for it, or since data decide how long it is."""
+    reasons = "orchestrate a longer launch", "orchestrate one of a larger grid", "data decide how many"
+    return any(text in wrong for text in reasons)
 
 
-def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
+def _plans(plain: Plain, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
     """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are
     compiled
     in part."""
-    found = list(plans(program))
+    found = [*every_plan(plain), *several(plain.program, plain.chip, MANY)]
     if "every" in stages:
         yield from (replace(plan, stages=stages) for plan in found for stages in DEPTHS)
         return
@@ -133,7 +146,7 @@ def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Pla
 def _sizes(program: Ordinary) -> list[dict[str, int]]:
     """Sizes that differ from the drawn ones: none, and a trip fewer."""
     fewer = program.sizes["K"] - program.constants["C"]
-    return [{}, {"K": fewer}] if fewer >= 0 else [{}]
+    return [{}, {"K": fewer}] if fewer >= 0 and "ends" not in program.vectors else [{}]     # loops end where an array says
 
 
 def _plain_run(plain: Plain, sizes: dict[str, int]) -> tuple[dict[str, int], Plain]:
@@ -171,8 +184,9 @@ def _compared(one: Written, wanted: list[tuple[dict[str, int], Plain]]) -> tuple
             if not sizes:
                 return "guarded", why
             continue
+        ours = one.launch(other, None, 2 if sizes else 1)       # programs that take all tiles in turn, where they do
         with one_by_one():
-            _run(one.launch(other), one.plain.launch.grid, ())
+            _run(ours, ours.grid, ())
         if found := different(plain.arguments, other.arguments):
             return "mismatch", f"{', '.join(found)} differ with {sizes}\n{one.text}"
     return "ok", ""
@@ -181,7 +195,7 @@ def _compared(one: Written, wanted: list[tuple[dict[str, int], Plain]]) -> tuple
 def _checked(one: Written, seed: int, about: str) -> tuple[str, str]:
     inputs = one.plain.with_values(copies(one.plain.arguments))
     grid = tuple(map(min, one.plain.launch.grid, (2, 1, 1)))
-    report = check(one.kernel, grid, *one.arguments(inputs), num_warps=one.num_warps, target=CHIP, shrink=False, seeds=SEEDS,
+    report = check(one.kernel, grid, *one.arguments(inputs), **one.options, target=CHIP, shrink=False, seeds=SEEDS,
                    rounds=False, jobs=1)
     if report.ok:
         return "ok", ""

@@ -6,9 +6,9 @@ Input: a `Plain` launch. Output: `Candidate`s, the best one first. For example:
     found[0].plan, found[0].predicted       Plan(consumers=2, ...), 393.7 microseconds
 
 What is known of all plans at once costs little: that they can be written, and the time of a short run of each (`ranking.py`). The
-best few of these are predicted, and compiled one after the other until one does not spill registers: plans that do are put behind
-the others. Without a cost model of the chip plans stand in the order in which
-they are tried: two consumers with products that run behind first, as that was best in all that was measured.
+best few of these are predicted, and compiled one after the other until one is right: plans that spill registers, or of which the
+assembler has undone what its late products are for, are put behind the others. Without a cost model of the chip plans stand in the
+order in which they are tried: two consumers with products that run behind first, as that was best in all that was measured.
 """
 
 from __future__ import annotations
@@ -17,31 +17,44 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf, prod
+from typing import Any
 
 from ...compiler.analysis.remarks import Remark
+from ...compiler.analysis.shared_rows import WGMMA_ROWS
+from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.together import may_go_together
+from ...compiler.orchestrate.transforms import may_transform
+from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
+from .overlap import undone
 from .plain import Plain
 from .ranking import FEW, close, predictions, ranked
+from .several import several
 from .spent import Spent
-from .written import Written, device_programs, fitted, written
+from .written import Written, device_programs, fitted, may_gather, written
 
-COMPILED = 4        # of the best plans at most, until one spills no registers
+TOGETHER = 4        # trips, each with its product beside what the one before does with its own
+TRANSFORMING = 4    # warps of a task that transforms
+COMPILED = 4        # of the best plans, that ptxas takes, until one is as it should be
+WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan carried out: its predicted microseconds, or None; those of a short run, where it was ranked by one; registers a thread
-    and bytes of stack once it is compiled; and why it is out, "" if it is not."""
+    """A plan carried out: its predicted microseconds, or None; those of a short run, where it was ranked by one; registers a
+    thread, bytes of stack, and whether the assembler has `undone` what late products were for (`overlap.py`), once it is compiled;
+    and why it is out, "" if it is not."""
 
     written: Written
     predicted: float | None = None
     about: float | None = None
     registers: int | None = None
     stack: int = 0
+    undone: bool = False
     measured: float | None = None
     out: str = ""
 
@@ -52,7 +65,12 @@ class Candidate:
     @property
     def name(self) -> str:
         """For tables: `2 x 4 warps, delayed`."""
-        more = ["delayed"] * self.written.is_delayed + ["persistent"] * self.written.is_persistent + ["stores"] * self.plan.stores
+        plan = self.plan
+        more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
+        more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
+        more += [f"{plan.together} trips together"] * (plan.together > 1)
+        more += [f"{plan.transform} to transform"] * bool(plan.transform) + [f"{plan.programs} at once"] * bool(plan.programs)
+        more += ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
@@ -68,11 +86,28 @@ class Search:
     spent: Spent = field(default_factory=Spent)
 
 
-def plans(program: Program) -> Iterator[Plan]:
+def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
-    beside the next tile."""
+    beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles. With
+    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with several trips together,
+    and with a task for tiles that are computed from what is loaded, if there are such.
+
+    Measured on an H200, turns at products were never quicker than programs that take tiles in turn, and whole tiles only where
+    tiles are no larger than a consumer holds: these are one plan each."""
+    found = list(_plans(program, gathers))
+    yield from found
+    some = [plan for plan in found if plan.warps is None and not (plan.gathers or plan.pingpong or plan.tiles_in_turn)]
+    if may_go_together(accumulate_dots(program)):
+        yield from (replace(plan, together=TOGETHER) for plan in some if plan.stores is plan.persistent)
+    if may_transform(program):
+        yield from (replace(plan, transform=TRANSFORMING) for plan in some if not plan.stores and not plan.persistent)
+
+
+def _plans(program: Program, gathers: bool) -> Iterator[Plan]:
+    if gathers:
+        yield from (replace(plan, gathers=True) for plan in _plans(program, False))
     warps = program.num_warps
-    shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
+    shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16) + [(4, 4)] * _is_tall(program)
     behind = [True, False] if len(program.named("dot")) > 1 else [False]
     on = [False, True] if any("loop" in op.row.traits for op in program.walk()) and program.named("descriptor_store") else [False]
     in_turn = [True, False] if any(op.row.stores or op.name == "descriptor_store" for op in program.walk()) else [False]
@@ -82,6 +117,28 @@ def plans(program: Program) -> Iterator[Plan]:
                 yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores)
             for stores in in_turn:
                 yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores)
+    if behind[0]:
+        yield Plan(consumers=2, pingpong=True)
+    if _sums(program) <= WHOLE_TILES:
+        persistent = authors_tiles(program) is None
+        yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=persistent, stores=in_turn[0], tiles_in_turn=True)
+
+
+def _is_tall(program: Program) -> bool:
+    """True if four consumers can share out the rows of each product, and hold its sums beside each other."""
+    dots = program.named("dot")
+    return all(op.result.type.shape[0] % (4 * WGMMA_ROWS) == 0 for op in dots) and 0 < _sums(program) <= 2 * WHOLE_TILES
+
+
+def _sums(program: Program) -> int:
+    """Elements of the sums of products that one trip of a loop has, of the loop that has the most. Products that add one to the
+    other have one sum."""
+    most = 0
+    for loop in program.where(lambda row: "loop" in row.traits):
+        dots = [op for block in loop.blocks for op in block.ops if op.name == "dot"]
+        added_to = {op.acc for op in dots}
+        most = max(most, sum(op.result.type.numel for op in dots if op.result not in added_to))
+    return most
 
 
 def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:
@@ -89,7 +146,8 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     measures needs neither."""
     found, remarks, seen = Search(), [], set()
     in_turn = _in_turn(plain, remarks)
-    for plan in [only] if only is not None else (one for one in plans(plain.program) if in_turn or not one.persistent):
+    every = [only] if only is not None else every_plan(plain)
+    for plan in every if only is not None else (one for one in every if in_turn or not one.persistent):
         with found.spent.on("write"):
             one = written(plain, plan, fits=not predict)
         remarks += [remark for remark in one.remarks if remark not in remarks]
@@ -107,7 +165,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
 
 
 def _rank(found: Search, plain: Plain) -> None:
-    """Put the candidates in order: the best ones predicted, and the first one compiled."""
+    """Put the candidates in order: the best ones predicted, and compiled until one is as it should be."""
     good, out = ([one for one in found.candidates if bool(one.out) is out] for out in (False, True))
     with found.spent.on("rank"):
         found.plain, times = ranked(plain, [one.written for one in good] if len(good) > FEW else [])
@@ -116,14 +174,18 @@ def _rank(found: Search, plain: Plain) -> None:
         best = close(times)
         good = [good[at] for at in best] + sorted((one for at, one in enumerate(good) if at not in best), key=_order)
     with found.spent.on("write"):
-        first = [replace(one, written=fitted(one.written)) for one in good[:len(best) if times else FEW]]
+        first = [_fitted(one) for one in good[:len(best) if times else FEW]]
     with found.spent.on("predict"):
-        first = [replace(one, predicted=time) for one, time in zip(first, predictions([one.written for one in first]))]
+        time = predictions([one.written for one in first if not one.out])
+        first = [one if one.out else replace(one, predicted=time.pop(0)) for one in first]
     found.candidates = sorted([*first, *good[len(first):]], key=_order) + out
-    for at in range(min(COMPILED, len(good))):
-        found.candidates[at] = finished(found.candidates[at], found.spent)
-        if not found.candidates[at].out and not found.candidates[at].stack:
-            break
+    tried = 0
+    for at, one in enumerate(found.candidates):
+        if not one.out and tried < COMPILED:
+            found.candidates[at] = one = finished(one, found.spent)
+            tried += not one.out
+            if not (one.out or one.stack or one.undone):
+                break
     found.candidates.sort(key=_order)
 
 
@@ -132,13 +194,25 @@ def finished(one: Candidate, spent: Spent) -> Candidate:
     if one.out or one.measured is not None:
         return one
     with spent.on("write"):
-        one = replace(one, written=fitted(one.written))
-        one = replace(one, out=_fault(one.written))
-    if one.predicted is None and one.about is not None:
+        one = _fitted(one)
+    if not one.out and one.predicted is None and one.about is not None:
         with spent.on("predict"):
             one = replace(one, predicted=predictions([one.written])[0])
     with spent.on("compile"):
         return one if one.out or one.registers is not None else _compiled(one)
+
+
+def _fitted(one: Candidate) -> Candidate:
+    whole = fitted(one.written)
+    return one if whole is one.written else replace(one, written=whole, out=_fault(whole))
+
+
+def every_plan(plain: Plain) -> Iterator[Plan]:
+    """The plans to try: one program on a multiprocessor, then several."""
+    gathers, tiles = may_gather(plain), prod(map(int, plain.launch.grid))
+    yield from plans(plain.program, gathers)
+    for plan in several(plain.program, plain.chip, tiles):
+        yield from (replace(plan, gathers=True), plan) if gathers else (plan, )
 
 
 def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:
@@ -155,7 +229,8 @@ def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:
 def _order(one: Candidate) -> tuple:
     """Those that are out last; those that spill behind those that do not; those that were predicted first."""
     measured, predicted = (time if time is not None else other for time, other in ((one.measured, inf), (one.predicted, 0.0)))
-    return bool(one.out), measured, bool(one.stack), one.predicted is None and one.about is not None, predicted, one.about or 0.0
+    ranked_only = one.predicted is None and one.about is not None
+    return bool(one.out), measured, bool(one.stack) or one.undone, ranked_only, predicted, one.about or 0.0
 
 
 def _fault(one: Written) -> str:
@@ -173,10 +248,17 @@ def _compiled(one: Candidate) -> Candidate:
     plain = one.written.plain
     try:
         made = compiled(one.written.kernel, one.written.programs(plain.launch.grid), *one.written.arguments(),
-                        num_warps=one.written.num_warps, target=plain.chip.name)
+                        target=plain.chip.name, **one.written.options)
     except Exception as error:
         return replace(one, out=_line(error))
-    return replace(one, registers=made.registers, stack=made.stack_bytes or 0)
+    return replace(one, registers=made.registers, stack=made.stack_bytes or 0, undone=one.written.is_delayed and _is_undone(made))
+
+
+def _is_undone(made: Any) -> bool:
+    try:
+        return undone(made.sass)
+    except (AttributeError, OSError, RuntimeError):     # no machine code of this chip, or nothing that prints it: nobody knows
+        return False
 
 
 def _line(error: BaseException) -> str:

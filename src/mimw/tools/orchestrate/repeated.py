@@ -22,7 +22,7 @@ from operator import itemgetter
 from typing import Any
 
 from ...compiler.triton_port.launcher import current_device, current_stream
-from ...errors import MimwError
+from ...errors import LaunchError, MimwError
 from ...runtime.freeze.slots import Address, strides_of
 from ...runtime.host import is_array
 from ...runtime.spans import reach
@@ -138,8 +138,10 @@ def _frozen(written: Written, names: list[str], extents: tuple, args: tuple, met
     values = dict(zip(names, (*args, *meta.values())))
     given = written.given(args, meta)
     passed = written.module.arguments(extents, *given)
-    launch = written.kernel.freeze(written.programs(extents, device_programs(written.plain.chip)), *passed,
-                                   num_warps=written.num_warps).forget()
+    if written.made.program.named("descriptor_slots"):
+        raise LaunchError("a kernel that makes descriptors needs memory for them at each launch")
+    most = (written.plan.programs or 1) * device_programs(written.plain.chip)
+    launch = written.kernel.freeze(written.programs(extents, most), *passed, **written.options).forget()
     marks = {name: MARK * at for at, name in enumerate(written.plain.parameters, 1)}
     marked = written.module.arguments(extents, *(_marked(value, marks[name]) for name, value in zip(marks, given)))
     of_mark = {mark: names.index(name) for name, mark in marks.items()}

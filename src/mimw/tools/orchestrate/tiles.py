@@ -10,19 +10,22 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from ...compiler.analysis import loops_of, rounds
 from ...runtime.simulate import Launch
 
 TILES = 5           # that two programs take in turn, where programs do
 
 
-def tiles_of(grid: tuple[int, ...], tiles: int = TILES) -> tuple[tuple[int, ...], int]:
+def tiles_of(grid: tuple[int, ...], tiles: int = TILES, each: int = 2) -> tuple[tuple[int, ...], int]:
     """A part of a grid of at most so many tiles, with two or more along each axis if it can; and how many programs, two at most,
-    have two tiles each."""
+    have `each` so many tiles."""
     x, y, z = (*map(int, grid), 1, 1)[:3]
     first = min(x, tiles if y * z == 1 else 2)
     second = min(y, tiles // first if z == 1 else max(1, tiles // first // 2))
     few = first, second, min(z, max(1, tiles // (first * second)))
-    return few[:len(grid)], max(1, min(2, prod(few) // 2))
+    return few[:len(grid)], max(1, min(2, prod(few) // each))
 
 
 def each_alone(one: Any) -> Launch:
@@ -32,3 +35,17 @@ def each_alone(one: Any) -> Launch:
         return one.launch()
     few, _ = tiles_of(one.plain.launch.grid)
     return one.launch(None, few, prod(few))
+
+
+def tiles_taken(launch: Launch) -> int:
+    """How many tiles the first program of a launch takes in turn, 0 where that is not known: the rounds of a loop whose bounds
+    follow from the program's number and from how many there are."""
+    program = launch.program
+    values = {param.value: int(launch.values[param.path]) for param in program.params if _is_number(launch.values.get(param.path))}
+    loops = [loop for loop in loops_of(program) if loop.by_program and loop.by_grid]
+    found = [rounds(program, loop, values, launch.grid, (0, 0, 0)) for loop in loops]
+    return max((count or 0 for count in found), default=0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
