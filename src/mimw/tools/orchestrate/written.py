@@ -189,8 +189,9 @@ def _written(plain: Plain, plan: Plan) -> Written:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
         verify(program)
-    if plan.ahead:
-        early = loaded_ahead(program)
+    for outer in (False, True) if plan.ahead else ():
+        shared = None if not plan.tiles_in_turn else tile_loop(program) if plan.persistent else authors_tiles(program)
+        early = loaded_ahead(program, outer, shared)
         program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
     loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
