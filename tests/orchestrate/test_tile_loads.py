@@ -24,13 +24,13 @@ def test_a_plan_is_proved(more):
     assert one.kernel is not None and len(one.made.rings.loads) == 4, (one.wrong, one.refused, one.remarks)
     proof = prove(one, seeds=2, limit=10)
     assert proof.ok and proof.compared, proof
-    once = [ring for ring in one.made.rings.roots if {load.result.name for load in ring.loads} & {"weights", "values"}]
-    assert once and all(ring.stages == 1 for ring in once)
+    assert sorted(ring.stages for ring in one.made.rings.roots) in ([1, 2], [1, 1, 2])
 
 
 def test_where_consumers_have_tiles_of_their_own_the_next_one_is_another_s():
     one = written(plain(), Plan(stages=2, persistent=True, tiles_in_turn=True, consumers=2, warps=4))
     assert one.kernel is not None and not any("runs a trip ahead" in remark.message for remark in one.remarks)
+    assert prove(one, seeds=2, limit=10).ok
 
 
 def test_a_tile_s_scales_are_loaded_beside_the_tile_before():

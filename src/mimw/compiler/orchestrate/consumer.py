@@ -43,9 +43,9 @@ class Consumer(Rebuild):
 
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], share: Share,
                  late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None, turns: Turns = Turns(),
-                 smaller: Mapping[Value, Descriptor] | None = None):
+                 smaller: Mapping[Value, Descriptor] | None = None, settled: Collection[Op] = ()):
         super().__init__(program, needs, rings, env)
-        self.share, self.late, self.staged, self.turns = share, late, staged or {}, turns
+        self.share, self.late, self.staged, self.turns, self.settled = share, late, staged or {}, turns, settled
         self.smaller = smaller or {}
         self.turn = Turn(self.writer, share.me, share.count, share.warps)
         self.reader = {"reader": f"compute{share.me}"} if share.count > 1 else {}
@@ -152,24 +152,32 @@ class Consumer(Rebuild):
         self.pending.append((op, [*gives, *held]))
 
     def _trailing_product(self, op: Op) -> None:
-        """Issued; the same product of the trip before is waited for, and gives back its slots."""
-        loop = self.uses.place[op].parent
-        others = sum(self.uses.place[other].parent is loop for other in self.trailing)
-        self.env[op.result] = self._wait(op, others, self._issue(op))
+        """Issued; the product before it, which may be the last one of the trip before, is waited for, and gives back its slots."""
+        mates = self._mates(self.uses.place[op].parent)
+        at = mates.index(op)
+        self.env[op.result] = self._wait(op, 1, self._issue(op))
+        for ring in self.trailing[mates[at - 1]]:
+            if at:
+                self._release(ring, self.writer.by_constant("sub", self.counters[ring.root], 1, op.site), None, op.site)
+            else:
+                self._release_before(ring, op.site)
         for ring in self.trailing[op]:
-            self._release_before(ring, op.site)
             self.next_chunk(ring, op.site)
+
+    def _mates(self, loop: Op) -> list[Op]:
+        """The products of a loop that run on, in their order."""
+        return sorted((op for op in self.trailing if self.uses.place[op].parent is loop), key=self.uses.position.get)
 
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
         """The last products of a loop whose products run on."""
         if loop in self.turns.ends:
             self.turn.end(loop.site)
-        ended = [op for op in self.trailing if self.uses.place[op].parent is loop]
+        ended = self._mates(loop)
         for op in ended:
             if op.result in results:
                 result = results[op.result]
                 self.env[result] = self._wait(op, 0, self.env[result])
-        for op in ended:
+        for op in ended[-1:]:
             for ring in self.trailing[op]:
                 self._release_before(ring, op.site)
 
@@ -185,6 +193,9 @@ class Consumer(Rebuild):
         on, behind a loop in front of the wait for a product that runs on (`behind`)."""
         if op not in self.rings.products:
             self._give_back(op)
+        if op in self.settled and self.pending:     # beside the products under way, of which it is none
+            for result in op.results:
+                self.env[result] = self._wait(op, len(self.pending), self.env[result])
         if op in self.turns.ends and op.name != "for":
             self.turn.end(op.site)
 
@@ -257,7 +268,8 @@ class Consumer(Rebuild):
         if self.staged:
             self.writer.emit("tma_store_wait", (0, ), op.site)
         type_ = self.smaller.get(op.result, op.result.type)
-        given = (self.now(op.base), self.now(tuple(op.shape)), self.now(tuple(op.strides)), tuple(type_.shape), op.signed, op.padding)
+        base, shape, strides = (self.now(one) for one in (op.base, tuple(op.shape), tuple(op.strides)))
+        given = base, shape, strides, tuple(type_.shape), op.signed, op.padding
         self.env[op.result] = self.writer.emit("make_tensor_descriptor", given, op.site, label=op.result.name, **op.attrs)
 
     def begin(self) -> None:
