@@ -268,7 +268,8 @@ class Consumer(Rebuild):
         if self.staged:
             self.writer.emit("tma_store_wait", (0, ), op.site)
         type_ = self.smaller.get(op.result, op.result.type)
-        given = (self.now(op.base), self.now(tuple(op.shape)), self.now(tuple(op.strides)), tuple(type_.shape), op.signed, op.padding)
+        base, shape, strides = (self.now(one) for one in (op.base, tuple(op.shape), tuple(op.strides)))
+        given = base, shape, strides, tuple(type_.shape), op.signed, op.padding
         self.env[op.result] = self.writer.emit("make_tensor_descriptor", given, op.site, label=op.result.name, **op.attrs)
 
     def begin(self) -> None:

@@ -63,7 +63,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     if not rings.rings:
         return Orchestrated(None, rings, tuple(rings.remarks))
     loads, writes = rings.loads, written(program)
-    mine = Slice(program, reads=lambda load: is_read_only(program, load, writes))
+    mine = Slice(program, reads=lambda load: load not in loads and is_read_only(program, load, writes))
     for load in loads:
         mine.add(load)
     between = Slice(program, cut=loads, reads=lambda load: is_read_only(program, load, writes))
@@ -87,7 +87,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     elif plan.consumers > 1:
         gathers = {load for ring in rings.rings for load in ring.gathers}       # their pointers are the producer's
         found = shared_rows(program, theirs.ops - gathers - rings.computed, plan.consumers, independent=tiles,
-                            handed=rings.computed)
+                            handed=rings.computed, hands_on=theirs.values)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
