@@ -2,7 +2,7 @@
 
     python -m benchmarks.orchestrate                    all cases
     python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096x4096x4096
-    python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan of each tile, in orchestrate_plans.jsonl
+    python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan: orchestrate_plans.jsonl
 
 Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the best of its configurations as stock Triton compiles
 them, `mimw` the best orchestrated form of these, `hand` the library's kernel. All are timed in turn with a cold L2
@@ -11,7 +11,7 @@ them, `mimw` the best orchestrated form of these, `hand` the library's kernel. A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -27,11 +27,16 @@ from tests.orchestrate.cases import (
     attention,
     gathered_gemm,
     gemm_bias_gelu,
+    gemm_cast,
     gemm_descriptors,
     gemm_fp8_blocks,
     gemm_int4,
     gemm_persistent,
     gemm_pointers,
+    grouped_addresses,
+    grouped_descriptors,
+    grouped_gemm,
+    grouped_pointers,
 )
 
 from .driver import command, some_of
@@ -45,7 +50,7 @@ WARPS_STAGES = [(4, 3), (4, 4), (8, 3), (8, 4)]
 @dataclass
 class Problem:
     """A case on the GPU: `launches` gives (kernel, grid, args, meta) of each configuration, `hand` the library's launch, `out` the
-    result, `expected` a part of it by torch in fp32, and where it lies."""
+    result, `expected` a part of it by torch in fp32, and where it lies; `memory` what the kernel reaches by addresses."""
 
     shape: dict[str, int]
     launches: list[tuple[Any, Any, tuple, dict[str, Any]]]
@@ -53,6 +58,7 @@ class Problem:
     out: Any
     expected: Any
     part: Callable[[Any], Any]
+    memory: Sequence[Any] = ()
 
 
 def _gemm_inputs(m: int, n: int, k: int, turned: bool):
@@ -100,7 +106,7 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
     q, k, v = (torch.randn(heads * length, dim, device="cuda", dtype=torch.float16) for _ in range(3))
     o, lse = torch.empty_like(q), torch.empty(heads * length, device="cuda")
     describe, launches = mimw.TensorDescriptor.from_tensor, []
-    for bm, bn in ((128, 128), (128, 64)):
+    for bm, bn in ((128, 128), (128, 64), (256, 64)):
         for warps, stages in ((4, 3), (8, 2), (8, 3), (8, 4)):
             described = (describe(one, [rows, dim]) for one, rows in ((q, bm), (k, bn), (v, bn), (o, bm)))
             args = (*described, lse, dim ** -0.5, length)
@@ -110,6 +116,42 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
     expected = torch.nn.functional.scaled_dot_product_attention(*(one[:, :1].float() for one in whole), is_causal=causal)[0, 0]
     return Problem(dict(heads=heads, length=length, dim=dim), launches,
                    lambda: mimw.ops.attention(*whole, causal=causal), o, expected, lambda out: out[:length])
+
+
+GROUPED = {"descriptors": grouped_descriptors.grouped_descriptors, "pointers": grouped_pointers.grouped_pointers,
+           "unpromised": grouped_gemm.grouped_gemm, "addresses": grouped_addresses.by_descriptors,
+           "addresses-by-pointers": grouped_addresses.by_pointers}      # the latter takes whole tiles alone
+GROUPS = {"8x1024": (8, 1024, 4096, 4096), "64x256": (64, 256, 2048, 7168), "ragged": (64, 256, 2048, 7168)}   # groups, rows, N, K
+
+
+def _grouped(kind: str, name: str) -> Problem:
+    """Rows in groups, whose sizes and places the kernel loads; `ragged` has groups of the same sum with random sizes, some 0."""
+    torch.manual_seed(0)
+    groups, rows, n, k = GROUPS[name]
+    total = groups * rows
+    ends = torch.arange(1, groups + 1) * rows
+    if name == "ragged":
+        ends = torch.randint(0, total + 1, (groups, )).sort().values
+        ends[1::8], ends[-1] = ends[0::8].clone(), total
+    a = torch.randn(total, k, device="cuda", dtype=torch.float16)
+    b = torch.randn(groups, k, n, device="cuda", dtype=torch.float16)
+    c = torch.empty(total, n, device="cuda", dtype=torch.float16)
+    starts = [0, *ends.tolist()[:-1]]
+    spans = list(enumerate(zip(starts, ends.tolist())))
+    lines = [[end - start, n, k, start * k, group * k * n, start * n] for group, (start, end) in spans]
+    table = torch.tensor(lines, dtype=torch.int32, device="cuda").flatten()
+    args, grid, on_device = (a, b, c, table, groups), (multiprocessors(), ), ends.int().cuda()
+    if kind.startswith("addresses"):
+        first_of = [[one.data_ptr() + 2 * line[place] for line in lines] for one, place in ((a, 3), (b, 4), (c, 5))]
+        args = (*(torch.tensor(one, dtype=torch.int64, device="cuda") for one in first_of), table.view(-1, 6)[:, :3].flatten(),
+                torch.tensor([k, n, n] * groups, dtype=torch.int32, device="cuda"), groups)
+    launches = [(GROUPED[kind], grid, args, dict(BM=bm, BN=bn, BK=64, num_warps=warps, num_stages=stages))
+                for bm, bn in ((128, 256), (128, 128)) for warps, stages in WARPS_STAGES]
+    first = next(group for group, (start, end) in spans if end > start)
+    some = slice(starts[first], min(starts[first] + 256, int(ends[first])))
+    expected = a[some].float() @ b[first].float()
+    return Problem(dict(G=groups, M=rows, N=n, K=k), launches, lambda: mimw.ops.grouped_matmul(a, b, on_device), c, expected,
+                   lambda out: out[some], (a, b, c) if kind.startswith("addresses") else ())
 
 
 def _fp8_blocks(m: int, n: int, k: int) -> Problem:
@@ -143,8 +185,8 @@ def _int4(m: int, n: int, k: int, group: int = 128) -> Problem:
 
 
 def _gathered(tokens: int, top: int, count: int, n: int, k: int) -> Problem:
-    """A mixture of experts' first product. By hand rows are picked by torch, which is timed as well, and the library's grouped product
-    follows: no kernel of its own both picks rows and leaves out the activation."""
+    """A mixture of experts' first product. By hand rows are picked by torch, which is timed as well, and the library's grouped
+    product follows: no kernel of its own both picks rows and leaves out the activation."""
     torch.manual_seed(0)
     a = torch.randn(tokens, k, device="cuda", dtype=torch.float16)
     b = torch.randn(count, n, k, device="cuda", dtype=torch.float16)
@@ -161,13 +203,32 @@ def _gathered(tokens: int, top: int, count: int, n: int, k: int) -> Problem:
                    lambda: mimw.ops.grouped_matmul(a.index_select(0, order), b.mT, ends), c, expected, lambda out: out[:64])
 
 
+def _cast(kind: str, m: int, n: int, k: int) -> Problem:
+    """bf16 times weights of 8 bits that become bf16."""
+    torch.manual_seed(0)
+    a, b = torch.randn(m, k, device="cuda").bfloat16(), torch.randn(n, k, device="cuda")
+    b = (16 * b).to(torch.int8) if kind == "int8" else b.to(torch.float8_e4m3fn)
+    scales, c = torch.rand(n, device="cuda") * 0.1, torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    describe, launches = mimw.TensorDescriptor.from_tensor, []
+    for bm, bn in ((64, 64), (64, 128)) if m <= 64 else ((128, 128), (128, 256), (64, 256)):
+        for warps, stages in WARPS_STAGES:
+            args = describe(a, [bm, 64]), describe(b, [bn, 64]), scales, describe(c, [bm, bn]), k
+            launches.append((gemm_cast.gemm_cast, (m // bm, n // bn), args, dict(BM=bm, BN=bn, BK=64, num_warps=warps,
+                                                                                 num_stages=stages)))
+    expected = (a[:256].float() @ b.float().T) * scales
+    return Problem(dict(M=m, N=n, K=k), launches, None, c, expected, lambda out: out[:256])
+
+
 CASES: dict[str, Callable[[], Problem]] = {
     **{f"gemm-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _gemm(kind, *shape)
        for kind in ("descriptors", "persistent", "pointers")
        for shape in ((8192, 8192, 1024), (4096, 4096, 4096), (8192, 8192, 4096))},
     "gemm-bias-gelu-4096": lambda: _gelu(4096, 4096, 4096),
+    **{f"grouped-{kind}-{name}": lambda kind=kind, name=name: _grouped(kind, name) for kind in GROUPED for name in GROUPS},
     **{f"fp8-blocks-{'x'.join(map(str, shape))}": lambda shape=shape: _fp8_blocks(*shape)
        for shape in ((4096, 4096, 4096), (4096, 4096, 7168), (4096, 7168, 2048))},
+    **{f"cast-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _cast(kind, *shape)
+       for kind in ("e4m3", "int8") for shape in ((64, 8192, 8192), (4096, 4096, 4096))},
     **{f"int4-{'x'.join(map(str, shape))}": lambda shape=shape: _int4(*shape) for shape in ((64, 8192, 8192), (64, 28672, 8192))},
     **{f"gathered-gemm-{'x'.join(map(str, sizes))}": lambda sizes=sizes: _gathered(*sizes)
        for sizes in ((4096, 2, 8, 4096, 4096), (8192, 8, 64, 1536, 2048))},
@@ -182,7 +243,7 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = ()) ->
     plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
     least = min(meta["num_stages"] for *_, meta in problem.launches)
     ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
-            for one in _plans(without, *launch)]
+            for one in _plans(without, *launch, problem.memory)]
     runs: dict[str, Callable[[], Any]] = {}
     chosen: dict[str, Any] = {"plans": len(ours)}
     if ours:
@@ -210,12 +271,13 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = ()) ->
 
 
 def every_plan(name: str) -> Iterator[Row]:
-    """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain kernel's
-    best configuration and the hand kernel. What is wrong is said, and has no row."""
+    """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain
+    kernel's best configuration and the hand kernel. What is wrong is said, and has no row."""
     problem = CASES[name]()
     plain = problem.launches[_best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])]
     least = min(meta["num_stages"] for *_, meta in problem.launches)
-    ours = [(launch, one) for launch in problem.launches if launch[3]["num_stages"] == least for one in _candidates(*launch)]
+    ours = [(launch, one) for launch in problem.launches if launch[3]["num_stages"] == least
+            for one in _candidates(*launch, problem.memory)]
     runs = [one.written.runs(*launch[1:]) for launch, one in ours]
     times = _times(runs)
     near = sorted((at for at in times if times[at] <= NEAR * min(times.values())), key=times.get)
@@ -238,15 +300,16 @@ def every_plan(name: str) -> Iterator[Row]:
         yield row_of(f"plans-{name}", problem.shape, made, {"mimw": found[str(at)], **others}, errors[at], "standard normal")
 
 
-def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
+def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any], memory: Sequence[Any] = ()) -> list[Any]:
     """All plans for a launch that are not out."""
-    found = candidates(plain_of(kernel, grid, args, meta), predict=False)
+    found = candidates(plain_of(kernel, grid, args, meta, memory=memory), predict=False)
     return [one for one in found.candidates if not one.out]
 
 
-def _plans(without: Collection[str], kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
+def _plans(without: Collection[str], kernel: Any, grid: Any, args: tuple, meta: dict[str, Any],
+           memory: Sequence[Any] = ()) -> list[Any]:
     """All plans for a launch, written."""
-    found = [one.written for one in _candidates(kernel, grid, args, meta)]
+    found = [one.written for one in _candidates(kernel, grid, args, meta, memory)]
     return [written(one.plain, replace(one.plan, **dict.fromkeys(without, False))) for one in found] if without else found
 
 
@@ -274,7 +337,8 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn") if plan[name])])
+        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn", "transform") if plan[name]),
+        *[f"{plan['together']} trips together"] * (plan["together"] > 1)])
     how = row.configuration.get("name", how) + (f" {row.configuration['tile']}" if "name" in row.configuration else "")
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 

@@ -29,12 +29,13 @@ from mimw.errors import LaunchError, MimwError
 from mimw.simulator import Hooks, run
 from mimw.tools.orchestrate.choose import every_plan
 from mimw.tools.orchestrate.plain import Plain, plain_of
+from mimw.tools.orchestrate.several import several
 from mimw.tools.orchestrate.written import Written, written
 
 from ..launch import differs
 from .draw import Ordinary, drawn
 from .exact import Watch
-from .judge import CHIP, DEPTHS, Judged, _refused, _said, kernel_of, loops_with_products
+from .judge import CHIP, DEPTHS, MANY, Judged, _refused, _said, kernel_of, loops_with_products
 from .room import Room, bases
 
 SMOOTH = 5              # of so many programs one has fractions
@@ -122,7 +123,7 @@ def _planned(program: Ordinary, found: Judged) -> Case:
     """A program with some plans that hand something over, drawn by its seed; of the others `found` has what was said."""
     kernel, meta = kernel_of(program.source, f"on_gpu_{program.seed}"), {**program.constants, "num_warps": program.warps}
     plain, turn = plain_of(kernel, program.grid, tuple(program.arguments()), meta, CHIP), random.Random(program.seed)
-    every, made = list(every_plan(plain)), {}
+    every, made = [*every_plan(plain), *several(plain.program, plain.chip, MANY)], {}
     for plan in turn.sample(every, min(TRIED, len(every))):
         one = written(plain, replace(plan, stages=turn.choices(DEPTHS, (2, 4, 3, 0.5))[0]))
         kind, detail = _said(one)

@@ -32,12 +32,14 @@ from mimw.tools.orchestrate.choose import every_plan
 from mimw.tools.orchestrate.inputs import copies, different
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import _run, prove
+from mimw.tools.orchestrate.several import several
 from mimw.tools.orchestrate.written import Written, written
 
 from .draw import Ordinary, drawn
 
 FINE = ("ok", "skipped", "stays plain", "guarded", "refused", "too short", "no plain")
 CHIP = "sm_90a"
+MANY = 10000        # tiles, of which several programs on each multiprocessor would have some
 DEPTHS = 1, 2, 3, None      # slots of a pipe; None: as many as fit
 SOME = 4            # plans of a program, where not every one is asked for
 SEEDS = 2           # interleavings of the check
@@ -132,7 +134,7 @@ def _plans(plain: Plain, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
     """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are
     compiled
     in part."""
-    found = list(every_plan(plain))
+    found = [*every_plan(plain), *several(plain.program, plain.chip, MANY)]
     if "every" in stages:
         yield from (replace(plan, stages=stages) for plan in found for stages in DEPTHS)
         return
@@ -144,7 +146,7 @@ def _plans(plain: Plain, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
 def _sizes(program: Ordinary) -> list[dict[str, int]]:
     """Sizes that differ from the drawn ones: none, and a trip fewer."""
     fewer = program.sizes["K"] - program.constants["C"]
-    return [{}, {"K": fewer}] if fewer >= 0 else [{}]
+    return [{}, {"K": fewer}] if fewer >= 0 and "ends" not in program.vectors else [{}]     # loops end where an array says
 
 
 def _plain_run(plain: Plain, sizes: dict[str, int]) -> tuple[dict[str, int], Plain]:
@@ -193,7 +195,7 @@ def _compared(one: Written, wanted: list[tuple[dict[str, int], Plain]]) -> tuple
 def _checked(one: Written, seed: int, about: str) -> tuple[str, str]:
     inputs = one.plain.with_values(copies(one.plain.arguments))
     grid = tuple(map(min, one.plain.launch.grid, (2, 1, 1)))
-    report = check(one.kernel, grid, *one.arguments(inputs), num_warps=one.num_warps, target=CHIP, shrink=False, seeds=SEEDS,
+    report = check(one.kernel, grid, *one.arguments(inputs), **one.options, target=CHIP, shrink=False, seeds=SEEDS,
                    rounds=False, jobs=1)
     if report.ok:
         return "ok", ""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from ...ir import I1, Block, Buffer, Op, Program, Tensor, Value
+from ...ir import I1, Block, Buffer, Descriptor, Op, Program, Tensor, Value
 from ..analysis.shared_rows import shared
 from ..analysis.slices import Slice
 from ..passes.accumulate_dots import is_zero
@@ -38,12 +38,15 @@ class Share:
 
 class Consumer(Rebuild):
     """Writes the task of all that is no load of a ring. `late` are products that run behind by a trip; `staged` the buffers of
-    stores that run on; `turns` where it takes turns with the other consumers."""
+    stores that run on; `turns` where it takes turns with the other consumers; `smaller` the
+    types of descriptors whose blocks are this task's rows alone."""
 
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], share: Share,
-                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None, turns: Turns = Turns()):
+                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None, turns: Turns = Turns(),
+                 smaller: Mapping[Value, Descriptor] | None = None, settled: Collection[Op] = ()):
         super().__init__(program, needs, rings, env)
-        self.share, self.late, self.staged, self.turns = share, late, staged or {}, turns
+        self.share, self.late, self.staged, self.turns, self.settled = share, late, staged or {}, turns, settled
+        self.smaller = smaller or {}
         self.turn = Turn(self.writer, share.me, share.count, share.warps)
         self.reader = {"reader": f"compute{share.me}"} if share.count > 1 else {}
         self.trailing = rings.trailing
@@ -118,6 +121,9 @@ class Consumer(Rebuild):
         if op in self.staged:
             self._store(op)
             return True
+        if op.name == "make_tensor_descriptor":
+            self._descriptor(op)
+            return True
         if op.name == "trans" and isinstance(self.now(op.value).type, Buffer):
             turned = self.writer.emit("buffer_trans", (self.now(op.value), tuple(op.order)), op.site, label=op.result.name)
             self.env[op.result] = turned
@@ -146,24 +152,32 @@ class Consumer(Rebuild):
         self.pending.append((op, [*gives, *held]))
 
     def _trailing_product(self, op: Op) -> None:
-        """Issued; the same product of the trip before is waited for, and gives back its slots."""
-        loop = self.uses.place[op].parent
-        others = sum(self.uses.place[other].parent is loop for other in self.trailing)
-        self.env[op.result] = self._wait(op, others, self._issue(op))
+        """Issued; the product before it, which may be the last one of the trip before, is waited for, and gives back its slots."""
+        mates = self._mates(self.uses.place[op].parent)
+        at = mates.index(op)
+        self.env[op.result] = self._wait(op, 1, self._issue(op))
+        for ring in self.trailing[mates[at - 1]]:
+            if at:
+                self._release(ring, self.writer.by_constant("sub", self.counters[ring.root], 1, op.site), None, op.site)
+            else:
+                self._release_before(ring, op.site)
         for ring in self.trailing[op]:
-            self._release_before(ring, op.site)
             self.next_chunk(ring, op.site)
+
+    def _mates(self, loop: Op) -> list[Op]:
+        """The products of a loop that run on, in their order."""
+        return sorted((op for op in self.trailing if self.uses.place[op].parent is loop), key=self.uses.position.get)
 
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
         """The last products of a loop whose products run on."""
         if loop in self.turns.ends:
             self.turn.end(loop.site)
-        ended = [op for op in self.trailing if self.uses.place[op].parent is loop]
+        ended = self._mates(loop)
         for op in ended:
             if op.result in results:
                 result = results[op.result]
                 self.env[result] = self._wait(op, 0, self.env[result])
-        for op in ended:
+        for op in ended[-1:]:
             for ring in self.trailing[op]:
                 self._release_before(ring, op.site)
 
@@ -179,6 +193,9 @@ class Consumer(Rebuild):
         on, behind a loop in front of the wait for a product that runs on (`behind`)."""
         if op not in self.rings.products:
             self._give_back(op)
+        if op in self.settled and self.pending:     # beside the products under way, of which it is none
+            for result in op.results:
+                self.env[result] = self._wait(op, len(self.pending), self.env[result])
         if op in self.turns.ends and op.name != "for":
             self.turn.end(op.site)
 
@@ -245,6 +262,15 @@ class Consumer(Rebuild):
         emit("local_store", (buffer, self.now(op.value)), op.site)
         emit("fence", ("async_shared", ), op.site)
         emit("tma_store", (self.now(op.descriptor), self._offsets(op, op.value), buffer, CACHED, ""), op.site)
+
+    def _descriptor(self, op: Op) -> None:
+        """One that is made inside of a loop, for this task's rows. A store that runs on may still read the one before."""
+        if self.staged:
+            self.writer.emit("tma_store_wait", (0, ), op.site)
+        type_ = self.smaller.get(op.result, op.result.type)
+        base, shape, strides = (self.now(one) for one in (op.base, tuple(op.shape), tuple(op.strides)))
+        given = base, shape, strides, tuple(type_.shape), op.signed, op.padding
+        self.env[op.result] = self.writer.emit("make_tensor_descriptor", given, op.site, label=op.result.name, **op.attrs)
 
     def begin(self) -> None:
         if self.turns.begins:

@@ -11,7 +11,7 @@ computed by both; and over a few tiles with two programs, each of which then has
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import prod
 from typing import Any
@@ -20,8 +20,9 @@ import numpy as np
 
 from ...runtime.simulate import Launch
 from ..trials import trials
+from .loaded import data_decide, shorter, slots, spread
 from .tiles import tiles_of
-from .written import Written
+from .written import Written, written
 
 PROGRAMS = 4        # of a grid that are compared, from its beginning, besides the last one
 
@@ -50,14 +51,23 @@ def launches(one: Written) -> tuple[list[list[Pair]], str]:
     ones there are not."""
     launch = one.launch()
     found, why = trials(launch)
+    if one.plan.together > 1:       # trips one by one as well: groups of them, and what is left
+        alone = written(one.plain, replace(one.plan, together=1))
+        found += [trial for trial in trials(alone.launch())[0] if trial.sizes not in [other.sizes for other in found]] \
+            if alone.kernel is not None else []
     parameters = set(one.plain.parameters)
+    by_data = data_decide(one)
     listed = [({}, launch.grid, False)] if _is_short(launch) else []
     listed += [(dict(trial.sizes), trial.launch.grid, False) for trial in found if parameters.issuperset(trial.sizes)]
+    if fewer := shorter(one, slots(one)) if by_data else []:
+        listed += [(sizes, launch.grid, False) for sizes in fewer]
+        why = ""
     listed.append(({}, launch.grid, True))
     if one.is_persistent:
         every = {(*sizes.items(), instead): (sizes, instead) for sizes, _, instead in listed}.values()
         return [pairs for sizes, instead in every for pairs in _in_turn(one, sizes, instead)], why
-    return [[Pair(sizes, tuple(grid), some := programs_of(launch, grid), some, None, instead)]
+    return [[Pair(sizes, tuple(grid), some := spread(grid, slots(one) + 2) if by_data and programs_of(launch, grid) else
+                  programs_of(launch, grid), some, None, instead)]
             for sizes, grid, instead in listed], why
 
 

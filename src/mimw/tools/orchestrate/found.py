@@ -16,6 +16,7 @@ from typing import Any
 
 from ...compiler.launch import extents_of
 from ...compiler.orchestrate.plan import Plan
+from ...runtime.call import MEMORY
 from .choose import QUICKER, Candidate, Search
 from .guards import why_plain
 from .plain import Plain
@@ -68,10 +69,11 @@ class Orchestration:
         launch is one that it is right for (`guards.py`)."""
         def launch(*args: Any, **meta: Any) -> Any:
             kernel = self.plain.kernel
+            memory = {MEMORY: meta.pop(MEMORY)} if MEMORY in meta and MEMORY not in kernel.arg_names else {}
             extents = extents_of(grid, dict(zip(kernel.arg_names, args)) | meta)
             if not self.is_used or why_plain(self, extents, args, meta):
-                return kernel[grid](*args, **meta)
-            return self.chosen.written.runs(extents, args, meta)()
+                return kernel[grid](*args, **meta, **memory)
+            return self.chosen.written.runs(extents, args, meta, **memory)()
         return launch
 
     def as_json(self) -> dict[str, Any]:
@@ -90,8 +92,10 @@ class Orchestration:
             lines.append(f"  {one.name}{registers}" + (f", {one.stack} bytes of stack" if one.stack else "") +
                          ", late products that run beside nothing" * one.undone)
             for ring in one.written.made.rings.roots:
-                where = "read where it lies" if ring.direct else "read to registers"
-                end = "once" if ring.once else "released a trip later" if ring.trails else \
+                where = "read to registers by the task that transforms" if ring.raw else \
+                    "computed there by that task, read where it lies" if ring.made else \
+                    "read where it lies" if ring.direct else "read to registers"
+                end = "once" if ring.once else "released a product later" if ring.trails else \
                     f"released behind line {ring.last.site.line}" if ring.direct else "released at once"
                 at = ", ".join(str(load.site.line) for load in ring.loads)
                 lines.append(f"  pipe {ring.name:12s} line {at:10s} {ring.bytes:7,d} B x {ring.stages}   {where}, {end}")
@@ -122,6 +126,8 @@ def verdict(best: Candidate, search: Search) -> tuple[bool, str]:
         return ratio > 1, f"measured {best.measured:.1f} us, plain {search.plain_measured:.1f}: {ratio:.2f} x"
     if best.predicted is None or search.plain is None:
         return False, "nothing predicts its time on this chip: measure both"
+    if best.stack:
+        return False, f"ptxas spills {best.stack} bytes of each thread's registers, whose time nothing predicts: measure both"
     ratio = search.plain / best.predicted
     text = f"predicted {best.predicted:.1f} us, plain {search.plain:.1f}: {ratio:.2f} x"
     if ratio < QUICKER:

@@ -15,23 +15,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.orchestrate.residency import shared_bytes
+from ...compiler.triton_port.codegen import CompilationError
 from ...errors import MimwError, OutOfSharedMemory
 from ...runtime.fits import as_compiled, check_fits
 from ..trials import most_rounds
+from .loaded import most_counted
 from .tiles import each_alone
 
 
 def fewer_slots(one: Any) -> int:
     """The number of slots to try in place of those of a `Written`; 0 where these are right, and where there is one alone."""
-    rings = [ring for ring in one.made.rings.roots if not ring.fixed]
+    rings = [ring for ring in one.made.rings.roots if not ring.fixed and not ring.made]
     stages = max((ring.stages for ring in rings), default=1)
     if stages == 1:
         return 0
     try:
         launch = each_alone(one)
-        rounds = most_rounds(launch) or 0
+        rounds = most_rounds(launch)
+        rounds = most_counted(one) if rounds is None else rounds * one.plan.together
         if 1 < rounds <= stages:
             return rounds - 1
         check_fits(launch.specialisation, launch.program)

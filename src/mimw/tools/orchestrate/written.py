@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -22,8 +23,12 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
+from ...compiler.analysis.written import APART
+from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
+from ...compiler.orchestrate.boxes_of_groups import grouped
+from ...compiler.orchestrate.branches import Taken, taken
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.gathers import gathered, turned
 from ...compiler.orchestrate.needed_ops import needed
@@ -34,14 +39,17 @@ from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.small_loads import loaded_ahead
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
+from ...compiler.orchestrate.together import together
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
-from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiprocessors
-from ...errors import MimwError, NotYet
-from ...ir import Program, verify
+from ...compiler.triton_port.enumerations import enumeration_member
+from ...compiler.triton_port.runtime import descriptors_from, gpu_is_active, keep_file, multiprocessors
+from ...errors import MimwError, NotYet, OutOfSharedMemory
+from ...ir import Op, Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
+from .inputs import apart_by_address
 from .plain import Plain
 from .slots import beyond, fewer_slots
 
@@ -105,18 +113,31 @@ class Written:
         given = self.given(args, meta)
         return self.module.fits(grid, *given) or overlap(dict(zip(self.plain.parameters, given)), self.made.apart)
 
-    def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
-        """A function that launches this kernel in place of the plain one."""
+    def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any], **more: Any) -> Callable[[], Any]:
+        """A function that launches this kernel in place of the plain one; `more` are keywords of the simulator's launches."""
         given = self.module.arguments(grid, *self.given(args, meta))
         launch = self.kernel[self.programs(grid, (self.plan.programs or 1) * device_programs(self.plain.chip))]
-        return lambda: launch(*given, **self.options)
+        if not (gpu_is_active() and self.made.program.named("descriptor_slots")):
+            return lambda: launch(*given, **self.options, **more)
+
+        def run() -> Any:
+            with descriptors_from(_memory):
+                return launch(*given, **self.options, **more)
+        return run
 
     def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
         """The launch in place of one of the plain kernel over `grid`, made ready for the simulator; of a kernel whose programs
         take tiles in turn with at most so many programs, by default as many as the multiprocessors hold."""
         plain = plain or self.plain
         kernel, grid = getattr(self.module, plain.name), grid or plain.launch.grid
-        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), dict(self.options), plain.chip.name)
+        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), dict(self.options), plain.chip.name,
+                       memory=plain.memory)
+
+
+def _memory(size: int, alignment: int, stream: int | None) -> Any:
+    """Memory of the device for descriptors, which the plain kernel may not need: torch's, as its tensors are."""
+    torch = sys.modules["torch"]
+    return torch.empty(size, dtype=torch.int8, device="cuda")
 
 
 def device_programs(chip: Target) -> int:
@@ -137,7 +158,8 @@ def written(plain: Plain, plan: Plan) -> Written:
 def _with_slots(plain: Plain, given: Plan) -> Written:
     """The plan carried out, with what it left open decided: another process that has it writes the same kernel, whatever it
     launches first."""
-    plan = given if given.assume is not None else replace(given, assume=given.boxes and _may_assume(plain))
+    plan = given if given.branches is not None else replace(given, branches=_takes_branches(plain))
+    plan = plan if plan.assume is not None else replace(plan, assume=plan.boxes and _may_assume(plain, plan))
     one = _written(plain, plan)
     while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
         stages, late = _slots(one)
@@ -146,8 +168,8 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
     if one.kernel is None:
         return one
     if more := beyond(one):
-        return replace(one, refused=f"{plan.programs} programs do not fit on a multiprocessor: each has {more:,} bytes of shared "
-                                    "memory too much")
+        return replace(one, refused=f"{OutOfSharedMemory.__name__}: {plan.programs} programs do not fit on a multiprocessor, "
+                                    f"of which each has {more:,} bytes of shared memory too much")
     stages, late = _slots(one)
     return replace(one, plan=replace(one.plan, stages=stages or None, late_stages=late if late > stages else None))
 
@@ -160,8 +182,9 @@ def _slots(one: Written) -> tuple[int, int]:
 
 def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
-    program = turned(_aligned(boxes.program, plain), plain.chip) if plan.gathers else boxes.program
-    program, remarks, late, apart = accumulate_dots(needed(program)), boxes.remarks, frozenset(), frozenset()
+    program, remarks = _groups(plain, plan, boxes)
+    program = turned(program, plain.chip) if plan.gathers else program
+    program, late, apart = accumulate_dots(needed(program)), frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
         tiles = persistent(program)
@@ -170,12 +193,24 @@ def _written(plain: Plain, plan: Plan) -> Written:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
         verify(program)
+    settled: frozenset[Op] = frozenset()
+    if plan.together > 1:
+        several = together(program, plan.together)
+        if several.program is program:
+            return _written(plain, replace(plan, together=1))
+        program, remarks, settled = several.program, (*remarks, *several.remarks), several.settled
+        verify(program)
     if plan.ahead:
         early = loaded_ahead(program)
         program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
-    made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
+    loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
+    made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ), settled)
     remarks = (*remarks, *made.remarks)
+    if plan.together > 1 and any(ring.stages < 2 for ring in made.rings.roots if not ring.fixed):   # two chunks are held
+        return _written(plain, replace(plan, together=1))
+    if plan.transform and not made.rings.computed:
+        return _written(plain, replace(plan, transform=0))
     made = replace(made, apart=made.apart | apart)
     if made.program is None:
         return Written(plan, plain, made, remarks)
@@ -200,31 +235,73 @@ def _written(plain: Plain, plan: Plan) -> Written:
 
 def may_gather(plain: Plain) -> bool:
     """True if cp.async can copy a load that is no box."""
-    program = _aligned(_boxes(plain, Plan(assume=_may_assume(plain))).program, plain)
+    plan = Plan(branches=_takes_branches(plain))
+    program = _aligned(_boxes(plain, replace(plan, assume=_may_assume(plain, plan))).program, plain)
     return any(refused is None for refused in gathered(program, plain.chip).values())
 
 
 def _aligned(program: Program, plain: Plain) -> Program:
-    """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel (`guards`)."""
+    """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel
+    (`guards`)."""
     attrs = plain.launch.specialisation.attrs
-    return replace(program, params=tuple(replace(param, attrs=tuple(map(tuple, attrs.get(param.path, ()))))
+    return replace(program, params=tuple(replace(param, attrs=(*param.attrs, *map(tuple, attrs.get(param.path, ()))))
                                          for param in program.params))
+
+
+def _promised(program: Program, plain: Plain) -> Program:
+    """The program of a launch whose caller names the arrays that it reaches by addresses: those of each argument are apart."""
+    if not plain.memory:
+        return program
+    names, own = plain.launch.specialisation.fn.arg_names, apart_by_address(plain.arguments, plain.memory)
+    return replace(program, params=tuple(
+        replace(param, attrs=(*param.attrs, (APART, True))) if names[param.path[0]] in own else param for param in program.params))
 
 
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
     """The program with boxes, under a plan that says what they may assume."""
-    program = with_remainders(plain.program)
+    program = _promised(with_remainders(plain.program), plain)
+    branches = taken(program) if plan.branches else Taken(program)
+    boxes = _lifted(branches.program, plain, plan)
+    return replace(boxes, assumed=(*boxes.assumed, *branches.assumed), remarks=(*boxes.remarks, *branches.remarks))
+
+
+def _lifted(program: Program, plain: Plain, plan: Plan) -> Lifted:
     if not plan.boxes:
         return lifted(program, plain.chip, "none", False)
-    unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
-    return lifted(program, plain.chip, unsigned=unsigned, assume=bool(plan.assume))
+    return lifted(program, plain.chip, unsigned=_unsigned(plain), assume=bool(plan.assume), tiles=plan.persistent)
 
 
-def _may_assume(plain: Plain) -> bool:
+def _groups(plain: Plain, plan: Plan, boxes: Lifted) -> tuple[Program, tuple[Remark, ...]]:
+    """The program with descriptors that the kernel makes itself, and the remarks on its loads and stores."""
+    program, beside = _aligned(boxes.program, plain), []
+    if plan.gathers:
+        beside = [op for op, refused in gathered(program, plain.chip).items() if refused is None]
+    if not plan.boxes or plan.gathers and not beside:
+        return program, boxes.remarks
+    found = grouped(program, plain.chip, enumeration_member("PADDING_OPTION", "PAD_ZERO"), _unsigned(plain), beside)
+    said = {one.site for one in found.remarks}
+    return found.program, (*(one for one in boxes.remarks if one.site not in said), *found.remarks)
+
+
+def _unsigned(plain: Plain) -> list[str]:
+    """The arguments whose elements are unsigned integers."""
+    return [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
+
+
+def _may_assume(plain: Plain, plan: Plan) -> bool:
     """True if the launch keeps to all that boxes assume, with more of them."""
-    boxes = _boxes(plain, Plan(assume=True))
-    if not boxes.descriptors:
-        return False
+    boxes = _boxes(plain, replace(plan, assume=True))
+    return bool(boxes.descriptors) and _keeps(plain, boxes)
+
+
+def _takes_branches(plain: Plain) -> bool:
+    """True if the launch takes the branches that may be taken once."""
+    boxes = _boxes(plain, Plan(boxes=False, branches=True))
+    return bool(boxes.assumed) and _keeps(plain, boxes)
+
+
+def _keeps(plain: Plain, boxes: Lifted) -> bool:
+    """True if the launch keeps to what is assumed."""
     module: dict[str, Any] = {}
     exec(host_source(boxes), module)
     return not module["fits"](plain.launch.grid, *plain.given)
