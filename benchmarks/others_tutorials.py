@@ -74,5 +74,6 @@ def _backward(batch: int = 4, heads: int = 32, length: int = 4096, dim: int = 12
     tensors = {name: random(batch, heads, length, dim, dtype=torch.float16) for name in ("Q", "K", "V", "DO", "DQ", "DK", "DV")}
     rows = {name: random(batch, heads, length, dtype=torch.float32) for name in "MD"}
     return (tiles(length, 128), 1, batch * heads), tensors | rows | dict(
-        sm_scale=dim ** -0.5, H=heads, N_CTX=length, HEAD_DIM=dim, stride_z=heads * length * dim, stride_h=length * dim, stride_tok=dim,
-        stride_d=1, BLOCK_M1=32, BLOCK_N1=128, BLOCK_M2=128, BLOCK_N2=32, BLK_SLICE_FACTOR=2, num_warps=4, num_stages=5)
+        sm_scale=dim ** -0.5, H=heads, N_CTX=length, HEAD_DIM=dim, stride_z=heads * length * dim, stride_h=length * dim,
+        stride_tok=dim, stride_d=1, BLOCK_M1=32, BLOCK_N1=128, BLOCK_M2=128, BLOCK_N2=32, BLK_SLICE_FACTOR=2, num_warps=4,
+        num_stages=5)
