@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from ...errors import NotYet
 from ...ir import I32, Descriptor, Program, Type
 from .comments import comments
-from .writing import arithmetic, casts, descriptors, flow, memory, pipes, products, regions, tiles, words  # noqa: F401
+from .writing import arithmetic, casts, descriptors, flow, layouts, memory, pipes, products, regions, tiles, words  # noqa: F401
 from .writing.descriptors import pieces
 from .writing.lines import broken
 from .writing.signs import argument_signs

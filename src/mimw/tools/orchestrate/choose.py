@@ -23,7 +23,9 @@ from ...compiler.analysis.shared_rows import WGMMA_ROWS
 from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.together import may_go_together
 from ...compiler.orchestrate.transforms import may_transform
+from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
@@ -33,6 +35,7 @@ from .plain import Plain
 from .several import several
 from .written import Written, device_programs, may_gather, written
 
+TOGETHER = 4        # trips, each with its product beside what the one before does with its own
 TRANSFORMING = 4    # warps of a task that transforms
 COMPILED = 4        # of the best predicted plans, that ptxas takes
 WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
@@ -62,8 +65,8 @@ class Candidate:
         plan = self.plan
         more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
         more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
-        more += [f"{plan.transform} to transform"] * bool(plan.transform)
-        more += [f"{plan.programs} at once"] * bool(plan.programs)
+        more += [f"{plan.together} trips together"] * (plan.together > 1)
+        more += [f"{plan.transform} to transform"] * bool(plan.transform) + [f"{plan.programs} at once"] * bool(plan.programs)
         more += ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
@@ -81,15 +84,18 @@ class Search:
 def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
     beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles. With
-    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with a task for tiles that
-    are computed from what is loaded, if there are such.
+    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with several trips together,
+    and with a task for tiles that are computed from what is loaded, if there are such.
 
     Measured on an H200, turns at products were never quicker than programs that take tiles in turn, and whole tiles only where
     tiles are no larger than a consumer holds: these are one plan each."""
     found = list(_plans(program, gathers))
     yield from found
+    some = [plan for plan in found if plan.warps is None and not (plan.gathers or plan.pingpong or plan.tiles_in_turn)]
+    if may_go_together(accumulate_dots(program)):
+        yield from (replace(plan, together=TOGETHER) for plan in some if plan.stores is plan.persistent)
     if may_transform(program):
-        yield from (replace(plan, transform=TRANSFORMING) for plan in found if not plan.stores and not plan.tiles_in_turn)
+        yield from (replace(plan, transform=TRANSFORMING) for plan in some if not plan.stores and not plan.persistent)
 
 
 def _plans(program: Program, gathers: bool) -> Iterator[Plan]:
