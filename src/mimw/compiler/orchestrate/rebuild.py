@@ -32,6 +32,7 @@ class Rebuild:
         self.counters: dict[Ring, Value] = {}
         self.entered: dict[Ring, Value] = {}        # the counter in front of the loop that is being written
         self.ring_of = {load: ring for ring in rings.rings for load in ring.loads}
+        self.counted: list[tuple[Any, Op]] = [(ring.root, ring.loads[-1]) for ring in rings.rings]      # by counters, and where
 
     # ---- what a task does of its own -----------------------------------------------------------------------------------
 
@@ -42,6 +43,10 @@ class Rebuild:
     def own(self, op: Op) -> bool:
         """Write an op that becomes something else in this task; False for all others."""
         return False
+
+    def takes(self, op: Op) -> bool:
+        """True if the task has something to do at an op."""
+        return op in self.needs.ops
 
     def before(self, op: Op | None) -> None:
         """In front of each op, and at the end of each block, which is None."""
@@ -67,8 +72,9 @@ class Rebuild:
     def written(self, body: Block) -> tuple[Op, ...]:
         """The ops of the task."""
         outside = self.writer.open()
-        for ring in self.rings.roots:
-            self.counters[ring] = self.writer.constant(0, I32)
+        for one, _ in self.counted:
+            if one not in self.counters:
+                self.counters[one] = self.writer.constant(0, I32)
         self._ops(body)
         self.end()
         return self.writer.close(outside)
@@ -86,7 +92,7 @@ class Rebuild:
                 if op is self.place(ring):
                     self.before(op)
                     self.chunk(ring)
-            elif op in self.needs.ops and "terminator" not in op.row.traits:
+            elif self.takes(op) and "terminator" not in op.row.traits:
                 self.before(op)
                 if op.row.hands_on:
                     self._with_regions(op)
@@ -117,8 +123,8 @@ class Rebuild:
 
     def _inside(self, op: Op) -> list[Ring]:
         """The pipes that are used inside of an op."""
-        inner = set(op.walk())
-        return list(dict.fromkeys(ring.root for ring in self.rings.rings if ring.loads[-1] in inner))
+        inner = set(op.walk()) - {op}
+        return list(dict.fromkeys(one for one, at in self.counted if at in inner))
 
     def _numbers(self, pipes: list[Ring]) -> tuple[Value, ...]:
         return tuple(self.counters[ring] for ring in pipes)

@@ -11,11 +11,11 @@ reads: the producer is ahead of the kernel's stores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ...errors import LayoutConflict
-from ...ir import Op, Program, Value
+from ...ir import Block, Op, Program, Value
 from ...ir.flow import induction
 from ...target import Target
 from ..analysis.remarks import Remark
@@ -74,13 +74,19 @@ class Rings:
         return frozenset(load for ring in self.rings for load in ring.loads)
 
 
-def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
-    """The rings of a program under a plan; without any, nothing is to be handed over. `remarks` have the reasons."""
+DirectOf = Callable[[Program, Uses, list[Op], Plan], tuple[set[Op], set[Op]]]
+
+
+def rings_of(program: Program, plan: Plan, target: Target, direct_of: DirectOf | None = None,
+             beside: Callable[[Rings], int] = lambda found: 0) -> Rings:
+    """The rings of a program under a plan; without any, nothing is to be handed over. `remarks` have the reasons. `direct_of`
+    says which products and loads are done where tiles lie, by default those of wgmma; `beside` how many more bytes of shared
+    memory are taken."""
     uses = uses_of(program)
     writes = written(program)
     loads, remarks = _candidates(program, uses, writes)
     while True:
-        products, direct = _direct(program, uses, loads, plan)
+        products, direct = (direct_of or _direct)(program, uses, loads, plan)
         found = Rings(_grouped(uses, loads, direct), products, remarks)
         for ring in found.rings:
             ring.root = next((other for other in found.rings if other.root is other and all(
@@ -100,7 +106,7 @@ def rings_of(program: Program, plan: Plan, target: Target) -> Rings:
         ring.trails = ring.direct and not ring.once and _trails(uses, ring.last) and \
             sum(other.last is ring.last for other in found.rings) == 1
     _name(found.roots)
-    _place(found, program, plan, target)
+    _place(found, program, plan, target, beside(found))
     return found
 
 
@@ -145,11 +151,18 @@ def reached(uses: Uses, value: Value) -> Iterator[Op]:
             yield use.op
 
 
+def within(uses: Uses, op: Op, block: Block) -> Op:
+    """The op of a block that is another one, or has it inside."""
+    while uses.place[op].block is not block:
+        op = uses.place[op].parent
+    return op
+
+
 def _turns(op: Op) -> bool:
     return op.name == "trans" and tuple(op.order) == (1, 0)
 
 
-def _source(uses: Uses, value: Value) -> tuple[Op | None, bool]:
+def source_of(uses: Uses, value: Value) -> tuple[Op | None, bool]:
     """The op behind a tile, and whether the tile is turned."""
     op = uses.definition.get(value)
     return (uses.definition.get(op.value), True) if op is not None and _turns(op) else (op, False)
@@ -162,7 +175,7 @@ def _direct(program: Program, uses: Uses, loads: list[Op], plan: Plan) -> tuple[
     direct = set(loads)
     while True:
         before = len(products), len(direct)
-        products = {op for op in products if _source(uses, op.b)[0] in direct}
+        products = {op for op in products if source_of(uses, op.b)[0] in direct}
         direct = {load for load in direct if all(
             use in products and (uses.place[use].block is uses.place[load].block or uses.place[load].parent is None)
             for use in reached(uses, load.result))}
@@ -180,7 +193,7 @@ def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
         accumulator_layout(type(acc)(acc.element, (acc.shape[0] // parts, acc.shape[1])), a.element, a.shape[1], warps, dot.site)
     except LayoutConflict:
         return False
-    return a.element.bits == 16 or a.element.bits == 8 and _source(uses, dot.b)[1] and not _source(uses, dot.a)[1]
+    return a.element.bits == 16 or a.element.bits == 8 and source_of(uses, dot.b)[1] and not source_of(uses, dot.a)[1]
 
 
 def _trails(uses: Uses, dot: Op) -> bool:
@@ -243,7 +256,7 @@ def _share(uses: Uses, first: Ring, second: Ring) -> bool:
 def _holds_over(uses: Uses, one: Ring, other: Ring) -> bool:
     """True if a loop or a branch with the other ring's loads stands where a slot of this one is held."""
     ops = uses.place[one.loads[0]].block.ops
-    end = ops.index(one.last) if one.direct else ops.index(one.loads[-1])
+    end = ops.index(within(uses, one.last, uses.place[one.loads[0]].block) if one.direct else one.loads[-1])
     inner = {op for held in ops[ops.index(one.loads[0]):end + 1] if held.blocks for op in held.walk()}
     return not inner.isdisjoint(other.loads)
 
@@ -262,9 +275,9 @@ def _name(roots: list[Ring]) -> None:
         ring.name = name
 
 
-def _place(found: Rings, program: Program, plan: Plan, target: Target) -> None:
+def _place(found: Rings, program: Program, plan: Plan, target: Target, beside: int) -> None:
     """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor."""
-    free = target.shared_bytes - RESERVED - staging(program, found, plan)
+    free = target.shared_bytes - RESERVED - staging(program, found, plan) - beside
     free -= sum(ring.bytes for ring in found.roots if ring.once)
     each = sum(ring.bytes for ring in found.roots if not ring.once)
     stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)

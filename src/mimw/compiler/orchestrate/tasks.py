@@ -37,13 +37,14 @@ class Orchestrated:
     """A program in tasks, or None, with what there is to say. `blocks` has by parameter the block that a descriptor of the
     host's needs instead of its own, as each consumer stores its rows alone; `apart` pairs of (array that is read, array that is
     written) which must not overlap, as what is read may be read ahead of the store, or by one consumer while another one
-    stores."""
+    stores. `notes` are comments on ops of the program that are no words of pipes."""
 
     program: Program | None
     rings: Rings
     remarks: tuple[Remark, ...] = ()
     blocks: dict[str, tuple[int, ...]] = field(default_factory=dict)
     apart: frozenset[tuple[str, str]] = frozenset()
+    notes: dict[Op, str] = field(default_factory=dict)
 
 
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
@@ -71,16 +72,16 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
-    writer = _Writer(program, plan, rings, mine, theirs, axes, smaller, late)
+    writer = TaskWriter(program, plan, rings, mine, theirs, axes, smaller, late)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
-    apart = _apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
+    apart = arrays_apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
     if plan.stores:     # a store that runs on may land behind a later one to another array
         apart |= {(one, other) for one in writes or () for other in writes or () if one < other}
     return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), apart)
 
 
-def _apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
+def arrays_apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
     """(array that is read, array that is written): by the producer, and by consumers where there are several, or where stores
     run on. What a consumer reads of the array that it writes are its own elements (`own_elements`, `may_run_on`)."""
     ahead, beside = _read(program, mine), set() if theirs is None else _read(program, theirs)
@@ -91,7 +92,7 @@ def _read(program: Program, needs: Slice) -> set[str]:
     return {name for op in needs.ops for address in accessed(op, "read") for name in parameters_behind(program, address) or ()}
 
 
-class _Writer:
+class TaskWriter:
     """Puts the tasks together."""
 
     def __init__(self, program: Program, plan: Plan, rings: Rings, mine: Slice, theirs: Slice, axes: dict[Value, int],

@@ -12,12 +12,12 @@ file to say: record it, and ask `analysis.same_program.difference`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ...errors import NotYet
-from ...ir import I32, Descriptor, Program, Type
+from ...ir import I32, Descriptor, Op, Program, Type
 from .comments import comments
-from .writing import arithmetic, casts, descriptors, flow, memory, pipes, products, regions, tiles, words  # noqa: F401
+from .writing import arithmetic, casts, descriptors, flow, memory, pipes, products, regions, tensor_memory, tiles, words  # noqa: F401
 from .writing.descriptors import pieces
 from .writing.lines import broken
 from .writing.signs import argument_signs
@@ -29,7 +29,7 @@ _IMPORTS = (("tl", "import triton.language as tl"), ("", ""), ("mimw", "import m
 
 
 def module_text(program: Program, name: str, host: str = "", docstring: str = "", imports: Sequence[str] = (),
-                unspecialised: Collection[str] = ()) -> str:
+                unspecialised: Collection[str] = (), notes: Mapping[Op, str] | None = None) -> str:
     """The text of a module with the kernel `name`.
 
     args:      program      as it was recorded, before pipes are expanded
@@ -37,6 +37,7 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
                host         (opt) text that stands behind the kernel: functions of the host
                docstring    (opt) the module's
                imports      (opt) lines that import what `host` takes
+               notes        (opt) comments on ops, beside those on pipes and loops
                unspecialised   (opt) names of parameters that are compiled for all values alike, also for 1 and multiples of 16
     returns:   the text; `name` in it is the kernel, with the program's arguments in their order
     errors:    NotYet for an op that has no text, with its line
@@ -45,7 +46,7 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
     if facts.mesh_size is not None or facts.grid_meets:
         raise NotYet("a kernel with a mesh, or with barriers of the whole grid, has no text yet", program.site,
                      hint="the kernel is launched as its author wrote it")
-    w = Writer(program, name, comments(program))
+    w = Writer(program, name, comments(program) | dict(notes or {}))
     params = _params(w, program)
     w.block(program.body.ops)
     same = [w.texts[param.value].code for param in program.params if param.name in unspecialised]

@@ -25,12 +25,13 @@ from ...compiler.analysis.same_program import difference
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.delay import delayed
+from ...compiler.orchestrate.emission import orchestrated
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.rings import Rings
-from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
+from ...compiler.orchestrate.tasks import Orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
@@ -149,7 +150,8 @@ def _written(plain: Plain, plan: Plan) -> Written:
     imports, host = host_parts(boxes, made.blocks, tiles.params)
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
-        text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params))
+        text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params),
+                           made.notes)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late),
