@@ -33,10 +33,11 @@ class Epilogue(Consumer):
         super().__init__(program, needs, own, env, share, (), staged)
         self.products, self.turns = products, Turns(self.writer, products.notes)
         self.running = frozenset(needs.ops)         # ops of this task itself; others are only places
-        self.visited = self.running | {op for sum_ in products.sums for op in (*sum_.products, sum_.head)} | \
+        self.multiplied = frozenset(op for sum_ in products.sums for op in sum_.products)
+        self.visited = self.running | self.multiplied | {sum_.head for sum_ in products.sums} | \
             {group.place for group in products.handed}
         self.unread: dict[Value, tuple[Sum, Value]] = {}    # results of sums, and the turn in which each is made
-        self.counted += [(sum_, sum_.head) for sum_ in products.sums] + [(group, group.place) for group in products.handed]
+        self.counted += [(sum_.root, sum_.head) for sum_ in products.sums] + [(group.root, group.place) for group in products.handed]
 
     def takes(self, op: Op) -> bool:
         return op in self.visited
@@ -45,8 +46,10 @@ class Epilogue(Consumer):
 
     def before(self, op: Op | None) -> None:
         every = op is None or bool(op.row.hands_on) and op in self.running
-        for value in [value for value in self.unread if every or value in op.operands and self._reads(op, value)]:
-            self._read(value)
+        again = {sum_.root for sum_ in self.products.sums if sum_.head is op}       # whose place is wanted for the next sum
+        for value, (sum_, _) in list(self.unread.items()):
+            if every or sum_.root in again or value in op.operands and self._reads(op, value):
+                self._read(value)
         super().before(op)
         for group in self.products.handed:
             if group.place is op:
@@ -60,12 +63,12 @@ class Epilogue(Consumer):
     def _read(self, value: Value) -> None:
         """Wait for a sum, load it, and give its place back."""
         (sum_, number), turns, me = self.unread.pop(value), self.turns, self.share.me
-        depth, site = sum_.depth, sum_.end.site
-        turns.wait(sum_.done[me], number, depth, site, f"until the products of line {sum_.products[-1].site.line} are added up")
-        view = turns.of(sum_.buffers[me], number, depth, site)
+        root, depth, site = sum_.root, sum_.root.depth, sum_.end.site
+        turns.wait(root.done[me], number, depth, site, f"until the products of line {sum_.products[-1].site.line} are added up")
+        view = turns.of(root.buffers[me], number, depth, site)
         self.env[value] = self._loaded_if_any(sum_, view) if may_be_empty(self.uses, sum_) else self._loaded(sum_, view)
         if sum_.is_given_back:
-            turns.arrive(sum_.taken[me], number, depth, site, "read: the next sum may be made here")
+            turns.arrive(root.taken[me], number, depth, site, "read: the next sum may be made here")
 
     def _loaded(self, sum_: Sum, view: Value) -> Value:
         return self.writer.emit("tmem_load", (view, ), sum_.end.site, label=sum_.name, layout=None)
@@ -85,14 +88,10 @@ class Epilogue(Consumer):
         return result
 
     def own(self, op: Op) -> bool:
-        if op in self.rings_products:
+        if op in self.multiplied:
             self._made(op)
             return True
         return super().own(op)
-
-    @property
-    def rings_products(self) -> set[Op]:
-        return {op for sum_ in self.products.sums for op in sum_.products}
 
     def _with_regions(self, op: Op) -> None:
         if op in self.running:
@@ -104,22 +103,24 @@ class Epilogue(Consumer):
         for sum_ in self.products.sums:
             if sum_.end is op:
                 if sum_.result in self.needs.taken:
-                    self.unread[sum_.result] = sum_, self.counters[sum_]
-                self.counters[sum_] = self.writer.by_constant("add", self.counters[sum_], 1, op.site)
+                    self.unread[sum_.result] = sum_, self.counters[sum_.root]
+                self.counters[sum_.root] = self.writer.by_constant("add", self.counters[sum_.root], 1, op.site)
 
     # ---- operands ----------------------------------------------------------------------------------------------------------
 
     def _hand_over(self, group: Handover) -> None:
         """Store tiles where the tensor core takes them, when it has read those before."""
-        number, depth, me, site, turns = self.counters[group], group.depth, self.share.me, group.place.site, self.turns
+        root, me, site, turns = group.root, self.share.me, group.place.site, self.turns
+        number, depth = self.counters[root], group.depth
         if group.is_given_back:
-            turns.wait(group.used[me], number, depth, site, "until the operands that were here are read", before=True)
+            turns.wait(root.used[me], number, depth, site, "until the operands that were here are read", before=True)
         for tile in group.tiles:
-            sum_ = next(one for one in self.products.sums if tile.product in one.products)
-            at = (sum_.buffers[me], self.counters[sum_], sum_.depth) if tile.side == "acc" else (tile.buffers[me], number, depth)
+            sum_ = next(one.root for one in self.products.sums if tile.product in one.products)
+            at = (sum_.buffers[me], self.counters[sum_], sum_.depth) if tile.side == "acc" else \
+                (group.buffers(tile, me), number, depth)
             name = "tmem_store" if tile.space == "tmem" else "local_store"
             turns.emit(name, (turns.of(*at, site), self.now(tile.value)), site)
         if any(tile.space == "smem" for tile in group.tiles):
             turns.emit("fence", ("async_shared", ), site)
-        turns.arrive(group.ready[me], number, depth, site, f"line {group.tiles[-1].product.site.line} may multiply")
-        self.counters[group] = self.writer.by_constant("add", number, 1, site)
+        turns.arrive(root.ready[me], number, depth, site, f"line {group.tiles[-1].product.site.line} may multiply")
+        self.counters[root] = self.writer.by_constant("add", number, 1, site)

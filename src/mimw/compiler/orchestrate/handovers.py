@@ -38,12 +38,14 @@ class Tile:
 class Handover:
     """`tiles` that are handed over in front of the op `place`: a product, or a loop around it. `ready` are the barriers at which the
     task arrives that stores them, `used` those at which the tensor core arrives when it has read them, one list each task. If it
-    `repeats`, a loop stands around it."""
+    `repeats`, a loop stands around it, or it has its buffers and barriers in common with another handover, `root` the first one of
+    these."""
 
     place: Op
     tiles: list[Tile]
     depth: int = 1
     repeats: bool = True
+    root: Handover | None = None
     ready: list[Value] = field(default_factory=list)
     used: list[Value] = field(default_factory=list)
 
@@ -55,7 +57,11 @@ class Handover:
     @property
     def is_given_back(self) -> bool:
         """True if the tensor core says when its operands are read: what a sum begins with is read with the sum."""
-        return self.repeats and bool(self.operands)
+        return self.root.repeats and bool(self.operands)
+
+    def buffers(self, tile: Tile, me: int) -> Value:
+        """The buffers of one of its operands."""
+        return self.root.operands[self.operands.index(tile)].buffers[me]
 
 
 def handovers_of(program: Program, sums: Collection[Sum], direct: Collection[Op]) -> list[Handover]:
@@ -68,8 +74,20 @@ def handovers_of(program: Program, sums: Collection[Sum], direct: Collection[Op]
             for side, value in (("a", op.a), ("b", op.b)):
                 if source_of(uses, value)[0] not in direct:
                     found.setdefault(_place(uses, op, value), []).append(Tile(value, op, side))
-    return [Handover(place, tiles, _depth(uses, place, tiles, sums), bool(uses.loops(place)))
-            for place, tiles in sorted(found.items(), key=lambda one: uses.position[one[0]])]
+    groups = [Handover(place, tiles, _depth(uses, place, tiles, sums), bool(uses.loops(place)))
+              for place, tiles in sorted(found.items(), key=lambda one: uses.position[one[0]])]
+    for at, one in enumerate(groups):
+        one.root = next((other for other in groups[:at] if other.root is other and all(
+            _follows(uses, one, member) for member in groups[:at] if member.root is other)), one)
+        one.root.repeats = one.root.repeats or one.root is not one
+    return groups
+
+
+def _follows(uses: Uses, one: Handover, other: Handover) -> bool:
+    """True if a handover may have the buffers of one that is over: the same tiles in another block."""
+    return [(tile.side, tile.value.type) for tile in one.tiles] == [(tile.side, tile.value.type) for tile in other.tiles] and \
+        one.depth == other.depth and uses.place[one.place].block is not uses.place[other.place].block and \
+        uses.last[other.place] < uses.position[one.place]
 
 
 def _place(uses: Uses, product: Op, value: Value) -> Op:
@@ -94,7 +112,7 @@ def _depth(uses: Uses, place: Op, tiles: list[Tile], sums: Collection[Sum]) -> i
 
 def columns(sums: Collection[Sum], axes: Mapping[Value, int], parts: int) -> int:
     """The columns of tensor memory that sums take."""
-    return sum(parts * sum_.depth * columns_of(buffer_of(sum_.result, axes, parts, "tmem")) for sum_ in sums)
+    return sum(parts * sum_.depth * columns_of(buffer_of(sum_.result, axes, parts, "tmem")) for sum_ in sums if sum_.root is sum_)
 
 
 def buffer_of(value: Value, axes: Mapping[Value, int], parts: int, space: str, count: int = 0) -> Buffer:
@@ -106,7 +124,10 @@ def buffer_of(value: Value, axes: Mapping[Value, int], parts: int, space: str, c
 def place_operands(handed: Collection[Handover], free: int, axes: Mapping[Value, int], parts: int) -> None:
     """Left operands go to tensor memory, in order, while there are columns left of those that sums leave `free`."""
     for group in handed:
-        for tile in group.operands:
+        for tile, first in zip(group.operands, group.root.operands):
+            if tile is not first:
+                tile.space = first.space
+                continue
             type_ = buffer_of(tile.value, axes, parts, "tmem")
             takes = parts * group.depth * columns_of(type_)
             if tile.side == "a" and type_.element.bits == 16 and type_.shape[0] == 128 and takes <= free:
@@ -116,7 +137,7 @@ def place_operands(handed: Collection[Handover], free: int, axes: Mapping[Value,
 def shared_bytes(handed: Collection[Handover], axes: Mapping[Value, int], parts: int) -> int:
     """Bytes of shared memory that operands take."""
     return sum(parts * group.depth * buffer_of(tile.value, axes, parts, "smem").bytes
-               for group in handed for tile in group.operands if tile.space == "smem")
+               for group in handed if group.root is group for tile in group.operands if tile.space == "smem")
 
 
 __all__ = ["COLUMNS", "Handover", "Tile", "buffer_of", "columns", "handovers_of", "place_operands", "shared_bytes"]

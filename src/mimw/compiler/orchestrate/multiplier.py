@@ -52,7 +52,7 @@ class Multiplier(Rebuild):
         for ring in direct.rings:
             if not ring.once:
                 self.ends.setdefault(within(self.uses, ring.last, self.uses.place[ring.loads[0]].block), []).append(ring)
-        self.counted += [(sum_, sum_.head) for sum_ in products.sums] + [(group, group.place) for group in products.handed]
+        self.counted += [(sum_.root, sum_.head) for sum_ in products.sums] + [(group.root, group.place) for group in products.handed]
 
     # ---- slots -------------------------------------------------------------------------------------------------------------
 
@@ -90,36 +90,38 @@ class Multiplier(Rebuild):
         turns, site = self.turns, op.site
         for group in self.products.handed:
             if group.place is op:
-                number, depth = self.counters[group], group.depth
-                turns.wait(group.ready[me], number, depth, site, "until its operands are there, or what its sum begins with")
+                number, depth = self.counters[group.root], group.depth
+                turns.wait(group.root.ready[me], number, depth, site, "until its operands are there, or what its sum begins with")
                 for tile in group.operands:
-                    self.views[tile, me] = turns.of(tile.buffers[me], number, depth, site)
+                    self.views[tile, me] = turns.of(group.buffers(tile, me), number, depth, site)
         for sum_ in self.products.sums:
             if sum_.head is op:
-                number, depth = self.counters[sum_], sum_.depth
+                root = sum_.root
+                number, depth = self.counters[root], root.depth
                 if sum_.is_given_back:
-                    turns.wait(sum_.taken[me], number, depth, site, "until the sum that was here is read", before=True)
-                self.views[sum_, me] = turns.of(sum_.buffers[me], number, depth, site, f"{sum_.name}_sum")
+                    turns.wait(root.taken[me], number, depth, site, "until the sum that was here is read", before=True)
+                self.views[sum_, me] = turns.of(root.buffers[me], number, depth, site, f"{sum_.name}_sum")
 
     def _finished(self, op: Op, me: int) -> list[tuple[Value, str]]:
         """The barriers of what an op is the last one to read or to make, with what waits there."""
         turns, site, found = self.turns, op.site, []
         for group in self.products.handed:
             if group.place is op and group.is_given_back:
-                found.append((turns.barrier(group.used[me], self.counters[group], group.depth, site),
+                found.append((turns.barrier(group.root.used[me], self.counters[group.root], group.depth, site),
                               "operands are read: the next ones may be stored"))
         if me == self.products.parts - 1:
             found += [(self.free[ring], f"{_lines(sorted({load.site.line for load in ring.loads}), 'may load')} there again")
                       for ring in self.ends.get(op, ())]
         for sum_ in self.products.sums:
             if sum_.end is op:
-                found.append((turns.barrier(sum_.done[me], self.counters[sum_], sum_.depth, site), "the sum is there"))
+                root = sum_.root
+                found.append((turns.barrier(root.done[me], self.counters[root], root.depth, site), "the sum is there"))
         return found
 
     def _go_on(self, op: Op) -> None:
         """The counters of what ends with an op."""
-        for one in (*(group for group in self.products.handed if group.place is op),
-                    *(sum_ for sum_ in self.products.sums if sum_.end is op)):
+        for one in (*(group.root for group in self.products.handed if group.place is op),
+                    *(sum_.root for sum_ in self.products.sums if sum_.end is op)):
             self.counters[one] = self.writer.by_constant("add", self.counters[one], 1, op.site)
 
     # ---- products --------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ class Sum:
     loop        the loop from trip to trip of which the sum stays; None if it begins with the first product
     first       what it begins with: zeros (`from_zero`), or a tile that the task that computes stores
     result      the sum, as that task takes it
-    repeats     a loop stands around it, so that its buffers are used again
+    repeats     its buffers are used again: a loop stands around it, or it has them in common with another sum
+    root        the sum whose buffers and barriers this one uses: itself, or one that is over before this one begins, in another block
     depth       buffers that are used in turn: with two the next sum is begun while this one is read
     buffers, done, taken    for each task that computes: the buffers, the barriers at which the tensor core arrives when it is there,
                 and those at which the task arrives when it has read the sum
@@ -38,6 +39,7 @@ class Sum:
     result: Value
     from_zero: bool
     repeats: bool
+    root: Sum | None = None
     depth: int = 1
     buffers: list[Value] = field(default_factory=list)
     done: list[Value] = field(default_factory=list)
@@ -56,7 +58,7 @@ class Sum:
     @property
     def is_given_back(self) -> bool:
         """True if the task that reads it says so; a task that stores what the next sum begins with has read the last one."""
-        return self.from_zero and self.repeats
+        return self.from_zero and self.root.repeats
 
     @property
     def name(self) -> str:
@@ -70,7 +72,20 @@ def sums_of(program: Program, products: set[Op]) -> list[Sum]:
         if op not in done:
             found.append(_over_loop(uses, op, products) or _alone(uses, op))
             done.update(found[-1].products)
+    for at, one in enumerate(found):
+        one.root = next((other for other in found[:at] if other.root is other and all(
+            _follows(uses, one, member) for member in found[:at] if member.root is other)), one)
+        one.root.repeats = one.root.repeats or one.root is not one
+    for one in found:
+        one.root.depth = max(one.root.depth, 2 if one.loop is not None and uses.loops(one.loop) else 1)
     return found
+
+
+def _follows(uses: Uses, one: Sum, other: Sum) -> bool:
+    """True if a sum may have the place of one that is over: the same tile in another block, and begun in the same way. In one
+    block both are wanted, so that the products of one run beside what is done with the other."""
+    return one.result.type == other.result.type and one.from_zero == other.from_zero and \
+        uses.place[one.head].block is not uses.place[other.head].block and uses.last[other.end] < uses.position[one.head]
 
 
 def _alone(uses: Uses, op: Op) -> Sum:

@@ -65,8 +65,6 @@ class _Found:
         self.axes: dict[Value, int] = {}
         self.smaller: Mapping[Value, Descriptor] = {}
         self.remarks: tuple[Remark, ...] | None = None
-        for sum_ in self.sums:
-            sum_.depth = 2 if sum_.loop is not None and sum_.repeats else 1
         self.rings = rings_of(program, plan, target, direct_of, lambda found: self._operands(found, plan, tiles))
         if self.remarks is None and not self.rings.rings:
             self.remarks = tuple(self.rings.remarks)
@@ -182,9 +180,11 @@ class TensorWriter(TaskWriter):
             if not ring.direct:
                 ring.pipe = self._pipe(ring)
         for sum_ in found.sums:
-            self._sum(sum_)
+            if sum_.root is sum_:
+                self._sum(sum_)
         for group in found.handed:
-            self._handover(group)
+            if group.root is group:
+                self._handover(group)
         made = {op for op in self.plain.body.ops if op.name == "make_tensor_descriptor"}
         for needs in (found.loading, found.multiplying, found.computing):
             needs.ops -= made
