@@ -18,7 +18,7 @@ from ...ir import Buffer, Op, Program, Value
 from ...ir.tensor_memory import COLUMNS, columns_of
 from ..analysis.shared_rows import shared
 from ..analysis.uses import Uses, uses_of
-from .rings import source_of
+from .tensor_products import operand_of
 from .tensor_sums import Sum
 
 
@@ -72,7 +72,7 @@ def handovers_of(program: Program, sums: Collection[Sum], direct: Collection[Op]
             found.setdefault(sum_.head, []).append(Tile(sum_.first, sum_.products[0], "acc", "tmem"))
         for op in sum_.products:
             for side, value in (("a", op.a), ("b", op.b)):
-                if source_of(uses, value)[0] not in direct:
+                if operand_of(uses, value)[0] not in direct:
                     found.setdefault(_place(uses, op, value), []).append(Tile(value, op, side))
     groups = [Handover(place, tiles, _depth(uses, place, tiles, sums), bool(uses.loops(place)))
               for place, tiles in sorted(found.items(), key=lambda one: uses.position[one[0]])]

@@ -20,7 +20,8 @@ from ...ir.flow import induction
 from ..analysis.slices import Slice
 from .handovers import Handover
 from .rebuild import Rebuild
-from .rings import Ring, Rings, source_of, within
+from .rings import Ring, Rings, within
+from .tensor_products import operand_of
 from .tensor_sums import Sum
 from .turns import Slots, Turns
 
@@ -155,7 +156,7 @@ class Multiplier(Rebuild):
         if tile is not None:
             return self.views[tile, me]
         value = getattr(op, side)
-        load, turned = source_of(self.uses, value)
+        load, turned = operand_of(self.uses, value)
         view, axis = self.env[load.result], self.products.axes.get(load.result)
         if axis is not None and self.products.parts > 1:
             shape = list(view.type.shape)

@@ -80,8 +80,8 @@ DirectOf = Callable[[Program, Uses, list[Op], Plan], tuple[set[Op], set[Op]]]
 def rings_of(program: Program, plan: Plan, target: Target, direct_of: DirectOf | None = None,
              beside: Callable[[Rings], int] = lambda found: 0) -> Rings:
     """The rings of a program under a plan; without any, nothing is to be handed over. `remarks` have the reasons. `direct_of`
-    says which products and loads are done where tiles lie, by default those of wgmma; `beside` how many more bytes of shared
-    memory are taken."""
+    says which products and loads are done where tiles lie, by default those of wgmma; where it is given, another task reads those
+    loads, in a pipe of its own. `beside` says how many more bytes of shared memory are taken."""
     uses = uses_of(program)
     writes = written(program)
     loads, remarks = _candidates(program, uses, writes)
@@ -89,7 +89,8 @@ def rings_of(program: Program, plan: Plan, target: Target, direct_of: DirectOf |
         products, direct = (direct_of or _direct)(program, uses, loads, plan)
         found = Rings(_grouped(uses, loads, direct), products, remarks)
         for ring in found.rings:
-            ring.root = next((other for other in found.rings if other.root is other and all(
+            ring.root = next((other for other in found.rings if other.root is other and (
+                direct_of is None or other.direct == ring.direct) and all(
                 _share(uses, one, ring) for one in found.rings if one.root is other)), ring)
         alone = [ring for ring in found.rings if not ring.once and not _in_a_loop(uses, ring.loads[0]) and ring.root is ring
                  and all(other is ring or other.root is not ring for other in found.rings)]

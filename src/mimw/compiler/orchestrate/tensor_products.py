@@ -52,7 +52,7 @@ def direct_of(program: Program, uses: Uses, loads: list[Op], plan: Plan) -> tupl
 
 def _is_operand(uses: Uses, dot: Op, tile: Value) -> bool:
     """True if a product takes the tile on its left or on its right, and does not add to it."""
-    return dot.acc is not tile and getattr(uses.definition.get(dot.acc), "value", None) is not tile
+    return operand_of(uses, dot.acc)[0] is not uses.definition[tile]
 
 
 def _within_loops(uses: Uses, dot: Op, load: Op) -> bool:
@@ -66,3 +66,12 @@ def _within_loops(uses: Uses, dot: Op, load: Op) -> bool:
             return False
         place = uses.place[place.parent]
     return True
+
+
+def operand_of(uses: Uses, value: Value) -> tuple[Op | None, bool]:
+    """The op behind an operand, and whether the tile is turned: a tile that is turned twice lies as it was."""
+    op, turned = source_of(uses, value)
+    if not turned:
+        return op, False
+    inner, again = operand_of(uses, uses.definition[value].value)
+    return inner, not again
