@@ -1,0 +1,146 @@
+"""The emission with tensor memory: equal to plain to the last bit, clean, compiled for sm_100a, or refused with the line."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+import mimw
+from mimw.compiler.analysis.uses import uses_of
+from mimw.compiler.orchestrate.plan import Plan
+from mimw.tools.orchestrate import orchestrate
+from mimw.tools.orchestrate import written as steps
+from mimw.tools.orchestrate.choose import plans
+from mimw.tools.orchestrate.plain import plain_of
+from mimw.tools.orchestrate.prove import prove
+from mimw.tools.orchestrate.written import written
+from tests.orchestrate.tensor_cases import CASES, SHAPES
+from tests.orchestrate.test_orchestrate import case
+
+CHIP = "sm_100a"
+LIBRARY = {     # of tests/orchestrate/cases, with their plans
+    "gemm_pointers": (dict(m=192, n=136, k=328), Plan(stages=2)),
+    "gemm_descriptors": (dict(m=256, n=128, k=192), Plan(stages=2, persistent=True, stores=True)),
+    "gemm_descriptors, 256 rows": (dict(m=256, n=128, k=192, bm=256, warps=8), Plan(consumers=2, stages=2)),
+    "gemm_int4": (dict(), Plan(stages=2)),
+    "linear_attention": (dict(), Plan(stages=2)),
+    "attention": (dict(t=320, bn=64), Plan(stages=2)),
+    "attention, not delayed": (dict(t=256, bn=64), Plan(stages=2, delayed=False)),
+    "attention, 256 rows, in turn": (dict(t=512, bn=64, bm=256, heads=2), Plan(consumers=2, stages=2, persistent=True)),
+}
+
+
+def small(name):
+    kernel, arguments, plan = CASES[name]
+    return plain_of(kernel, (1, ), arguments(), {"num_warps": 4}, CHIP), plan
+
+
+def of_library(name):
+    sizes, plan = LIBRARY[name]
+    kernel, grid, args, meta, _ = case(name.partition(",")[0], **sizes)
+    return plain_of(kernel, grid, args, meta, CHIP), plan
+
+
+def roles(text):
+    return re.findall(r"async_task\(.*\):  # (.*)", text)
+
+
+@pytest.mark.parametrize("name", [*CASES, *LIBRARY])
+def test_it_is_equal_to_plain_and_clean(name):
+    plain, plan = small(name) if name in CASES else of_library(name)
+    one = written(plain, plan)
+    assert one.kernel is not None, (one.wrong, one.refused, one.remarks)
+    parts = ["compute"] if plan.consumers == 1 else ["compute0", "compute1"]
+    assert roles(one.text) == [*parts, "multiply", "load"] and "tl.dot(" not in one.text
+    proof = prove(one, seeds=2, limit=10)
+    assert proof.ok and proof.target == CHIP, proof
+    assert len(proof.compared) >= 2 and all(not line["different"] for line in proof.compared)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_sums_and_handovers(name):
+    """How many of each a kernel has, and how deep they are: what is shared, and what stays in tensor memory from trip to trip."""
+    plain, plan = small(name) if name in CASES else of_library(name)
+    text = written(plain, plan).text
+    found = {kind: re.findall(rf"(\w+){kind}\d* = .*?, (?:tl\.)?\w+, (\d), tlx\.storage_kind\.tmem", text) for kind in ("_sums", "_given")}
+    shared = re.findall(r"(\w+)_given\d* = .*?, tl\.\w+, (\d)\)", text)
+    assert ([int(depth) for _, depth in found["_sums"]], [int(depth) for _, depth in found["_given"]],
+            [int(depth) for _, depth in shared]) == SHAPES[name]
+
+
+@pytest.mark.parametrize("name, words", [
+    ("gemm_descriptors", ("tcgen05.mma", "tcgen05.commit", "cp.async.bulk.tensor", "tcgen05.ld", "setmaxnreg")),
+    ("attention", ("tcgen05.mma", "tcgen05.commit", "cp.async.bulk.tensor", "tcgen05.ld", "tcgen05.st", "setmaxnreg")),
+])
+def test_what_is_compiled_is_blackwell_s(name, words):
+    plain, plan = of_library(name)
+    one = written(plain, plan)
+    made = mimw.compile(one.kernel, one.programs(plain.launch.grid), *one.arguments(), num_warps=one.num_warps, target=CHIP)
+    assert all(word in made.ptx for word in words) and "wgmma" not in made.ptx
+    assert made.stack_bytes == 0
+
+
+# ---- mistakes that a proof has to find ---------------------------------------------------------------------------------------
+
+
+def barrier_of(program, op):
+    """The name of the array of a barrier, as `acc_done`."""
+    index = uses_of(program).definition[op.barrier]
+    return index.barrier.name
+
+
+def changed(program, change):
+    def walk(block):
+        return block.with_ops(new.with_blocks(walk) for op in block.ops if (new := change(program, op)) is not None)
+    return replace(program, body=walk(program.body))
+
+
+def without(name, barrier):
+    return lambda program, op: None if op.name == name and barrier_of(program, op).endswith(barrier) else op
+
+
+def early_arrival(program, op):
+    """The sum's place is given back before it is read."""
+    if op.name == "warp_specialize" or not op.blocks and op.name != "tmem_load":
+        return op
+    return op
+
+
+MUTANTS = {
+    "the commit of a sum is gone": ("attention", without("tcgen05_commit", "_done")),
+    "the commit that gives a slot back is gone": ("attention", without("tcgen05_commit", "k_free")),
+    "a sum is read before its barrier": ("gemm_descriptors", without("barrier_wait", "_done")),
+    "scores are read before their barrier": ("attention", without("barrier_wait", "s_done")),
+    "a slot is read before it is full": ("gemm_descriptors", without("barrier_wait", "_full")),
+    "a slot is filled before it is free": ("gemm_descriptors", without("barrier_wait", "_free")),
+    "a sum begins where the last one is not read": ("attention", without("barrier_wait", "_taken")),
+    "two sums in turn, and none is waited for": ("gemm_descriptors", without("barrier_wait", "_taken")),
+    "nobody says that a sum is read": ("attention", without("barrier_arrive", "_taken")),
+    "operands are taken before they are there": ("attention", without("barrier_wait", "_ready")),
+    "operands are stored over those that are read": ("an operand that is computed", without("barrier_wait", "_used")),
+    "the first product adds to what is there": ("gemm_descriptors", lambda program, op: op.with_operands(use_acc=True)
+                                                if op.name == "tcgen05_mma" else op),
+    "no product adds": ("gemm_descriptors", lambda program, op: op.with_operands(use_acc=False)
+                        if op.name == "tcgen05_mma" else op),
+    "phases of a barrier are exchanged": ("attention", lambda program, op: None if op.name == "xor" else op),
+}
+
+
+@pytest.mark.parametrize("mistake", [one for one in MUTANTS if "exchanged" not in one])
+def test_a_mistake_is_found(mistake, monkeypatch):
+    name, change = MUTANTS[mistake]
+    right, planted = steps.orchestrated, []
+
+    def wrong(*given):
+        made = right(*given)
+        program = changed(made.program, change)
+        planted.append(sum(1 for _ in program.walk()) != sum(1 for _ in made.program.walk()) or "add" in mistake)
+        return replace(made, program=program)
+
+    monkeypatch.setattr(steps, "orchestrated", wrong)
+    plain, plan = small(name) if name in CASES else of_library(name)
+    one = written(plain, plan)
+    assert planted == [True]
+    proof = prove(one, seeds=4, limit=50)
+    assert not proof.ok and proof.wrong
+    print(proof.wrong)
