@@ -27,6 +27,7 @@ from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.triton_port.interpreter import one_by_one
 from mimw.errors import LaunchError, OutOfSharedMemory, SimulationError
 from mimw.ir import Program
+from mimw.target import target
 from mimw.tools.check import check
 from mimw.tools.orchestrate.choose import plans
 from mimw.tools.orchestrate.inputs import copies, different
@@ -121,7 +122,7 @@ def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Pla
     """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are
     compiled
     in part."""
-    found = list(plans(program))
+    found = list(plans(program, target(CHIP)))
     if "every" in stages:
         yield from (replace(plan, stages=stages) for plan in found for stages in DEPTHS)
         return

@@ -25,6 +25,8 @@ class Plan:
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
+    sums                places of a sum in tensor memory that are used in turn, where the sums of several tiles follow each other;
+                        None: two, if there are columns and the launch shows that it is right
     producer_registers, consumer_registers      a thread's registers in each kind of task
     """
 
@@ -36,6 +38,7 @@ class Plan:
     delayed: bool = True
     persistent: bool = False
     stores: bool = False
+    sums: int | None = None
     producer_registers: int | None = 24
     consumer_registers: int | None = 240
 

@@ -37,7 +37,8 @@ class Orchestrated:
     """A program in tasks, or None, with what there is to say. `blocks` has by parameter the block that a descriptor of the
     host's needs instead of its own, as each consumer stores its rows alone; `apart` pairs of (array that is read, array that is
     written) which must not overlap, as what is read may be read ahead of the store, or by one consumer while another one
-    stores. `notes` are comments on ops of the program that are no words of pipes."""
+    stores. `notes` are comments on ops of the program that are no words of pipes; `sums` is
+    how many places a sum in tensor memory has at most, if the chip has one."""
 
     program: Program | None
     rings: Rings
@@ -45,6 +46,7 @@ class Orchestrated:
     blocks: dict[str, tuple[int, ...]] = field(default_factory=dict)
     apart: frozenset[tuple[str, str]] = frozenset()
     notes: dict[Op, str] = field(default_factory=dict)
+    sums: int | None = None
 
 
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),

@@ -65,8 +65,9 @@ class Sum:
         return self.result.name or "sum"
 
 
-def sums_of(program: Program, products: set[Op]) -> list[Sum]:
-    """The sums of these products, in the order in which they begin."""
+def sums_of(program: Program, products: set[Op], depth: int = 2) -> list[Sum]:
+    """The sums of these products, in the order in which they begin. Those that follow each other, tile by tile, have `depth` places
+    in turn."""
     uses, found, done = uses_of(program), [], set()
     for op in sorted(products, key=uses.position.__getitem__):
         if op not in done:
@@ -77,7 +78,7 @@ def sums_of(program: Program, products: set[Op]) -> list[Sum]:
             _follows(uses, one, member) for member in found[:at] if member.root is other)), one)
         one.root.repeats = one.root.repeats or one.root is not one
     for one in found:
-        one.root.depth = max(one.root.depth, 2 if one.loop is not None and uses.loops(one.loop) else 1)
+        one.root.depth = max(one.root.depth, depth if one.loop is not None and uses.loops(one.loop) else 1)
     return found
 
 

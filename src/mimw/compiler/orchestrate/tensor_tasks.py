@@ -51,7 +51,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, tiles: Collection
     writer = TensorWriter(made, plan)
     names = {param.value: param.name for param in program.params}
     return Orchestrated(writer.program(), made.rings, tuple(made.rings.remarks), writer.blocks(names), made.apart(plan),
-                        writer.notes)
+                        writer.notes, max(sum_.root.depth for sum_ in made.sums))
 
 
 class _Found:
@@ -60,12 +60,17 @@ class _Found:
 
     def __init__(self, program: Program, plan: Plan, target: Target, tiles: Collection[Op]):
         self.program, self.parts, self.uses = program, plan.consumers, uses_of(program)
-        self.sums = sums_of(program, set(program.named("dot")))
+        self.sums = sums_of(program, set(program.named("dot")), plan.sums or 2)
         self.handed: list[Handover] = []
         self.axes: dict[Value, int] = {}
         self.smaller: Mapping[Value, Descriptor] = {}
         self.remarks: tuple[Remark, ...] | None = None
         self.rings = rings_of(program, plan, target, direct_of, lambda found: self._operands(found, plan, tiles))
+        for ring in self.rings.rings:       # the tensor core gives slots back as soon as they are read
+            ring.trails = False
+        if max((ring.stages for ring in self.rings.rings), default=1) == 1:    # what nobody loads ahead is not computed ahead either
+            for group in self.handed:
+                group.depth = 1
         if self.remarks is None and not self.rings.rings:
             self.remarks = tuple(self.rings.remarks)
         if self.remarks is None:

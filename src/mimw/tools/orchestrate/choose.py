@@ -23,8 +23,10 @@ from ...compiler.orchestrate.plan import Plan
 from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
+from ...target import Target
 from ..timing.predict import predicted
 from .plain import Plain
+from .task_shapes import task_shapes
 from .written import Written, device_programs, written
 
 COMPILED = 4        # of the best predicted plans
@@ -64,15 +66,13 @@ class Search:
     remarks: tuple[Remark, ...] = ()
 
 
-def plans(program: Program) -> Iterator[Plan]:
-    """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
+def plans(program: Program, chip: Target) -> Iterator[Plan]:
+    """The plans to try on a chip, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
     beside the next tile."""
-    warps = program.num_warps
-    shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
     behind = [True, False] if len(program.named("dot")) > 1 else [False]
     on = [False, True] if any("loop" in op.row.traits for op in program.walk()) and program.named("descriptor_store") else [False]
     in_turn = [True, False] if any(op.row.stores or op.name == "descriptor_store" for op in program.walk()) else [False]
-    for consumers, each in shapes:
+    for consumers, each in task_shapes(program, chip):
         for delayed in behind:
             for stores in on:
                 yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores)
@@ -85,7 +85,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     neither."""
     found, remarks, seen = Search(), [], set()
     in_turn = _in_turn(plain, remarks)
-    for plan in [only] if only is not None else (one for one in plans(plain.program) if in_turn or not one.persistent):
+    for plan in [only] if only is not None else (one for one in plans(plain.program, plain.chip) if in_turn or not one.persistent):
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
         if one.wrong:

@@ -43,6 +43,7 @@ from ...target import Target
 from .guards import overlap
 from .plain import Plain
 from .slots import fewer_slots
+from .sum_turns import enough_turns
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,10 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
     one = _written(plain, plan)
     while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
         one = _written(plain, replace(plan, stages=fewer))
+    if one.kernel is not None and given.sums is None and not enough_turns(one):
+        one = _written(plain, replace(one.plan, sums=1))
     stages = max((ring.stages for ring in one.made.rings.roots if not ring.once), default=None)
-    return replace(one, plan=replace(one.plan, stages=stages)) if one.kernel is not None else one
+    return replace(one, plan=replace(one.plan, stages=stages, sums=one.made.sums)) if one.kernel is not None else one
 
 
 def _written(plain: Plain, plan: Plan) -> Written:
