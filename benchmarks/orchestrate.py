@@ -1,7 +1,8 @@
 """Ordinary Triton kernels, orchestrated, against themselves and against kernels written by hand, on one GPU.
 
     python -m benchmarks.orchestrate                    all cases
-    python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096
+    python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096x4096x4096
+    python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan of each tile, in orchestrate_plans.jsonl
 
 Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the best of its configurations as stock Triton compiles
 them, `mimw` the best orchestrated form of these, `hand` the library's kernel. All are timed in turn with a cold L2
@@ -10,8 +11,8 @@ them, `mimw` the best orchestrated form of these, `hand` the library's kernel. A
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import triton
@@ -21,12 +22,23 @@ from mimw.testing.benchmark import Row, alternate
 from mimw.tools.orchestrate.choose import candidates
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
-from tests.orchestrate.cases import attention, gemm_bias_gelu, gemm_descriptors, gemm_persistent, gemm_pointers
+from mimw.tools.orchestrate.written import written
+from tests.orchestrate.cases import (
+    attention,
+    gathered_gemm,
+    gemm_bias_gelu,
+    gemm_descriptors,
+    gemm_fp8_blocks,
+    gemm_int4,
+    gemm_persistent,
+    gemm_pointers,
+)
 
 from .driver import command, some_of
 from .gpu import multiprocessors, parsed, row_of, table, torch
 from .progress import each
 
+NEAR = 1.2      # times the quickest plan's: what is timed in turn with it
 WARPS_STAGES = [(4, 3), (4, 4), (8, 3), (8, 4)]
 
 
@@ -100,22 +112,77 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
                    lambda: mimw.ops.attention(*whole, causal=causal), o, expected, lambda out: out[:length])
 
 
+def _fp8_blocks(m: int, n: int, k: int) -> Problem:
+    """fp8 with a scale for each 1 x 128 of A and 128 x 128 of B; the library's kernel gets A's scales as it reads them."""
+    torch.manual_seed(0)
+    a, b = (torch.randn(rows, k, device="cuda").to(torch.float8_e4m3fn) for rows in (m, n))
+    sa, sb = (torch.rand(rows, k // 128, device="cuda") + 0.5 for rows in (m, n // 128))
+    c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    launches = [(gemm_fp8_blocks.gemm_fp8_blocks, (m // bm, n // bn), (a, b, c, sa, sb, m, n, k),
+                 dict(BM=bm, BN=bn, BK=128, num_warps=warps, num_stages=stages))
+                for bm, bn in ((128, 128), (64, 128), (128, 256), (256, 128)) for warps, stages in WARPS_STAGES]
+    wide = b.float() * sb.repeat_interleave(128, 0).repeat_interleave(128, 1)
+    expected = (a[:256].float() * sa[:256].repeat_interleave(128, 1)) @ wide.T
+    across = sa.mT.contiguous().mT
+    return Problem(dict(M=m, N=n, K=k), launches, lambda: mimw.ops.scaled_mm(a, b.T, across, sb.T), c, expected,
+                   lambda out: out[:256])
+
+
+def _int4(m: int, n: int, k: int, group: int = 128) -> Problem:
+    torch.manual_seed(0)
+    a = torch.randn(m, k, device="cuda", dtype=torch.float16)
+    w = torch.randint(0, 256, (n, k // 2), device="cuda", dtype=torch.uint8)
+    scales = (torch.rand(k // group, n, device="cuda") * 0.1).half()
+    c = torch.empty(m, n, device="cuda", dtype=torch.float16)
+    launches = [(gemm_int4.gemm_int4, (-(-m // 64), n // bn), (a, w, scales, c, m, n, k),
+                 dict(GROUP=group, BM=64, BN=bn, BK=bk, num_warps=warps, num_stages=stages))
+                for bn, bk in ((64, 128), (128, 64), (128, 128)) for warps, stages in WARPS_STAGES]
+    numbers = torch.stack([(w & 15).to(torch.int8) - 8, (w >> 4).to(torch.int8) - 8], -1).reshape(n, k).half()
+    numbers *= scales.repeat_interleave(group, 0).T
+    return Problem(dict(M=m, N=n, K=k), launches, None, c, a[:256].float() @ numbers.float().T, lambda out: out[:256])
+
+
+def _gathered(tokens: int, top: int, count: int, n: int, k: int) -> Problem:
+    """A mixture of experts' first product. By hand rows are picked by torch, which is timed as well, and the library's grouped product
+    follows: no kernel of its own both picks rows and leaves out the activation."""
+    torch.manual_seed(0)
+    a = torch.randn(tokens, k, device="cuda", dtype=torch.float16)
+    b = torch.randn(count, n, k, device="cuda", dtype=torch.float16)
+    chosen = torch.randint(count, (tokens * top, ), device="cuda", dtype=torch.int32)
+    c = torch.empty(tokens * top, n, device="cuda", dtype=torch.float16)
+    ids, experts = (torch.tensor(one, device="cuda") for one in gathered_gemm.sorted_rows(chosen.cpu().numpy(), count, 128))
+    args = a, b, c, ids, experts, torch.tensor([len(ids)], device="cuda", dtype=torch.int32), tokens * top, n, k, n * k
+    launches = [(gathered_gemm.gathered_gemm, (len(experts), -(-n // bn)), args,
+                 dict(TOP=top, BM=128, BN=bn, BK=64, num_warps=warps, num_stages=stages))
+                for bn in (256, 128) for warps, stages in WARPS_STAGES]
+    order, ends = chosen.sort(stable=True)[1] // top, torch.bincount(chosen, minlength=count).cumsum(0).to(torch.int32)
+    expected = torch.stack([a[row // top].float() @ b[chosen[row]].float().T for row in range(64)])
+    return Problem(dict(tokens=tokens, top=top, experts=count, N=n, K=k), launches,
+                   lambda: mimw.ops.grouped_matmul(a.index_select(0, order), b.mT, ends), c, expected, lambda out: out[:64])
+
+
 CASES: dict[str, Callable[[], Problem]] = {
     **{f"gemm-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _gemm(kind, *shape)
        for kind in ("descriptors", "persistent", "pointers")
        for shape in ((8192, 8192, 1024), (4096, 4096, 4096), (8192, 8192, 4096))},
     "gemm-bias-gelu-4096": lambda: _gelu(4096, 4096, 4096),
+    **{f"fp8-blocks-{'x'.join(map(str, shape))}": lambda shape=shape: _fp8_blocks(*shape)
+       for shape in ((4096, 4096, 4096), (4096, 4096, 7168), (4096, 7168, 2048))},
+    **{f"int4-{'x'.join(map(str, shape))}": lambda shape=shape: _int4(*shape) for shape in ((64, 8192, 8192), (64, 28672, 8192))},
+    **{f"gathered-gemm-{'x'.join(map(str, sizes))}": lambda sizes=sizes: _gathered(*sizes)
+       for sizes in ((4096, 2, 8, 4096, 4096), (8192, 8, 64, 1536, 2048))},
     **{f"attention-{'causal' if causal else 'full'}-{length}-{dim}": lambda c=causal, n=length, d=dim: _attention(c, n, d)
        for dim in (128, 64) for causal in (False, True) for length in (1024, 4096, 16384)},
 }
 
 
-def measure(name: str, prove_it: bool = False) -> Row:
-    """One row, checked."""
+def measure(name: str, prove_it: bool = False, without: Collection[str] = ()) -> Row:
+    """One row, checked. `without` are names of choices of plans that none may make."""
     problem = CASES[name]()
     plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
     least = min(meta["num_stages"] for *_, meta in problem.launches)
-    ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least for one in _plans(*launch)]
+    ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
+            for one in _plans(without, *launch)]
     runs: dict[str, Callable[[], Any]] = {}
     chosen: dict[str, Any] = {"plans": len(ours)}
     if ours:
@@ -142,14 +209,55 @@ def measure(name: str, prove_it: bool = False) -> Row:
     return row_of(f"orchestrate-{name}", problem.shape, chosen | {"plain": meta}, times, error, "standard normal")
 
 
-def _plans(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
-    """All plans for a launch, written."""
+def every_plan(name: str) -> Iterator[Row]:
+    """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain kernel's
+    best configuration and the hand kernel. What is wrong is said, and has no row."""
+    problem = CASES[name]()
+    plain = problem.launches[_best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])]
+    least = min(meta["num_stages"] for *_, meta in problem.launches)
+    ours = [(launch, one) for launch in problem.launches if launch[3]["num_stages"] == least for one in _candidates(*launch)]
+    runs = [one.written.runs(*launch[1:]) for launch, one in ours]
+    times = _times(runs)
+    near = sorted((at for at in times if times[at] <= NEAR * min(times.values())), key=times.get)
+    errors = {}
+    for at in near:
+        problem.out.fill_(float("nan"))
+        runs[at]()
+        part = problem.part(problem.out).float()
+        errors[at] = ((part - problem.expected).norm() / problem.expected.norm()).item()
+        if not errors[at] < 1e-2:
+            print(f"WRONG by {errors[at]}: {ours[at][1].plan}", flush=True)
+    right = {str(at): runs[at] for at in near if errors[at] < 1e-2}
+    found = alternate(right | {"plain": lambda: plain[0][plain[1]](*plain[2], **plain[3])} | (
+        {} if problem.hand is None else {"hand": problem.hand}), 60.0)
+    others = {key: found[key] for key in ("plain", "hand") if key in found}
+    for at in sorted(map(int, right), key=lambda at: found[str(at)]):
+        launch, one = ours[at]
+        tile = {key: value for key, value in launch[3].items() if key.startswith("B") or key == "num_warps"}
+        made = {"plan": asdict(one.plan), "tile": tile, "plain": plain[3], "name": one.name}
+        yield row_of(f"plans-{name}", problem.shape, made, {"mimw": found[str(at)], **others}, errors[at], "standard normal")
+
+
+def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
+    """All plans for a launch that are not out."""
     found = candidates(plain_of(kernel, grid, args, meta), predict=False)
-    return [one.written for one in found.candidates if not one.out]
+    return [one for one in found.candidates if not one.out]
+
+
+def _plans(without: Collection[str], kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
+    """All plans for a launch, written."""
+    found = [one.written for one in _candidates(kernel, grid, args, meta)]
+    return [written(one.plain, replace(one.plan, **dict.fromkeys(without, False))) for one in found] if without else found
 
 
 def _best(runs: list[Callable[[], Any]]) -> int:
-    """The number of the quickest of these; those that do not run are said."""
+    """The number of the quickest of these."""
+    times = _times(runs)
+    return min(times, key=times.get)
+
+
+def _times(runs: list[Callable[[], Any]]) -> dict[int, float]:
+    """Milliseconds by number; those that do not run are said."""
     from triton.testing import do_bench
     mimw.compile_ahead(lambda: [run() for run in runs])
     times = {}
@@ -158,7 +266,7 @@ def _best(runs: list[Callable[[], Any]]) -> int:
             times[at] = do_bench(run, warmup=5, rep=20, return_mode="median")
         except Exception as error:      # more shared memory or registers than there are: no configuration for this shape
             print(f"  {at} of {len(runs)}: {type(error).__name__}: {str(error).splitlines()[0][:120]}", flush=True)
-    return min(times, key=times.get)
+    return times
 
 
 def line(row: Row) -> str:
@@ -166,7 +274,8 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("delayed", "persistent", "stores") if plan[name])])
+        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn") if plan[name])])
+    how = row.configuration.get("name", how) + (f" {row.configuration['tile']}" if "name" in row.configuration else "")
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 
 
@@ -174,10 +283,15 @@ def main() -> None:
     parser = command(__doc__)
     some_of(parser, "cases", CASES)
     parser.add_argument("--prove", action="store_true", help="prove the plan of each row as well; takes ten seconds a row")
+    parser.add_argument("--plans", action="store_true", help="a row for each plan, not the best one's alone")
+    parser.add_argument("--without", nargs="+", default=(), metavar="CHOICE", help="choices that no plan makes: ahead")
     options = parsed(parser)
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
-    rows = (measure(name, options.prove) for name in each(options.cases or CASES))
-    table(rows, options.results / "orchestrate.jsonl", line, lambda row: "plain", "plain Triton")
+    names = each(options.cases or CASES)
+    rows = (row for name in names for row in every_plan(name)) if options.plans else (
+        measure(name, options.prove, options.without) for name in names)
+    file = "orchestrate_plans.jsonl" if options.plans else "orchestrate.jsonl"
+    table(rows, options.results / file, line, lambda row: "plain", "plain Triton")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from . import rows
 from .families import GROUPS, ORDINARY, WORLDS, chosen, everything
 from .workers import Died, cores, run_all
 
-FINE = ("ok", "skipped", "stays plain", "guarded", "refused")  # the last three: of plans of `ordinary` (ordinary/judge.py)
+FINE = ("ok", "skipped", "stays plain", "guarded", "refused", "too short", "no plain")  # most: of `ordinary` (ordinary/judge.py)
 
 
 def parsed(arguments=None) -> argparse.Namespace:

@@ -112,11 +112,11 @@ def test_a_kernel():
 
 def test_what_is_said_of_the_launch():
     text = "kernel k() on 8 warps in clusters of (2, 1, 1), a mesh of 2, a grid of clusters, the grid meets, waits sleep 100 ns, " \
-           "with words {\n}\n"
+           "at most 80 registers, with words {\n}\n"
     program = read(text)
     facts = program.launch_facts
-    assert (facts.cluster, facts.mesh_size, facts.grid_of_clusters, facts.grid_meets, facts.suspend_ns, program.uses_words) == (
-        (2, 1, 1), 2, True, True, 100, True)
+    assert (facts.cluster, facts.mesh_size, facts.grid_of_clusters, facts.grid_meets, facts.suspend_ns, facts.registers,
+            program.uses_words) == ((2, 1, 1), 2, True, True, 100, 80, True)
     assert print_program(program, sites=False) == text
     assert print_program(read("kernel k() on 4 warps, without words {\n  fence scope='gpu'\n}"), sites=False).startswith(
         "kernel k() on 4 warps, without words {")

@@ -27,7 +27,7 @@ class Launched:
         self.made = lifted(self.launch.recorded, HOPPER, **options)
         self.paths = list(dict.fromkeys(param.path for param in self.launch.recorded.params))
         self.host: dict = {}
-        if self.made.descriptors:
+        if self.made.descriptors or self.made.assumed:
             exec(compile(host_source(self.made), "host.py", "exec"), self.host)
 
     @property

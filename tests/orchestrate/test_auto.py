@@ -45,7 +45,7 @@ def arrays(k=256):
 def _simulated(monkeypatch, tmp_path):
     monkeypatch.setenv("MIMW_SIMULATE", "1")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(choose, "plans", lambda program: iter([Plan(stages=2)]))       # one is enough here
+    monkeypatch.setattr(choose, "plans", lambda *_: iter([Plan(stages=2)]))       # one is enough here
 
 
 @pytest.fixture

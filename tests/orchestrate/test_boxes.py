@@ -68,11 +68,12 @@ def in_one_order(monkeypatch):
 def test_the_result_is_the_same_to_the_last_bit(name, in_one_order):
     sizes, boxes = CASES[name]
     launched, out, expected = of_case(name, sizes, loads="all")
-    assert [message.partition(" is a block of ")[2].rstrip(".") for message in said(launched)] == boxes
+    shown = [message.partition(" is a block of ")[2].rstrip(".") for message in said(launched)]
+    assert [one for one in shown if one] == boxes
     verify(launched.made.program)
     names = {op.name for op in launched.made.program.walk()}
     assert {"descriptor_load", "descriptor_store"} <= names and not any(
-        op.row.loads and len(op.result.type.shape) == 2 for op in launched.made.program.walk())
+        op.row.loads and len(getattr(op.result.type, "shape", ())) == 2 for op in launched.made.program.walk())
     assert launched.fault() == ""
     launched.run_plain()
     plain = out.copy()

@@ -20,6 +20,8 @@ CASES = {
     "gemm_pointers": dict(m=192, n=136, k=328),
     "gemm_bias_gelu": dict(),
     "attention:causal": dict(t=512, bn=64),
+    "gated_mlp": dict(batch=1, n=64),
+    "gated_mlp:gradient": dict(batch=1, n=64),
 }
 
 
@@ -49,6 +51,13 @@ def test_trips_around_the_depth_of_a_pipe_are_compared(stages):
     assert proof.ok, proof
     trips = {0, 1, 2, stages - 1, stages, stages + 1}
     assert {line["sizes"].get("K") for line in proof.compared} >= {64 * trip for trip in trips}
+
+
+@pytest.mark.parametrize("name", ["gated_mlp", "gated_mlp:gradient"])
+def test_products_that_only_add_run_on_into_the_next_trip_together(name):
+    one = written(plain(name, **CASES[name]), Plan(consumers=2, stages=2))
+    assert one.text.count("async_dot_wait(2, ") == 4 and "tl.trans" not in one.text and "local_load" not in one.text
+    assert all(ring.direct and ring.trails for ring in one.made.rings.rings)
 
 
 @pytest.mark.parametrize("name", ["gemm_descriptors", "attention"])

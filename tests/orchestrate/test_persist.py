@@ -224,8 +224,8 @@ def test_one_tile_proves_nothing_of_several():
 def test_both_are_tried_where_there_are_more_tiles_than_multiprocessors(monkeypatch):
     monkeypatch.setattr(choose, "COMPILED", 0)
     launch = plain("gemm_descriptors", **GEMM)
-    few = [replace(one, stages=2) for one in choose.plans(launch.program, launch.chip) if one.consumers == 1 and not one.warps]
-    monkeypatch.setattr(choose, "plans", lambda program: iter(few))
+    few = [replace(one, stages=2) for one in choose.plans(launch.program) if one.consumers == 1 and not one.warps]
+    monkeypatch.setattr(choose, "plans", lambda *_: iter(few))
     assert not any(one.plan.persistent for one in choose.candidates(launch, predict=False).candidates)
     monkeypatch.setattr(choose, "device_programs", lambda chip: 2)
     found = choose.candidates(launch, predict=False).candidates

@@ -35,6 +35,12 @@ def test_tiles_of_a_band_are_fetched_once():
     assert product().from_dram < 0.2
 
 
+@pytest.mark.parametrize("stages", [1, 4])
+def test_each_trip_asks_for_its_own_bytes(stages):
+    """8 x 8 programs, of which 8 ask for each byte; also where the loads of the first trips are asked for at once."""
+    assert product(512, stages=stages).from_dram == pytest.approx(1 / 8)
+
+
 def test_a_plain_kernel_stays_with_as_many_as_its_binary_says():
     """Three stages of 128 x 64 and 64 x 128 in bf16 are 96 KiB: two CTAs an SM; with one stage registers decide."""
     assert product(2048, 128, 128).residency == (2, "shared memory")

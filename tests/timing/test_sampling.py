@@ -65,7 +65,7 @@ def whole_and_sampled(blocks, heads, heads_first, bm=64):
 def test_a_causal_grid_takes_as_long_sampled_as_whole(few_sms, blocks, heads, heads_first):
     whole, sampled = whole_and_sampled(blocks, heads, heads_first)
     assert sampled.simulated[0] <= blocks * heads / SMS <= sampled.simulated[1] and whole.simulated[0] == blocks * heads
-    assert sampled.cycles == pytest.approx(whole.cycles, rel=0.03)
+    assert sampled.cycles == pytest.approx(whole.cycles, rel=0.05)
 
 
 def test_programs_go_to_the_sm_that_is_free_first():

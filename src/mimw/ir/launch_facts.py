@@ -21,7 +21,8 @@ class LaunchFacts:
 
     `grid_of_clusters` is true if meshes alone ask for the clusters: the grid of a launch then counts clusters along x, not CTAs.
     `grid_meets` is true once a barrier of the whole grid is recorded. `suspend_ns` is how long a barrier wait may put a thread to
-    sleep before the thread looks again, a hint; None gives none.
+    sleep before the thread looks again, a hint; None gives none. `registers` is how many a thread has at most when the kernel starts
+    (`maxnreg=`); None leaves it to the compiler.
     """
 
     cluster: tuple[int, int, int] = ALONE
@@ -29,6 +30,7 @@ class LaunchFacts:
     grid_of_clusters: bool = False
     grid_meets: bool = False
     suspend_ns: int | None = None
+    registers: int | None = None
 
     @property
     def cluster_size(self) -> int:

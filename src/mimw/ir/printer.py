@@ -178,6 +178,8 @@ def _launch_facts(facts: LaunchFacts) -> Iterator[str]:
         yield ", the grid meets"
     if facts.suspend_ns is not None:
         yield f", waits sleep {facts.suspend_ns} ns"
+    if facts.registers is not None:
+        yield f", at most {facts.registers} registers"
 
 
 def _task(op: Op, index: int) -> Task:

@@ -32,7 +32,8 @@ ENTRIES = 64        # of the table
 
 @dataclass(frozen=True)
 class Ordinary:
-    """A program. `sizes` are the numbers that its kernel takes; `arrays` its arrays in the order of its parameters."""
+    """A program. `sizes` are the numbers that its kernel takes; `arrays` its arrays in the order of its parameters; of a `whole`
+    one numbers are integers, so small that most sums are exact in every order (`exact.py` says whether all are)."""
 
     seed: int
     source: str
@@ -44,14 +45,16 @@ class Ordinary:
     extents: dict[str, int]
     warps: int
     alias: tuple[str, str] | None = None
+    whole: bool = False
 
-    def arguments(self) -> list[Any]:
+    def arguments(self, **changed: int) -> list[Any]:
+        """The arguments, anew; of sizes some may be others."""
         import mimw
         rng, made, given = np.random.default_rng(self.seed), {}, []
         lengths = {**self.extents, **self.constants}
         for array in self.arrays:
             rows, cols = (lengths[axis] for axis in array.in_memory(array.axes))
-            base = _random(rng, (rows, cols + array.gap), array.element)
+            base = _random(rng, (rows, cols + array.gap), array.element, self.whole)
             if self.alias and self.alias[0] == array.name:
                 base = made[self.alias[1]]
             made[array.name] = base
@@ -65,13 +68,16 @@ class Ordinary:
             if name == "table":
                 given.append(rng.integers(0, 2, ENTRIES).astype(np.int32))
             else:
-                given.append((rng.standard_normal(lengths["T"] if name == "peaks" else 1024) * 0.25).astype(np.float32))
-        return given + list(self.sizes.values())
+                given.append(_random(rng, (lengths["T"] if name == "peaks" else 1024, ), "fp32", self.whole))
+        return given + list({**self.sizes, **changed}.values())
 
 
-def _random(rng, shape: tuple[int, int], element: str) -> np.ndarray:
+def _random(rng, shape: tuple[int, ...], element: str, whole: bool = False) -> np.ndarray:
     if element in ("i8", "i32"):
         return rng.integers(-4, 5, shape).astype(DTYPES[element])
+    if whole:
+        most = 1 if element == "fp8e4nv" else 2
+        return rng.integers(-most, most + 1, shape).astype(DTYPES[element])
     return (rng.standard_normal(shape, np.float32) * 0.25).astype(DTYPES[element])
 
 
@@ -81,6 +87,7 @@ class Frame:
 
     draws: Draws
     element: str
+    whole: bool = False     # numbers stay integers
     lines: list[str] = field(default_factory=list)
     arrays: dict[str, Array] = field(default_factory=dict)
     vectors: list[str] = field(default_factory=list)
@@ -97,6 +104,16 @@ class Frame:
 
     def put(self, line: str) -> None:
         self.lines.append("    " * (self.depth + 1) + line)
+
+    def times(self, value: str, factor: str) -> str:
+        """The product of a tile and a factor of at most 1; rounded down where numbers stay integers."""
+        return f"tl.floor({value} * {factor})" if self.whole else f"{value} * {factor}"
+
+    def power(self, exponent: str, least: float, added: float = 0.0) -> str:
+        """2 to a power of at most 0; where numbers stay integers, at least `least`, and `added` more."""
+        if not self.whole:
+            return f"tl.exp2({exponent})"
+        return f"tl.exp2(tl.maximum({exponent}, {least}){f' + {added}' if added else ''})"
 
     def new(self, base: str) -> str:
         self.number += 1
@@ -129,15 +146,16 @@ class Frame:
         self.tiles = tiles
 
 
-def drawn(seed: int, record=None) -> tuple[Ordinary, Draws]:
-    """The program of a seed, or of a record of draws, and its draws."""
+def drawn(seed: int, record=None, whole: bool = False) -> tuple[Ordinary, Draws]:
+    """The program of a seed, or of a record of draws, and its draws. As a `whole` one it has the same statements, with
+    exponents and fractions that leave integers integers."""
     draws = Draws(seed * 7919 + 13, record)
-    return _program(seed, draws), draws
+    return _program(seed, draws, whole), draws
 
 
-def _program(seed: int, draws: Draws) -> Ordinary:
+def _program(seed: int, draws: Draws, whole: bool) -> Ordinary:
     from .statements import epilogue, loops, outside
-    frame = Frame(draws, draws.pick(["fp16", "bf16", "fp32", "fp8e4nv", "i8"], [10, 4, 1.5, 1.5, 1.5]))
+    frame = Frame(draws, draws.pick(["fp16", "bf16", "fp32", "fp8e4nv", "i8"], [10, 4, 1.5, 1.5, 1.5]), whole)
     constants = {"R": draws.pick([64, 128], [1, 2]), "C": draws.pick([64, 32, 128], [8, 1, 1])}
     warps = draws.pick([4, 8])
     tiles_m, tiles_n = draws.pick([1, 2], [3, 1]), draws.pick([1, 2], [3, 1])
@@ -193,7 +211,7 @@ def _program(seed: int, draws: Draws) -> Ordinary:
     made = [f"    {line}" for array in arrays for line in array.made]
     source = "\n".join(("import triton.language as tl", "", "import mimw", "", "", "@mimw.jit", f"def kernel({', '.join(names)}):",
                         *made, *frame.lines, ""))
-    return Ordinary(seed, source, grid, arrays, tuple(frame.vectors), sizes, constants, extents, warps, alias)
+    return Ordinary(seed, source, grid, arrays, tuple(frame.vectors), sizes, constants, extents, warps, alias, whole)
 
 
 def _alike(one: Array, other: Array) -> bool:

@@ -33,12 +33,15 @@ from mimw.tools.orchestrate.choose import plans
 from mimw.tools.orchestrate.inputs import copies, different
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import _run, prove
+from mimw.tools.orchestrate.several import several
+from mimw.tools.orchestrate.tensor_plans import tensor_plans
 from mimw.tools.orchestrate.written import Written, written
 
 from .draw import Ordinary, drawn
 
-FINE = ("ok", "skipped", "stays plain", "guarded", "refused")
+FINE = ("ok", "skipped", "stays plain", "guarded", "refused", "too short", "no plain")
 CHIP = "sm_90a"
+MANY = 10000        # tiles, of which several programs on each multiprocessor would have some
 DEPTHS = 1, 2, 3, None      # slots of a pipe; None: as many as fit
 SOME = 4            # plans of a program, where not every one is asked for
 SEEDS = 2           # interleavings of the check
@@ -73,7 +76,13 @@ def launched(program: Ordinary) -> Plain:
 
 
 def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
-    """The outcomes of a seed's program."""
+    """The outcomes of a seed's program: on the GPU, if "gpu" is among the stages, and on the simulator, if there are others."""
+    if "gpu" in stages:
+        from .device import judged_there
+        there, here = judged_there(seed, record), tuple(stage for stage in stages if stage != "gpu")
+        if here:
+            there.outcomes += judged(seed, here, record).outcomes
+        return there
     program, _ = drawn(seed, record)
     found = Judged()
     try:
@@ -104,7 +113,9 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
                 found.outcomes.append(("check", *_checked(one, seed, about)))
             if kind == "ok" and "prove" in stages:
                 proof = prove(one, seeds=2, limit=20)
-                found.outcomes.append(("prove", "ok" if proof.ok or _short(proof.wrong) else "not proved", str(proof) + about))
+                kind = "ok" if proof.ok else "too short" if _short(proof.wrong) else "not proved"
+                kind = _refused(one, proof.wrong) if proof.wrong.startswith(OutOfSharedMemory.__name__) else kind
+                found.outcomes.append(("prove", kind, str(proof) + about))
         except SimulationError as error:
             found.outcomes.append(("sim", f"alarm {type(error).__name__}", f"{error}{about}"))
         except Exception as error:
@@ -114,15 +125,17 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
 
 
 def _short(wrong: str) -> bool:
-    """A proof that is not given since the launch is too short for it, or since nobody knows how long it is."""
-    return "orchestrate a longer launch" in wrong or "depends on data" in wrong
+    """A proof that is not given since the launch is too short or its grid too small for it, or since data decide how long it is."""
+    reasons = "orchestrate a longer launch", "orchestrate one of a larger grid", "data decide how many"
+    return any(text in wrong for text in reasons)
 
 
 def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
     """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are
     compiled
     in part."""
-    found = list(plans(program, target(CHIP)))
+    chip = target(CHIP)
+    found = list(tensor_plans(program)) if chip.has("tensor_memory") else [*plans(program), *several(program, chip, MANY)]
     if "every" in stages:
         yield from (replace(plan, stages=stages) for plan in found for stages in DEPTHS)
         return
@@ -172,8 +185,9 @@ def _compared(one: Written, wanted: list[tuple[dict[str, int], Plain]]) -> tuple
             if not sizes:
                 return "guarded", why
             continue
+        ours = one.launch(other, None, 2 if sizes else 1)       # programs that take all tiles in turn, where they do
         with one_by_one():
-            _run(one.launch(other), one.plain.launch.grid, ())
+            _run(ours, ours.grid, ())
         if found := different(plain.arguments, other.arguments):
             return "mismatch", f"{', '.join(found)} differ with {sizes}\n{one.text}"
     return "ok", ""
@@ -182,7 +196,7 @@ def _compared(one: Written, wanted: list[tuple[dict[str, int], Plain]]) -> tuple
 def _checked(one: Written, seed: int, about: str) -> tuple[str, str]:
     inputs = one.plain.with_values(copies(one.plain.arguments))
     grid = tuple(map(min, one.plain.launch.grid, (2, 1, 1)))
-    report = check(one.kernel, grid, *one.arguments(inputs), num_warps=one.num_warps, target=CHIP, shrink=False, seeds=SEEDS,
+    report = check(one.kernel, grid, *one.arguments(inputs), **one.options, target=CHIP, shrink=False, seeds=SEEDS,
                    rounds=False, jobs=1)
     if report.ok:
         return "ok", ""

@@ -24,7 +24,7 @@ from mimw.ir import I32, Block, Op, Program, Value
 from mimw.tools.orchestrate import written as steps
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import prove
-from tests.orchestrate.cases import attention, gemm_pointers
+from tests.orchestrate.cases import attention, gemm_pointers, small_loads
 from tests.orchestrate.found_by_fuzzing import CASES
 from tests.orchestrate.overlapping import overlapping, some_trips
 
@@ -120,6 +120,19 @@ def first_trip_twice(op: Op) -> Any:
         op.site)
 
 
+def handed_on_late(op: Op) -> Any:
+    """What a trip loads for the next one is lost: the next one has its own once more."""
+    if op.name != "for":
+        return op
+    body = op.blocks[0]
+    loaded = {one.result for one in body.ops if one.name == "masked_load"}
+    values = tuple(argument if value in loaded else value for argument, value in zip(body.args[1:], body.yielded))
+    if values == tuple(body.yielded):
+        return op
+    last = body.ops[-1].with_operands(values=values)
+    return Op(op.name, op.args, op.results, (body.with_ops((*body.ops[:-1], last)), ), op.attrs, op.site)
+
+
 # ---- the mistakes ------------------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +200,9 @@ MUTANTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "extents exchanged": in_descriptors(lambda one: replace(one, shape=one.shape[::-1])),
     "the first trip twice": ("delayed", lambda made: replace(made, program=everywhere(first_trip_twice)(made.program))),
     "an operand of the wrong trip": ("delayed", _late_trip),
+    "a small load of the trip before": ("loaded_ahead", lambda made: replace(made, program=everywhere(handed_on_late)(made.program))),
+    "the last trip loads one more": ("loaded_ahead", lambda made: replace(made, program=moved("icmpSLT", "rhs", 1)(made.program))),
+    "another one of the numbers that all are": in_boxes(moved("addptr", "rhs", 1)),
     "no guard against overlap": ("orchestrated", lambda made: replace(made, apart=frozenset())),
     "a line is left out of the text": in_text(r"\n *\S+\.reader\(\)\.release\(.*", ""),
     "another number in the text": in_text(r"chunk \+= 1", "chunk += 2"),
@@ -233,6 +249,7 @@ CORPUS: dict[str, tuple[Callable[[], Plain], Plan]] = {
     "gemm, pointers": (lambda: _of(gemm_pointers, m=120, n=72, k=328, bm=64, bn=64), Plan(stages=2)),
     "attention": (lambda: _of(attention, t=512, bn=64), Plan(stages=2)),
     "products in some trips": (lambda: _one(*some_trips()), Plan(stages=2)),
+    "small loads": (lambda: _of(small_loads, k=128), Plan(stages=2)),
     "what is stored is loaded": (lambda: _one(*overlapping()), Plan(stages=2)),
 }
 

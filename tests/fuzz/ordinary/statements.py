@@ -81,7 +81,7 @@ def _after(frame: Frame, name: str) -> str:
         return frame.let("e", f"{name} + tl.load({frame.vector('bias')} + n + ci)[None, :]", "RC", frame.sum)
     if what == "relu" or whole:
         return frame.let("e", f"tl.maximum({name}, {'0' if whole else '0.0'})", "RC", frame.sum)
-    return frame.let("e", f"{name} * 0.5", "RC", frame.sum)
+    return frame.let("e", frame.times(name, "0.5"), "RC", frame.sum)
 
 
 # ---- loops -----------------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def product(frame: Frame, made: Loop) -> None:
     rows, squares = frame.some("RC", frame.element), frame.some("CC", frame.element)
     left = draws.pick(rows) if rows and draws.chance(40) else _load_rows(frame, made, "a", made.position)
     if draws.chance(15) and frame.sum == "fp32" and frame.element != "fp8e4nv":
-        left = frame.let("x", f"({left} * 0.5){cast('', frame.element)}", "RC", frame.element)
+        left = frame.let("x", f"({left} * {2.0 if frame.whole else 0.5}){cast('', frame.element)}", "RC", frame.element)
     right = draws.pick(squares) if squares and draws.chance(25) else _load_square(frame, made)
     right += ".T" if draws.chance(25) else ""
     acc = draws.pick(made.sums)
@@ -251,7 +251,7 @@ def product(frame: Frame, made: Loop) -> None:
     elif how == "own" or frame.sum == "i32":
         frame.let("s", f"tl.dot({left}, {right})", "RC", frame.sum)
     else:
-        frame.put(f"{acc} = tl.dot({left}, {right}, {acc} * 0.75)")
+        frame.put(f"{acc} = tl.dot({left}, {right}, {frame.times(acc, '0.75')})")
 
 
 def _softmax(frame: Frame, made: Loop) -> None:
@@ -269,15 +269,15 @@ def _softmax(frame: Frame, made: Loop) -> None:
     top, total, acc = frame.new("top"), frame.new("l"), draws.pick(made.sums)
     made.front += [f"{top} = tl.full((R, ), -16.0, tl.float32)", f"{total} = tl.zeros((R, ), tl.float32)"]
     new = frame.let("new", f"tl.maximum({top}, tl.max({s}, 1))", "R", "fp32")
-    p = frame.let("p", f"tl.exp2({s} - {new}[:, None])", "RC", "fp32")
-    fade = frame.let("fade", f"tl.exp2({top} - {new})", "R", "fp32")
-    frame.put(f"{total} = {total} * {fade} + tl.sum({p}, 1)")
+    p = frame.let("p", frame.power(f"{s} - {new}[:, None]", -2.0, 2.0), "RC", "fp32")
+    fade = frame.let("fade", frame.power(f"{top} - {new}", -1.0), "R", "fp32")
+    frame.put(f"{total} = {frame.times(total, fade)} + tl.sum({p}, 1)")
     v = _load_square(frame, made)
     if draws.chance(50):
-        frame.put(f"{acc} = {acc} * {fade}[:, None]")
+        frame.put(f"{acc} = {frame.times(acc, fade + '[:, None]')}")
         frame.put(f"{acc} = tl.dot({cast(p, frame.element)}, {v}, {acc})")
     else:
-        frame.put(f"{acc} = {acc} * {fade}[:, None] + tl.dot({cast(p, frame.element)}, {v})")
+        frame.put(f"{acc} = {frame.times(acc, fade + '[:, None]')} + tl.dot({cast(p, frame.element)}, {v})")
     if draws.chance(20):
         frame.put(f"tl.store({frame.vector('peaks')} + own + ri, {total})")
     frame.put(f"{top} = {new}")
@@ -299,10 +299,11 @@ def _arithmetic(frame: Frame, made: Loop) -> None:
         frame.let("t", text, "RC", "i8" if "int8" in text else "i32")
         return
     vectors = frame.some("R", "fp32")
-    texts = [f"{t} * 0.5", f"tl.maximum({t}, 0.0)", f"tl.exp2(tl.minimum({t}, 0.0))", f"{t} - {_sum(frame, made)}", f"tl.abs({t})",
+    texts = [frame.times(t, "0.5"), f"tl.maximum({t}, 0.0)", frame.power(f"tl.minimum({t}, 0.0)", -2.0, 2.0),
+             f"{t} - {_sum(frame, made)}", f"tl.abs({t})",
              f"tl.where((m + ri)[:, None] >= ({made.position} + ci)[None, :], {t}, 0.0)"]
     if vectors:
-        texts.append(f"{t} * tl.exp2(-tl.abs({draws.pick(vectors)}))[:, None]")
+        texts.append(frame.times(t, frame.power(f"-tl.abs({draws.pick(vectors)})", -3.0) + "[:, None]"))
     if draws.chance(40):
         frame.let("h", cast(f"tl.maximum(tl.minimum({t}, 4.0), -4.0)", frame.element), "RC", frame.element)
     else:
@@ -318,7 +319,7 @@ def _rows(frame: Frame, made: Loop) -> None:
     what = draws.pick(["max", "sum", "load", "columns"], [3, 2, 2, 0.5])
     if what == "columns":
         c = frame.let("u", f"tl.sum({t}, 0)", "C", "fp32")
-        frame.let("t", f"{t} + {c}[None, :] * 0.01", "RC", "fp32")
+        frame.let("t", f"{t} + {frame.times(c + '[None, :]', '0.0625' if frame.whole else '0.01')}", "RC", "fp32")
     elif what == "load":
         frame.let("r", f"tl.load({frame.vector('scale')} + {made.position} + ri)", "R", "fp32")
     else:
@@ -330,7 +331,8 @@ def _scaled(frame: Frame, made: Loop) -> None:
     if frame.sum == "fp32":
         acc = frame.draws.pick(made.sums)
         vectors = frame.some("R", "fp32")
-        frame.put(f"{acc} = {acc} * tl.exp2(-tl.abs({frame.draws.pick(vectors)}))[:, None]" if vectors else f"{acc} = {acc} * 0.5")
+        factor = frame.power(f"-tl.abs({frame.draws.pick(vectors)})", -3.0) + "[:, None]" if vectors else "0.5"
+        frame.put(f"{acc} = {frame.times(acc, factor)}")
 
 
 def _added(frame: Frame, made: Loop) -> None:

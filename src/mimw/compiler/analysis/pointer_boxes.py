@@ -30,7 +30,7 @@ from .scalar_ranges import Ranges
 from .tensor_boxes import UNBOUNDED, Box, Refused
 from .uses import Uses, uses_of
 
-__all__ = ["Box", "Refused", "box_of", "is_tile_access", "ranges_of"]
+__all__ = ["Box", "Refused", "box_of", "form_of", "is_tile_access", "ranges_of"]
 
 
 def is_tile_access(op: Op) -> bool:
@@ -48,9 +48,34 @@ def box_of(program: Program, op: Op, assume: bool = False) -> Box | Refused:
         return program.kept(_Assuming).found(op) if assume else Refused(why.reason, why.site)
 
 
+def form_of(program: Program, value: Value, assume: bool = False) -> Form:
+    """The form of a tile of pointers, as boxes take it; with `assume` also one for launches alone in which rows do not wrap
+    around. Raises `NoForm`."""
+    try:
+        return program.kept(_Boxes).forms.of(value)
+    except NoForm:
+        if not assume:
+            raise
+        return program.kept(_Assuming).forms.of(value)
+
+
 def ranges_of(program: Program) -> Ranges:
     """The scalars of a program, as its boxes name them."""
     return program.kept(_Boxes).ranges
+
+
+def is_plus_zero(uses: Uses, other: Value | None) -> bool:
+    """True of no value at all, and of +0 in each element: what a copy engine writes for elements that it does not read."""
+    while other is not None:
+        op = uses.definition[other]
+        if op is None:
+            return False
+        if op.name == "constant":
+            return op.value == 0 and copysign(1, op.value) > 0
+        if not (op.row.elements_of == ("value", ) or op.row.cost == "convert" or op.name == "int_cast"):
+            return False
+        other = op.value
+    return True
 
 
 class _Boxes:
@@ -102,21 +127,8 @@ class _Boxes:
             raise NoForm("it is volatile", op.site)
         if any(str(hint).lower().split(".")[-1] in ("cv", "wt") for hint in op.cache_policy or ()):
             raise NoForm("it goes past the caches, which a descriptor cannot", op.site)
-        if "other" in op.row.places and not self._is_zero(op.other):
+        if "other" in op.row.places and not is_plus_zero(self.uses, op.other):
             raise NoForm("what stands for elements outside of the mask is not 0", op.site)
-
-    def _is_zero(self, other: Value | None) -> bool:
-        """True of no value at all, and of +0 in each element."""
-        while other is not None:
-            op = self.uses.definition[other]
-            if op is None:
-                return False
-            if op.name == "constant":
-                return op.value == 0 and copysign(1, op.value) > 0
-            if not (op.row.elements_of == ("value", ) or op.row.cost == "convert" or op.name == "int_cast"):
-                return False
-            other = op.value
-        return True
 
     def _bounds(self, op: Op, tile: Tensor) -> dict[tuple[int, bool], Bound]:
         """(axis, True) -> the bound where the axis ends, (axis, False) -> where it begins."""

@@ -204,12 +204,32 @@ def _shifted(forms: Forms, op: Op) -> Form | None:
 
 
 def _quotient(forms: Forms, op: Op) -> Form | None:
-    """A quotient that leaves no rest, whatever the symbols are; any other one is a symbol, or has no form."""
+    """A quotient that leaves no rest, whatever the symbols are, or the same quotient in all elements; any other one is a symbol, or
+    has no form."""
     left, by = forms.of(op.lhs), forms.of(op.rhs).poly.constant
-    if not by or any(factor % by for factor in left.poly.terms.values()):
+    if not by:
         return None
+    if any(factor % by for factor in left.poly.terms.values()):
+        return _shared_quotient(left, by, op)
     return Form(None, Poly({monomial: factor // by for monomial, factor in left.poly.terms.items()}),
                 (*left.within, *fits(left.poly, _bits(op.lhs), op.site)))
+
+
+def _shared_quotient(left: Form, by: int, op: Op) -> Form | None:
+    """The quotient that all elements of a tile have: `(128 * pid + j) // 128` is pid for j from 0 to 127, and pid from 0 on."""
+    moving = left.poly.part(lambda monomial: any(isinstance(symbol, Position) for symbol in monomial))
+    if not moving or any(len(monomial) > 1 or factor < 0 for monomial, factor in moving.terms.items()):
+        return None
+    begin = left.poly - moving
+    rest = begin.terms.get((), 0) % by
+    most = rest + sum(factor * (symbol.extent - 1) for (symbol, ), factor in moving.terms.items())
+    begin = begin - rest
+    if most >= by or any(factor % by for factor in begin.terms.values()):
+        return None
+    what = "elements have several quotients, as {poly} may be negative or more than its bits hold"
+    inside = Within(begin, 0, (1 << _bits(op.lhs) - 1) - 1 - most, what, op.site)
+    return Form(None, Poly({monomial: factor // by for monomial, factor in begin.terms.items()}),
+                (*left.within, *(() if begin.constant == 0 else (inside, ))))
 
 
 def _cast(forms: Forms, op: Op) -> Form | None:

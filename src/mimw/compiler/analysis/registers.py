@@ -66,8 +66,10 @@ def total_warps(program: Program) -> int:
 
 
 def launch_registers(program: Program, target: Target) -> int:
-    """Registers per thread at launch: an equal share of the register file, rounded down to the unit of allotment."""
+    """Registers per thread at launch: an equal share of the register file, or as many as the launch asks for (`maxnreg=`), rounded
+    down to the unit of allotment."""
     share = target.registers_per_cta // (total_warps(program) * target.warp_size)
+    share = min(share, program.launch_facts.registers or share)
     return min(_round_down(share, target.register_unit), _round_up(target.max_registers_per_thread, target.register_unit))
 
 

@@ -135,7 +135,7 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
     errors:    KernelCompilationError, chained to what was wrong, with the user's file and line
     """
     recorder = Recorder()
-    recorder.launch_facts = LaunchFacts(cluster)
+    recorder.launch_facts = LaunchFacts(cluster, registers=getattr(options, "maxnreg", None))
     recorder.options, recorder.codegen_fns, recorder.module_map = options, codegen_fns, module_map or {}
     types = _argument_types(fn, signature, constants)
     prototype = ASTFunction([], types, attrs)

@@ -6,10 +6,12 @@ files, in the order in which a program goes through them:
 
     boxes.py        plain to plain: loads and stores by pointers become loads and stores by descriptors that the host makes
     box_host.py     .. and the host's part of them as Python: the arguments of a launch, and whether it may take them
+    one_address.py  .. and loads whose elements all have one address become one load
     needed_ops.py   plain to plain: what no effect needs is left out
     persist.py      plain to plain: a few programs take the tiles of the grid in turn
     delay.py        plain to plain: a product that only adds to what goes round a loop is done a trip later
     late_products.py    which product of a loop that is, or why there is none
+    small_loads.py  plain to plain: small loads of loops with products run a trip ahead
     rings.py        which loads share a pipe, where they are read, and when a slot is given back
     tasks.py        program and plan to tasks and pipes
     smaller_blocks.py   the descriptors that get a block of a consumer's rows

@@ -24,7 +24,6 @@ from ..analysis.address_forms import Within
 from ..analysis.pointer_boxes import ranges_of
 from ..analysis.polynomials import Poly, Position, Symbol
 from ..analysis.tensor_boxes import Multiple
-from .box_rewrite import HostDescriptor
 from .boxes import Lifted
 
 _SPANS = ("Span", "address", "apart", "bits", "counter", "either", "larger", "program", "programs", "quotient", "remainder",
@@ -185,7 +184,7 @@ class _Module:
         """The questions about arguments that are numbers, and about the grid."""
         scope = _Scope(self, self.names.numbers)
         scope.lines += self._grid()
-        for one in _needed(self.lifted.descriptors):
+        for one in _needed(self.lifted):
             value = scope.expression(one.poly)
             inner = value if value.isidentifier() else f"({value})"
             fault = f"{inner} % {one.of} != 0" if isinstance(one, Multiple) else f"not within({value}, {one.least}, {one.most})"
@@ -224,9 +223,9 @@ def _call(head: str, parts: Iterable[str], tail: str) -> list[str]:
     return textwrap.wrap(whole, _WIDTH, subsequent_indent=" " * len(head), break_long_words=False)
 
 
-def _needed(descriptors: tuple[HostDescriptor, ...]) -> list[Within | Multiple]:
-    """The assumptions of the descriptors, each once, without those that a narrower one implies."""
-    every = list(dict.fromkeys(one for host in descriptors for one in host.assumed))
+def _needed(lifted: Lifted) -> list[Within | Multiple]:
+    """All assumptions, each once, without those that a narrower one implies."""
+    every = list(dict.fromkeys((*(one for host in lifted.descriptors for one in host.assumed), *lifted.assumed)))
 
     def implied(one: Within | Multiple, place: int) -> bool:
         for at, other in enumerate(every):

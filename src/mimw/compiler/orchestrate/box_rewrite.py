@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ...ir import I32, I64, Block, Builder, Descriptor, Op, Param, Program, Scalar, Value
 from ...ir.flow import induction
@@ -19,6 +20,7 @@ from ..analysis.address_forms import Within
 from ..analysis.pointer_boxes import ranges_of
 from ..analysis.polynomials import Poly, Symbol, Trip
 from ..analysis.tensor_boxes import Box, Multiple
+from .one_address import OneAddress
 from .writing.signs import argument_signs
 
 # What `desc.load` records: it takes no hints, so none are kept.
@@ -39,10 +41,11 @@ class HostDescriptor:
     assumed: tuple[Within | Multiple, ...]
 
 
-def rewritten(program: Program, boxes: Mapping[Op, Box], made: Descriptors) -> Program:
+def rewritten(program: Program, boxes: Mapping[Op, Box], made: Descriptors,
+              single: Mapping[Op, OneAddress] = MappingProxyType({})) -> Program:
     """The program with the accesses of `boxes` by the descriptors that are made for them, and these as parameters behind its
-    own."""
-    return _Rewrite(program, boxes, made).program()
+    own; and with one load in place of each of `single`."""
+    return _Rewrite(program, boxes, made, single).program()
 
 
 class Descriptors:
@@ -91,8 +94,8 @@ class Descriptors:
 class _Rewrite:
     """The program anew, with accesses by descriptor."""
 
-    def __init__(self, program: Program, boxes: Mapping[Op, Box], made: Descriptors):
-        self.old, self.boxes, self.made = program, boxes, made
+    def __init__(self, program: Program, boxes: Mapping[Op, Box], made: Descriptors, single: Mapping[Op, OneAddress]):
+        self.old, self.boxes, self.made, self.single = program, boxes, made, single
         self.forms = ranges_of(program).forms
         self.b = Builder(program.site)
 
@@ -104,9 +107,17 @@ class _Rewrite:
         for op in block.ops:
             if op in self.boxes:
                 self._access(op, self.boxes[op])
+            elif op in self.single:
+                self._one(op, self.single[op])
             else:
                 self.b.ops.append(op.with_blocks(self._block))
         return block.with_ops(self.b.close(outside))
+
+    def _one(self, op: Op, found: OneAddress) -> None:
+        b, name = self.b, op.result.name
+        at = b.emit("addptr", (found.base, self._number(found.offset, op)), op.site)
+        number = b.emit("load", (at, op.cache_policy, op.is_volatile), op.site, label=name)
+        b.emit("splat", (op.result.type, number), op.site, results=op.results)
 
     def _access(self, op: Op, box: Box) -> None:
         descriptor, b = self.made.of[op], self.b

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from ...errors import ArgumentError
 from ...ir import Op, Program, Site
 from ...target import Target
+from ..analysis.address_forms import Within
 from ..analysis.pointer_boxes import box_of, is_tile_access, ranges_of
 from ..analysis.remarks import Remark
 from ..analysis.tensor_boxes import Box, Refused
@@ -25,18 +26,20 @@ from ..analysis.uses import uses_of
 from ..passes.drop_unused import drop_unused
 from .box_rewrite import CACHED, Descriptors, HostDescriptor, rewritten
 from .memory_order import apart, out_of_order
+from .one_address import one_address
 
 
 @dataclass(frozen=True)
 class Lifted:
     """The result of `lifted`. `plain` is the program that went in, to whose values the polynomials refer; `apart` are pairs of
-    arguments that may share no byte, with the line of the box."""
+    arguments that may share no byte, with the line of the box; `assumed` is what has to hold for loads of one address."""
 
     program: Program
     plain: Program
     descriptors: tuple[HostDescriptor, ...]
     apart: tuple[tuple[str, str, Site], ...]
     remarks: tuple[Remark, ...]
+    assumed: tuple[Within, ...] = ()
 
 
 def lifted(program: Program, target: Target, loads: str = "products", stores: bool = True,
@@ -67,16 +70,21 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
         boxes[op] = found
         pairs |= {pair: op.site for pair in apart(program, op, found) if pair not in pairs and pair[::-1] not in pairs}
         remarks.append(Remark(_said(program, op, found), op.site))
-    if not boxes:
+    single = {op: found for op in (program.walk() if loads != "none" else ())
+              if uses_of(program).loops(op) and (found := one_address(program, op, assume)) is not None}
+    remarks += [Remark(f"all elements of the load are one of {found.base.name}, which is loaded once.", op.site)
+                for op, found in single.items()]
+    if not boxes and not single:
         return Lifted(program, program, (), (), tuple(remarks))
     made = Descriptors(program, boxes, unsigned)
-    now = drop_unused(rewritten(program, boxes, made))
-    return Lifted(now, program, made.all(), tuple((*pair, site) for pair, site in pairs.items()), tuple(remarks))
+    now = drop_unused(rewritten(program, boxes, made, single))
+    assumed = tuple(dict.fromkeys(one for found in single.values() for one in found.assumed))
+    return Lifted(now, program, made.all(), tuple((*pair, site) for pair, site in pairs.items()), tuple(remarks), assumed)
 
 
 def _candidates(program: Program, loads: str, stores: bool) -> Iterator[Op]:
     """Loads and stores of tiles of two axes that are asked for, in program order."""
-    uses, wanted = uses_of(program), _for_products(program) if loads == "products" else None
+    uses, wanted = uses_of(program), for_products(program) if loads == "products" else None
     for op in program.where(lambda row: row.loads or row.stores):
         if not is_tile_access(op) or len(op.pointer.type.shape) != 2:
             continue
@@ -84,7 +92,7 @@ def _candidates(program: Program, loads: str, stores: bool) -> Iterator[Op]:
             yield op
 
 
-def _for_products(program: Program) -> set[Op]:
+def for_products(program: Program) -> set[Op]:
     """The ops whose results reach a product, through arithmetic and within the rounds of loops."""
     uses, found = uses_of(program), set()
     todo = [value for op in program.where(lambda row: row.cost == "dot") for value in (op.a, op.b)]

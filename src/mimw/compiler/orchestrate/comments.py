@@ -7,6 +7,7 @@ Input: a program. Output: a comment for some of its ops. For example, of a pipe 
     pipe_wait           what line 12 loads
     pipe_release        line 13 has read it: line 12 may load there
     for                 line 12
+    named_barrier_wait  this consumer's turn
 
 Lines are those of the ops' sites, which the orchestration keeps from the plain kernel.
 """
@@ -21,6 +22,8 @@ def comments(program: Program) -> dict[Op, str]:
     """The comments, by op."""
     uses = uses_of(program)
     found = {op: _line(program, op) for op in program.walk() if "loop" in op.row.traits}
+    found |= {op: "this consumer's turn" for op in program.named("named_barrier_wait")}
+    found |= {op: "the next consumer's turn" for op in program.named("named_barrier_arrive")}
     for make in program.named("pipe_make"):
         found |= _of_pipe(uses, make)
     return {op: note for op, note in found.items() if note}

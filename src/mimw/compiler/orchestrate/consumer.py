@@ -14,38 +14,48 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from ...ir import I1, Buffer, Op, Program, Tensor, Value
+from ...ir import I1, Block, Buffer, Op, Program, Tensor, Value
 from ..analysis.shared_rows import shared
 from ..analysis.slices import Slice
 from ..passes.accumulate_dots import is_zero
 from .box_rewrite import CACHED
 from .rebuild import Rebuild
-from .rings import Ring, Rings
+from .rings import Ring, Rings, flattens
+from .turns import Turn, Turns
 
 
 @dataclass(frozen=True)
 class Share:
-    """The rows of tiles that a consumer has: the axis of each tile that is shared out, and the number of the task among
-    `parts`."""
+    """The rows of tiles that a consumer has: the axis of each tile that is shared out, in so many `parts`, and the number of the
+    task among `count`, each of so many warps."""
 
     axes: Mapping[Value, int]
     me: int = 0
     parts: int = 1
+    count: int = 1
+    warps: int = 4
 
 
 class Consumer(Rebuild):
     """Writes the task of all that is no load of a ring. `late` are products that run behind by a trip; `staged` the buffers of
-    stores that run on."""
+    stores that run on; `turns` where it takes turns with the other consumers."""
 
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], share: Share,
-                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None):
+                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None, turns: Turns = Turns()):
         super().__init__(program, needs, rings, env)
-        self.share, self.late, self.staged = share, late, staged or {}
-        self.reader = {"reader": f"compute{share.me}"} if share.parts > 1 else {}
-        self.trailing = {ring.last: ring for ring in rings.rings if ring.trails}
+        self.share, self.late, self.staged, self.turns = share, late, staged or {}, turns
+        self.turn = Turn(self.writer, share.me, share.count, share.warps)
+        self.reader = {"reader": f"compute{share.me}"} if share.count > 1 else {}
+        self.trailing = rings.trailing
+        self.flat = {load for ring in rings.rings if ring.direct for load in ring.loads}    # loads that products read as matrices
         self.given_back: dict[Op, list[Ring]] = {}
+        self.held: dict[Ring, Value] = {}       # the chunk that is held for loops inside
+        self.given_behind: dict[Op | Block, list[Ring]] = {}
         for ring in rings.rings:
-            if ring.direct and not ring.trails and not ring.once:
+            if ring.ends is not None:
+                for end in (*ring.ends.behind, *ring.ends.beginning):
+                    self.given_behind.setdefault(end, []).append(ring)
+            elif ring.direct and not ring.trails and not ring.once:
                 self.given_back.setdefault(ring.last, []).append(ring)
         self.pending: list[tuple[Op, list[tuple[Ring, Value]]]] = []    # products under way, and what each gives back
         self.added_to: set[Op] = set()          # products to which a later one adds: nothing else takes their result
@@ -66,13 +76,20 @@ class Consumer(Rebuild):
             view = self._rows_of(view, load)
             self.env[load.result] = view if ring.direct else self.writer.emit("local_load", (view, None), load.site,
                                                                             label=load.result.name, layout=None)
-        if not ring.direct and not ring.once:
+        if ring.ends is not None:
+            self.held[ring] = self.counters[ring.root]
+            self.next_chunk(ring, site)
+        elif not ring.direct and not ring.once:
             self._release(ring, self.counters[ring.root], None, site)
             self.next_chunk(ring, site)
 
     def _rows_of(self, view: Value, load: Op) -> Value:
-        """This task's rows of a slot."""
-        axis = self.share.axes.get(load.result)
+        """This task's rows of a slot; of one that is read where it lies without axes of one element in front."""
+        axis, more = self.share.axes.get(load.result), len(view.type.shape) - 2
+        if load in self.flat and more > 0:
+            flat = replace(view.type, shape=view.type.shape[more:])
+            view = self.writer.emit("buffer_reinterpret", (view, flat), load.site, label=load.result.name, layout=None)
+            axis = axis if axis is None else axis - more
         if axis is None:
             return view
         shape = list(view.type.shape)
@@ -105,6 +122,9 @@ class Consumer(Rebuild):
             turned = self.writer.emit("buffer_trans", (self.now(op.value), tuple(op.order)), op.site, label=op.result.name)
             self.env[op.result] = turned
             return True
+        if flattens(op) and isinstance(self.now(op.value).type, Buffer):
+            self.env[op.result] = self.now(op.value)
+            return True
         return self.share.parts > 1 and self._shared_out(op)
 
     def _issue(self, op: Op) -> Value:
@@ -122,22 +142,49 @@ class Consumer(Rebuild):
         gives = [(ring, self.counters[ring.root]) for ring in self.given_back.get(op, ())]
         for ring, _ in gives:
             self.next_chunk(ring, op.site)
-        self.pending.append((op, gives))
+        held = [(ring, self.held[ring]) for ring in self.given_behind.get(op, ())]
+        self.pending.append((op, [*gives, *held]))
 
     def _trailing_product(self, op: Op) -> None:
-        """Issued; the product of the trip before is waited for, and gives back its slot."""
-        ring = self.trailing[op]
-        self.env[op.result] = self._wait(op, 1, self._issue(op))
-        self._release_before(ring, op.site)
-        self.next_chunk(ring, op.site)
+        """Issued; the same product of the trip before is waited for, and gives back its slots."""
+        loop = self.uses.place[op].parent
+        others = sum(self.uses.place[other].parent is loop for other in self.trailing)
+        self.env[op.result] = self._wait(op, others, self._issue(op))
+        for ring in self.trailing[op]:
+            self._release_before(ring, op.site)
+            self.next_chunk(ring, op.site)
 
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
-        """The last product of a loop whose product runs on."""
-        for op, ring in self.trailing.items():
-            if self.uses.place[op].parent is loop:
+        """The last products of a loop whose products run on."""
+        if loop in self.turns.ends:
+            self.turn.end(loop.site)
+        ended = [op for op in self.trailing if self.uses.place[op].parent is loop]
+        for op in ended:
+            if op.result in results:
                 result = results[op.result]
                 self.env[result] = self._wait(op, 0, self.env[result])
+        for op in ended:
+            for ring in self.trailing[op]:
                 self._release_before(ring, op.site)
+
+    def enter(self, place: Op | Block) -> None:
+        """The turn begins. Slots that are held, and that nothing reads in a branch, are given back where it begins."""
+        if place in self.turns.begins:
+            self.turn.begin(place.site)
+        if isinstance(place, Block):
+            self._give_back(place)
+
+    def leave(self, op: Op) -> None:
+        """Slots that are held till here are given back: all products of a loop or a branch are over at its end. The turn is passed
+        on, behind a loop in front of the wait for a product that runs on (`behind`)."""
+        if op not in self.rings.products:
+            self._give_back(op)
+        if op in self.turns.ends and op.name != "for":
+            self.turn.end(op.site)
+
+    def _give_back(self, place: Op | Block) -> None:
+        for ring in self.given_behind.get(place, ()):
+            self._release(ring, self.held[ring], None, ring.last.site)
 
     def before(self, op: Op | None) -> None:
         """Waits for the products whose results an op takes; for all before a loop or a branch, and at the end of a block."""
@@ -198,6 +245,10 @@ class Consumer(Rebuild):
         emit("local_store", (buffer, self.now(op.value)), op.site)
         emit("fence", ("async_shared", ), op.site)
         emit("tma_store", (self.now(op.descriptor), self._offsets(op, op.value), buffer, CACHED, ""), op.site)
+
+    def begin(self) -> None:
+        if self.turns.begins:
+            self.turn.open(self.writer.site)
 
     def end(self) -> None:
         if self.staged:

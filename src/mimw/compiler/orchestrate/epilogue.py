@@ -21,7 +21,7 @@ from .handovers import Handover
 from .multiplier import Products
 from .rings import Rings
 from .tensor_sums import Sum, may_be_empty
-from .turns import Turns
+from .phases import Phases
 
 
 class Epilogue(Consumer):
@@ -31,7 +31,7 @@ class Epilogue(Consumer):
                  staged: Mapping[Op, Value] | None = None):
         own = Rings([ring for ring in rings.rings if ring.root not in products.slots], set())
         super().__init__(program, needs, own, env, share, (), staged)
-        self.products, self.turns = products, Turns(self.writer, products.notes)
+        self.products, self.phases = products, Phases(self.writer, products.notes)
         self.running = frozenset(needs.ops)         # ops of this task itself; others are only places
         self.multiplied = frozenset(op for sum_ in products.sums for op in sum_.products)
         self.visited = self.running | self.multiplied | {sum_.head for sum_ in products.sums} | \
@@ -62,13 +62,13 @@ class Epilogue(Consumer):
 
     def _read(self, value: Value) -> None:
         """Wait for a sum, load it, and give its place back."""
-        (sum_, number), turns, me = self.unread.pop(value), self.turns, self.share.me
+        (sum_, number), phases, me = self.unread.pop(value), self.phases, self.share.me
         root, depth, site = sum_.root, sum_.root.depth, sum_.end.site
-        turns.wait(root.done[me], number, depth, site, f"until the products of line {sum_.products[-1].site.line} are added up")
-        view = turns.of(root.buffers[me], number, depth, site)
+        phases.wait(root.done[me], number, depth, site, f"until the products of line {sum_.products[-1].site.line} are added up")
+        view = phases.of(root.buffers[me], number, depth, site)
         self.env[value] = self._loaded_if_any(sum_, view) if may_be_empty(self.uses, sum_) else self._loaded(sum_, view)
         if sum_.is_given_back:
-            turns.arrive(root.taken[me], number, depth, site, "read: the next sum may be made here")
+            phases.arrive(root.taken[me], number, depth, site, "read: the next sum may be made here")
 
     def _loaded(self, sum_: Sum, view: Value) -> Value:
         return self.writer.emit("tmem_load", (view, ), sum_.end.site, label=sum_.name, layout=None)
@@ -110,17 +110,17 @@ class Epilogue(Consumer):
 
     def _hand_over(self, group: Handover) -> None:
         """Store tiles where the tensor core takes them, when it has read those before."""
-        root, me, site, turns = group.root, self.share.me, group.place.site, self.turns
+        root, me, site, phases = group.root, self.share.me, group.place.site, self.phases
         number, depth = self.counters[root], group.depth
         if group.is_given_back:
-            turns.wait(root.used[me], number, depth, site, "until the operands that were here are read", before=True)
+            phases.wait(root.used[me], number, depth, site, "until the operands that were here are read", before=True)
         for tile in group.tiles:
             sum_ = next(one.root for one in self.products.sums if tile.product in one.products)
             at = (sum_.buffers[me], self.counters[sum_], sum_.depth) if tile.side == "acc" else \
                 (group.buffers(tile, me), number, depth)
             name = "tmem_store" if tile.space == "tmem" else "local_store"
-            turns.emit(name, (turns.of(*at, site), self.now(tile.value)), site)
+            phases.emit(name, (phases.of(*at, site), self.now(tile.value)), site)
         if any(tile.space == "smem" for tile in group.tiles):
-            turns.emit("fence", ("async_shared", ), site)
-        turns.arrive(root.ready[me], number, depth, site, f"line {group.tiles[-1].product.site.line} may multiply")
+            phases.emit("fence", ("async_shared", ), site)
+        phases.arrive(root.ready[me], number, depth, site, f"line {group.tiles[-1].product.site.line} may multiply")
         self.counters[root] = self.writer.by_constant("add", number, 1, site)

@@ -16,7 +16,7 @@ from ...ir import Op, Program, Value
 from ..analysis.slices import Slice
 from .producer import Producer
 from .rings import Ring, Rings
-from .turns import Slots, Turns
+from .phases import Phases, Slots
 
 
 class Fetcher(Producer):
@@ -25,21 +25,21 @@ class Fetcher(Producer):
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], slots: Mapping[Ring, Slots],
                  notes: dict[Op, str]):
         super().__init__(program, needs, rings, env)
-        self.slots, self.turns = slots, Turns(self.writer, notes)
+        self.slots, self.phases = slots, Phases(self.writer, notes)
 
     def chunk(self, ring: Ring) -> None:
         slots = self.slots.get(ring.root)
         if slots is None:
             super().chunk(ring)
             return
-        number, depth, site, turns = self.counters[ring.root], ring.root.stages, ring.loads[-1].site, self.turns
+        number, depth, site, phases = self.counters[ring.root], ring.root.stages, ring.loads[-1].site, self.phases
         if slots.free is not None:
-            turns.wait(slots.free, number, depth, site, f"free again: line {ring.last.site.line} has read the chunk that was here",
+            phases.wait(slots.free, number, depth, site, f"free again: line {ring.last.site.line} has read the chunk that was here",
                        before=True)
-        full = turns.barrier(slots.full, number, depth, site)
-        turns.emit("barrier_expect", (full, ring.bytes), site, f"line {ring.last.site.line} waits for it")
+        full = phases.barrier(slots.full, number, depth, site)
+        phases.emit("barrier_expect", (full, ring.bytes), site, f"line {ring.last.site.line} waits for it")
         for load, field in zip(ring.loads, slots.fields):
-            given = self.now(load.descriptor), self.now(tuple(load.offsets)), full, turns.of(field, number, depth, load.site)
-            turns.emit("tma_load", (*given, None, load.cache_policy), load.site)
+            given = self.now(load.descriptor), self.now(tuple(load.offsets)), full, phases.of(field, number, depth, load.site)
+            phases.emit("tma_load", (*given, None, load.cache_policy), load.site)
         if slots.free is not None:
             self.next_chunk(ring, site)

@@ -61,7 +61,7 @@ def _name(program: Program, box: Box) -> str:
 
 
 def _load(program: Program, op: Op, box: Box) -> Refused | None:
-    uses, own = uses_of(program), _name(program, box)
+    own = _name(program, box)
     for other in program.walk():
         for address in accessed(other, "write"):
             names = parameters_behind(program, address)
@@ -69,8 +69,14 @@ def _load(program: Program, op: Op, box: Box) -> Refused | None:
                 return Refused(f"line {other.site.line} writes through an address that comes from elsewhere", other.site)
             if own in names:
                 return Refused(f"line {other.site.line} writes the same array", other.site)
+    return awaited(program, op)
+
+
+def awaited(program: Program, op: Op) -> Refused | None:
+    """The line in front of a load behind which it may read what other programs wrote; None if there is none."""
+    uses = uses_of(program)
     for other in program.walk():
-        if _acquires(other) and _may_precede(uses, other, op):
+        if acquires(other) and _may_precede(uses, other, op):
             return Refused(f"`{other.row.word or other.name}` on line {other.site.line} orders it", other.site)
     return None
 
@@ -93,7 +99,7 @@ def _store(program: Program, op: Op, box: Box) -> Refused | None:
     return None
 
 
-def _acquires(op: Op) -> bool:
+def acquires(op: Op) -> bool:
     """True if what others wrote may be read behind the op: atomic and volatile accesses, barriers, assembly with effects."""
     volatile = "is_volatile" in op.row.places and bool(op.is_volatile)
     assembly = "assembly" in op.row.traits and not op.is_pure
@@ -102,7 +108,7 @@ def _acquires(op: Op) -> bool:
 
 def _releases(op: Op) -> bool:
     """True if others may read behind the op what was written in front of it."""
-    return _acquires(op) or op.row.releases
+    return acquires(op) or op.row.releases
 
 
 def _may_precede(uses: Uses, first: Op, op: Op) -> bool:

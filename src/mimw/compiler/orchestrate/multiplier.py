@@ -13,17 +13,17 @@ handed on by one commit behind the last product that reads or makes it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir import Op, Program, Value
 from ...ir.flow import induction
 from ..analysis.slices import Slice
 from .handovers import Handover
 from .rebuild import Rebuild
-from .rings import Ring, Rings, within
-from .tensor_products import operand_of
+from .rings import Ring, Rings
+from .tensor_products import operand_of, within
 from .tensor_sums import Sum
-from .turns import Slots, Turns
+from .phases import Phases, Slots
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Multiplier(Rebuild):
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], products: Products):
         direct = Rings([ring for ring in rings.rings if ring.root in products.slots], rings.products)
         super().__init__(program, needs, direct, env)
-        self.products, self.turns = products, Turns(self.writer, products.notes)
+        self.products, self.phases = products, Phases(self.writer, products.notes)
         self.sum_of = {op: sum_ for sum_ in products.sums for op in sum_.products}
         self.tile_of = {(tile.product, tile.side): tile for group in products.handed for tile in group.tiles}
         self.free: dict[Ring, Value] = {}                       # the barrier of the slot that a ring holds
@@ -64,11 +64,11 @@ class Multiplier(Rebuild):
         """Wait for the slot. It is given back behind the last product that reads it, by the barrier that is noted here."""
         slots, number, depth, site = self.products.slots[ring.root], self.counters[ring.root], ring.root.stages, ring.loads[0].site
         lines = sorted({load.site.line for load in ring.loads})
-        self.turns.wait(slots.full, number, depth, site, f"until what {_lines(lines, 'load')} is here")
+        self.phases.wait(slots.full, number, depth, site, f"until what {_lines(lines, 'load')} is here")
         for load, field in zip(ring.loads, slots.fields):
-            self.env[load.result] = self.turns.of(field, number, depth, load.site)
+            self.env[load.result] = self.phases.of(field, number, depth, load.site)
         if slots.free is not None:
-            self.free[ring] = self.turns.barrier(slots.free, number, depth, site)
+            self.free[ring] = self.phases.barrier(slots.free, number, depth, site)
             self.next_chunk(ring, site)
 
     # ---- sums and operands -----------------------------------------------------------------------------------------------------
@@ -83,32 +83,32 @@ class Multiplier(Rebuild):
         super()._with_regions(op)
         for me in range(self.products.parts):
             for barrier, note in self._finished(op, me):
-                self.turns.emit("tcgen05_commit", (barrier, ), op.site, note)
+                self.phases.emit("tcgen05_commit", (barrier, ), op.site, note)
         self._go_on(op)
 
     def _begin(self, op: Op, me: int) -> None:
         """Wait for what a task hands over at an op, and for the sums that begin there."""
-        turns, site = self.turns, op.site
+        phases, site = self.phases, op.site
         for group in self.products.handed:
             if group.place is op:
                 number, depth = self.counters[group.root], group.depth
-                turns.wait(group.root.ready[me], number, depth, site, "until its operands are there, or what its sum begins with")
+                phases.wait(group.root.ready[me], number, depth, site, "until its operands are there, or what its sum begins with")
                 for tile in group.operands:
-                    self.views[tile, me] = turns.of(group.buffers(tile, me), number, depth, site)
+                    self.views[tile, me] = phases.of(group.buffers(tile, me), number, depth, site)
         for sum_ in self.products.sums:
             if sum_.head is op:
                 root = sum_.root
                 number, depth = self.counters[root], root.depth
                 if sum_.is_given_back:
-                    turns.wait(root.taken[me], number, depth, site, "until the sum that was here is read", before=True)
-                self.views[sum_, me] = turns.of(root.buffers[me], number, depth, site, f"{sum_.name}_sum")
+                    phases.wait(root.taken[me], number, depth, site, "until the sum that was here is read", before=True)
+                self.views[sum_, me] = phases.of(root.buffers[me], number, depth, site, f"{sum_.name}_sum")
 
     def _finished(self, op: Op, me: int) -> list[tuple[Value, str]]:
         """The barriers of what an op is the last one to read or to make, with what waits there."""
-        turns, site, found = self.turns, op.site, []
+        phases, site, found = self.phases, op.site, []
         for group in self.products.handed:
             if group.place is op and group.is_given_back:
-                found.append((turns.barrier(group.root.used[me], self.counters[group.root], group.depth, site),
+                found.append((phases.barrier(group.root.used[me], self.counters[group.root], group.depth, site),
                               "operands are read: the next ones may be stored"))
         if me == self.products.parts - 1:
             found += [(self.free[ring], f"{_lines(sorted({load.site.line for load in ring.loads}), 'may load')} there again")
@@ -116,7 +116,7 @@ class Multiplier(Rebuild):
         for sum_ in self.products.sums:
             if sum_.end is op:
                 root = sum_.root
-                found.append((turns.barrier(root.done[me], self.counters[root], root.depth, site), "the sum is there"))
+                found.append((phases.barrier(root.done[me], self.counters[root], root.depth, site), "the sum is there"))
         return found
 
     def _go_on(self, op: Op) -> None:
@@ -135,7 +135,7 @@ class Multiplier(Rebuild):
             self._begin(op, me)
             args = self._operand(op, "a", me), self._operand(op, "b", me), self.views[self.sum_of[op], me], adds
             commits = self._finished(op, me)
-            self.turns.emit("tcgen05_mma", args, op.site, "; ".join(note for _, note in commits))
+            self.phases.emit("tcgen05_mma", args, op.site, "; ".join(note for _, note in commits))
             for barrier, _ in commits:
                 self.writer.emit("tcgen05_commit", (barrier, ), op.site, of_dot=True)
         self._go_on(op)
@@ -158,6 +158,10 @@ class Multiplier(Rebuild):
         value = getattr(op, side)
         load, turned = operand_of(self.uses, value)
         view, axis = self.env[load.result], self.products.axes.get(load.result)
+        more = len(view.type.shape) - 2
+        if more > 0:        # axes of one element in front
+            flat = replace(view.type, shape=view.type.shape[more:])
+            view, axis = self.writer.emit("buffer_reinterpret", (view, flat), op.site, layout=None), axis and axis - more
         if axis is not None and self.products.parts > 1:
             shape = list(view.type.shape)
             shape[axis] //= self.products.parts

@@ -54,6 +54,19 @@ class Rebuild:
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
         """Behind a loop; `results` has the new results."""
 
+    def enter(self, place: Op | Block) -> None:
+        """Where a block begins, and in front of each op, behind `before`."""
+
+    def leave(self, op: Op) -> None:
+        """Behind each op."""
+
+    def bounds(self, loop: Op) -> tuple[Value, ...]:
+        """Start, end and step of a `for` loop."""
+        return self.now((loop.start, loop.end, loop.step))
+
+    def last(self, loop: Op) -> None:
+        """At the end of a round of a `for` loop."""
+
     # ---- values ----------------------------------------------------------------------------------------------------------
 
     def type(self, value: Value):
@@ -72,9 +85,9 @@ class Rebuild:
     def written(self, body: Block) -> tuple[Op, ...]:
         """The ops of the task."""
         outside = self.writer.open()
-        for one, _ in self.counted:
-            if one not in self.counters:
-                self.counters[one] = self.writer.constant(0, I32)
+        for one in dict.fromkeys(one for one, _ in self.counted):
+            self.counters[one] = self.writer.constant(0, I32)
+        self.begin()
         self._ops(body)
         self.end()
         return self.writer.close(outside)
@@ -83,21 +96,26 @@ class Rebuild:
         """The load at which a chunk is handed over: the last one, behind what the addresses of all take."""
         return ring.loads[-1]
 
+    def begin(self) -> None:
+        """At the beginning of the task."""
+
     def end(self) -> None:
         """At the end of the task."""
 
     def _ops(self, block: Block) -> None:
+        self.enter(block)
         for op in block.ops:
-            if (ring := self.ring_of.get(op)) is not None:
-                if op is self.place(ring):
-                    self.before(op)
-                    self.chunk(ring)
-            elif self.takes(op) and "terminator" not in op.row.traits:
+            ring = self.ring_of.get(op)
+            if op is self.place(ring) if ring is not None else self.takes(op) and "terminator" not in op.row.traits:
                 self.before(op)
-                if op.row.hands_on:
+                self.enter(op)
+                if ring is not None:
+                    self.chunk(ring)
+                elif op.row.hands_on:
                     self._with_regions(op)
                 elif not self.own(op):
                     self.copy(op)
+                self.leave(op)
         self.before(None)
 
     def copy(self, op: Op) -> None:
@@ -149,11 +167,12 @@ class Rebuild:
     def _for(self, op: Op) -> None:
         carried = [one for one in loop_carries(op) if one.argument in self.needs.values or one.result in self.needs.values]
         pipes, body = self._inside(op), op.blocks[0]
-        head = (*self.now((op.start, op.end, op.step)), (*self.now(tuple(one.init for one in carried)), *self._numbers(pipes)))
+        head = (*self.bounds(op), (*self.now(tuple(one.init for one in carried)), *self._numbers(pipes)))
         entered, self.entered = self.entered, self.entered | {ring: self.counters[ring] for ring in pipes}
         args = (*self.fresh((body.args[0], *(one.argument for one in carried))), *self._count_from(pipes))
         outside = self.writer.open()
         self._ops(body)
+        self.last(op)
         self._yield(tuple(one.after for one in carried), pipes, op.site)
         block = Block(args, self.writer.close(outside))
         results = (*self.fresh(one.result for one in carried), *self._count_from(pipes))

@@ -1,6 +1,6 @@
 """Which loads a producer task can do, which of them share a pipe, and when a slot of it is given back.
 
-Input: a plain program with loads by descriptor, and a `Plan`. Output: `Rings`. For example, of `for k: x = a.load(..); y =
+Input: a plain program with loads by descriptor, or ones that cp.async can do, and a `Plan`. Output: `Rings`. For example, of `for k: x = a.load(..); y =
 b.load(..); acc = tl.dot(x, y, acc)`:
 
     rings_of(program, plan, target).rings       one Ring of x and y: read by the product where they lie, given back a trip later
@@ -11,20 +11,26 @@ reads: the producer is ahead of the kernel's stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...errors import LayoutConflict
-from ...ir import Block, Op, Program, Value
+from ...ir import Op, Program, Value
 from ...ir.flow import induction
 from ...target import Target
 from ..analysis.remarks import Remark
 from ..analysis.slices import Slice
+from ..analysis.tensor_boxes import Refused
 from ..analysis.uses import Uses, uses_of
 from ..analysis.written import accessed, parameters_behind, written
 from ..constraints.wgmma import accumulator_layout
+from .gathers import gathered
+from .held import Ends, ends
+from .lags import set_lags
 from .memory_order import may_run_on
 from .plan import Plan
+from .residency import shared_bytes
 
 MOST_STAGES = 8
 RESERVED = 2048     # bytes of shared memory for barriers, and for reductions between warps
@@ -37,7 +43,11 @@ class Ring:
     direct      products read the tiles where they lie; else they are read to registers, and the slot is given back at once
     last        the product behind which the slot is given back, if they are read where they lie
     trails      that product runs on into the next trip, and gives back the slot a trip later
+    ends        where the slot is given back, if products in loops or branches inside of its block read it (`held.py`)
     once        one chunk, loaded once in front of all loops, and never given back
+    lag         chunks that cp.async may still be copying when the next ones begin (`lags.py`)
+    groups      cp.async's groups in a trip, of all rings of the loop
+    drained     the loop behind which the last chunks are waited for; None: at the end of the producer
     root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
     """
 
@@ -46,24 +56,40 @@ class Ring:
     direct: bool = True
     last: Op | None = None
     trails: bool = False
+    ends: Ends | None = None
     once: bool = False
+    lag: int = 0
+    groups: int = 1
+    drained: Op | None = None
     stages: int = 1
     root: Ring | None = None
     pipe: Value | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """True of one slot, whatever the plan says: it is filled once, or held for as long as loops inside go on."""
+        return self.once or self.ends is not None
 
     @property
     def bytes(self) -> int:
         """Bytes of a slot."""
         return sum(_bytes(load.result) for load in self.loads)
 
+    @property
+    def gathers(self) -> list[Op]:
+        """The loads by pointers, which cp.async copies."""
+        return [load for load in self.loads if load.name != "descriptor_load"]
+
 
 @dataclass(eq=False)
 class Rings:
-    """The rings of a program; the products that read slots where they lie; and what is said of loads that stay."""
+    """The rings of a program; the products that read slots where they lie, those of them that run on into the next trip, with the
+    rings whose slots each gives back then; and what is said of loads that stay."""
 
     rings: list[Ring]
     products: set[Op]
     remarks: list[Remark] = field(default_factory=list)
+    trailing: dict[Op, list[Ring]] = field(default_factory=dict)
 
     @property
     def roots(self) -> list[Ring]:
@@ -77,14 +103,15 @@ class Rings:
 DirectOf = Callable[[Program, Uses, list[Op], Plan], tuple[set[Op], set[Op]]]
 
 
-def rings_of(program: Program, plan: Plan, target: Target, direct_of: DirectOf | None = None,
+def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] = (), direct_of: DirectOf | None = None,
              beside: Callable[[Rings], int] = lambda found: 0) -> Rings:
-    """The rings of a program under a plan; without any, nothing is to be handed over. `remarks` have the reasons. `direct_of`
-    says which products and loads are done where tiles lie, by default those of wgmma; where it is given, another task reads those
-    loads, in a pipe of its own. `beside` says how many more bytes of shared memory are taken."""
+    """The rings of a program under a plan, of which products that are `late` run behind by a trip; without any ring, nothing is to
+    be handed over. `remarks` have the reasons. `direct_of` says which products and loads are done where tiles lie, by default those
+    of wgmma; where it is given, another task reads those loads, in a pipe of its own. `beside` says how many more bytes of shared
+    memory are taken."""
     uses = uses_of(program)
     writes = written(program)
-    loads, remarks = _candidates(program, uses, writes)
+    loads, remarks = _candidates(program, uses, writes, gathered(program, target) if plan.gathers else {})
     while True:
         products, direct = (direct_of or _direct)(program, uses, loads, plan)
         found = Rings(_grouped(uses, loads, direct), products, remarks)
@@ -103,11 +130,16 @@ def rings_of(program: Program, plan: Plan, target: Target, direct_of: DirectOf |
         found.rings.clear()
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
+    trailing = _trailing(uses, products)
     for ring in found.rings:
-        ring.trails = ring.direct and not ring.once and _trails(uses, ring.last) and \
-            sum(other.last is ring.last for other in found.rings) == 1
+        ring.trails = ring.direct and not ring.once and ring.ends is None and ring.last in trailing
     _name(found.roots)
-    _place(found, program, plan, target, beside(found))
+    _place(found, program, plan, target, late, beside(found))
+    if all(ring.trails for ring in found.rings if ring.last in trailing and not ring.once and ring.ends is None):
+        found.trailing = {dot: [ring for ring in found.rings if ring.trails and ring.last is dot] for dot in trailing}
+    for ring in found.rings:
+        ring.trails = ring.trails and ring.last in found.trailing
+    set_lags(uses, found.rings, plan.lag)
     return found
 
 
@@ -119,9 +151,13 @@ def is_read_only(program: Program, op: Op, writes: set[str] | None) -> bool:
     return all(names is not None and not names & writes for names in behind)
 
 
-def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[list[Op], list[Remark]]:
+def _candidates(program: Program, uses: Uses, writes: set[str] | None,
+                gathers: Mapping[Op, Refused | None]) -> tuple[list[Op], list[Remark]]:
     found, remarks = [], []
-    for load in program.named("descriptor_load"):
+    for load in sorted((*program.named("descriptor_load"), *gathers), key=uses.position.get):
+        if (refused := gathers.get(load)) is not None:
+            remarks.append(Remark(f"stays with the consumer: {refused.reason}", load.site))
+            continue
         needs = Slice(program, reads=lambda one: is_read_only(program, one, writes))
         needs.add(load)
         if needs.bad is not None:
@@ -130,7 +166,8 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[
         elif not is_read_only(program, load, writes):
             remarks.append(Remark("stays with the consumer: the kernel writes the array that it reads, and a producer would be "
                                   "ahead of the stores", load.site))
-        elif (made := uses.definition.get(load.descriptor)) is not None and uses.place[made].parent is not None:
+        elif load not in gathers and (made := uses.definition.get(load.descriptor)) is not None and \
+                uses.place[made].parent is not None:
             remarks.append(Remark(f"stays with the consumer: its descriptor is made at line {made.site.line}, inside a "
                                   "loop or branch", load.site))
         elif not uses.parents(load) and not all(use.name == "dot" for use in reached(uses, load.result)):
@@ -144,44 +181,52 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None) -> tuple[
 
 
 def reached(uses: Uses, value: Value) -> Iterator[Op]:
-    """The ops that take a tile, as it is or transposed."""
+    """The ops that take a tile, as it is, transposed, or without axes of one element."""
     for use in uses.of(value):
-        if _turns(use.op):
+        if _turns(use.op) or flattens(use.op):
             yield from reached(uses, use.op.result)
         else:
             yield use.op
-
-
-def within(uses: Uses, op: Op, block: Block) -> Op:
-    """The op of a block that is another one, or has it inside."""
-    while uses.place[op].block is not block:
-        op = uses.place[op].parent
-    return op
 
 
 def _turns(op: Op) -> bool:
     return op.name == "trans" and tuple(op.order) == (1, 0)
 
 
-def source_of(uses: Uses, value: Value) -> tuple[Op | None, bool]:
+def flattens(op: Op) -> bool:
+    """True if an op leaves out axes of one element in front of a tile: `[1, 128, 64]` as `[128, 64]`, which are the same bytes."""
+    if op.name != "reshape":
+        return False
+    shape, whole = op.result.type.shape, op.value.type.shape
+    return len(shape) < len(whole) and whole == (1, ) * (len(whole) - len(shape)) + shape
+
+
+def _source(uses: Uses, value: Value) -> tuple[Op | None, bool]:
     """The op behind a tile, and whether the tile is turned."""
-    op = uses.definition.get(value)
-    return (uses.definition.get(op.value), True) if op is not None and _turns(op) else (op, False)
+    op, turned = uses.definition.get(value), False
+    while op is not None and (_turns(op) or flattens(op)):
+        op, turned = uses.definition.get(op.value), turned != _turns(op)
+    return op, turned
 
 
 def _direct(program: Program, uses: Uses, loads: list[Op], plan: Plan) -> tuple[set[Op], set[Op]]:
     """(products that the tensor core does from slots, loads that are read by such products alone)."""
     warps = plan.warps_of(program.num_warps)
-    products = {op for op in program.named("dot") if _suits(uses, op, warps, plan.consumers)}
+    products = {op for op in program.named("dot") if _suits(uses, op, warps, plan.parts)}
     direct = set(loads)
     while True:
         before = len(products), len(direct)
-        products = {op for op in products if source_of(uses, op.b)[0] in direct}
+        products = {op for op in products if _source(uses, op.b)[0] in direct}
         direct = {load for load in direct if all(
-            use in products and (uses.place[use].block is uses.place[load].block or uses.place[load].parent is None)
+            use in products and (uses.place[use].block is uses.place[load].block or _inside(uses, use, load))
             for use in reached(uses, load.result))}
         if before == (len(products), len(direct)):
             return products, direct
+
+
+def _inside(uses: Uses, use: Op, load: Op) -> bool:
+    """True if an op stands in a loop or a branch of the block of a load."""
+    return uses.place[load].parent is None or uses.place[load].parent in uses.parents(use)
 
 
 def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
@@ -194,18 +239,39 @@ def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
         accumulator_layout(type(acc)(acc.element, (acc.shape[0] // parts, acc.shape[1])), a.element, a.shape[1], warps, dot.site)
     except LayoutConflict:
         return False
-    return a.element.bits == 16 or a.element.bits == 8 and source_of(uses, dot.b)[1] and not source_of(uses, dot.a)[1]
+    return a.element.bits == 16 or a.element.bits == 8 and _source(uses, dot.b)[1] and not _source(uses, dot.a)[1]
 
 
-def _trails(uses: Uses, dot: Op) -> bool:
-    """True if a product does nothing but add to what goes round its loop, which has no other one."""
-    place = uses.place[dot]
-    loop, block = place.parent, place.block
-    if loop is None or loop.name != "for" or dot.acc not in block.args or dot.acc is induction(loop) or len(uses.of(dot.acc)) != 1:
+def _trailing(uses: Uses, products: set[Op]) -> set[Op]:
+    """Products that run on into the next trip: of loops whose products do nothing but add to what goes round. They end in the order
+    in which they are issued."""
+    loops = dict.fromkeys(uses.place[dot].parent for dot in products)
+    found: set[Op] = set()
+    for loop in loops:
+        if loop is not None and loop.name == "for":
+            dots = {op for op in loop.walk() if "dot" in op.row.traits}
+            if dots <= products and all(_only_adds(uses, loop, dot) for dot in dots):
+                found |= dots
+    return found
+
+
+def _only_adds(uses: Uses, loop: Op, dot: Op) -> bool:
+    """True if a product adds to a number that the loop carries, itself or through other such products, and nothing else takes its
+    result."""
+    block = uses.place[dot].block
+    if uses.place[dot].parent is not loop:
         return False
-    index = block.args.index(dot.acc) - 1
-    return block.yielded[index] is dot.result and len(uses.of(dot.result)) == 1 and \
-        sum("dot" in op.row.traits for op in loop.walk()) == 1
+    first = dot
+    while first.acc not in block.args:
+        before = uses.definition.get(first.acc)
+        if before is None or before.name != "dot" or uses.place[before].block is not block:
+            return False
+        first = before
+    if first.acc is induction(loop) or len(uses.of(first.acc)) != 1 or len(uses.of(dot.result)) != 1:
+        return False
+    after = uses.of(dot.result)[0].op
+    return block.yielded[block.args.index(first.acc) - 1] is dot.result or \
+        after.name == "dot" and after.acc is dot.result and uses.place[after].block is block
 
 
 # ---- which loads go together -----------------------------------------------------------------------------------------------
@@ -216,11 +282,14 @@ def _grouped(uses: Uses, loads: list[Op], direct: set[Op]) -> list[Ring]:
     found: list[Ring] = []
     for load in loads:
         is_direct, once = load in direct, uses.place[load].parent is None
-        last = max(reached(uses, load.result), key=uses.position.get) if is_direct else None
-        ring = next((one for one in found if is_direct and not once and one.last is last and not one.once
-                     and _nothing_between(uses, one.loads[-1], load) and not _read_before(uses, one, load)), None)
+        products = list(reached(uses, load.result)) if is_direct else []
+        last = max(products, key=uses.position.get) if is_direct else None
+        inside = is_direct and not once and any(uses.place[use].block is not uses.place[load].block for use in products)
+        ring = next((one for one in found if is_direct and not once and not inside and one.last is last and one.ends is None
+                     and not one.once and _nothing_between(uses, one.loads[-1], load) and not _read_before(uses, one, load)), None)
         if ring is None:
             found.append(ring := Ring([], direct=is_direct, last=last, once=once))
+            ring.ends = ends(uses, load, products) if inside else None
         ring.loads.append(load)
     return found
 
@@ -246,18 +315,25 @@ def _in_a_loop(uses: Uses, load: Op) -> bool:
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
     """True if the second ring may go on in the slots of the first: the same tiles in another block, and neither holds a slot while
     the other's loads run, which would wait for it."""
-    if first.once or second.once or [(load.descriptor, load.result.type) for load in first.loads] != \
-            [(load.descriptor, load.result.type) for load in second.loads]:
+    if first.once or second.once or first.ends or second.ends or [(_array(uses, load), load.result.type) for load in first.loads] != \
+            [(_array(uses, load), load.result.type) for load in second.loads]:
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
         return False
     return not _holds_over(uses, first, second) and not _holds_over(uses, second, first)
 
 
+def _array(uses: Uses, load: Op) -> Any:
+    """The array that is loaded from: a descriptor, or names of arguments."""
+    if load.name == "descriptor_load":
+        return load.descriptor
+    return [parameters_behind(uses.program, address) for address in accessed(load, "read")]
+
+
 def _holds_over(uses: Uses, one: Ring, other: Ring) -> bool:
     """True if a loop or a branch with the other ring's loads stands where a slot of this one is held."""
     ops = uses.place[one.loads[0]].block.ops
-    end = ops.index(within(uses, one.last, uses.place[one.loads[0]].block) if one.direct else one.loads[-1])
+    end = ops.index(one.last) if one.direct else ops.index(one.loads[-1])
     inner = {op for held in ops[ops.index(one.loads[0]):end + 1] if held.blocks for op in held.walk()}
     return not inner.isdisjoint(other.loads)
 
@@ -276,17 +352,21 @@ def _name(roots: list[Ring]) -> None:
         ring.name = name
 
 
-def _place(found: Rings, program: Program, plan: Plan, target: Target, beside: int) -> None:
-    """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor."""
-    free = target.shared_bytes - RESERVED - staging(program, found, plan) - beside
-    free -= sum(ring.bytes for ring in found.roots if ring.once)
-    each = sum(ring.bytes for ring in found.roots if not ring.once)
+def _place(found: Rings, program: Program, plan: Plan, target: Target, late: Collection[Op], beside: int) -> None:
+    """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor. A late product holds its
+    slot for a trip more, and so its pipe has another slot where there is room."""
+    free = shared_bytes(plan.programs, target) - RESERVED - staging(program, found, plan) - beside
+    free -= sum(ring.bytes for ring in found.roots if ring.fixed)
+    each = sum(ring.bytes for ring in found.roots if not ring.fixed)
     stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)
+    behind = {ring.root for ring in found.rings if ring.last in late}
+    more = plan.late_stages or stages + (plan.stages is None and 1 < stages < MOST_STAGES and
+                                         each * stages + sum(ring.bytes for ring in behind) <= free)
     for ring in found.roots:
-        ring.stages = 1 if ring.once else stages
+        ring.stages = 1 if ring.fixed else more if ring in behind else stages
     for ring in found.rings:        # the next chunk needs a slot beside the one that is given back a trip later
         ring.trails = ring.trails and ring.root.stages > 1
-    if each * stages > free:
+    if each * stages + (more - stages) * sum(ring.bytes for ring in behind) > free:
         found.remarks.append(Remark(f"{stages} slots of {each} bytes do not fit: {free} bytes are free. Smaller tiles would",
                                     program.site))
 
@@ -298,7 +378,8 @@ def staging(program: Program, found: Rings, plan: Plan) -> int:
     passing = [op.value for op in program.named("descriptor_store") if op not in own]
     passing += [op.result for op in program.named("descriptor_load") if op not in found.loads]
     pairs = [_bytes(op.a) + _bytes(op.b) for op in program.named("dot") if op not in found.products]
-    return sum(_bytes(op.value) for op in own) + max([*map(_bytes, passing), *pairs], default=0)
+    each = sum(_bytes(op.value) for op in own) + max([*map(_bytes, passing), *pairs], default=0)
+    return each * (plan.consumers // plan.parts)
 
 
 def _bytes(tile: Value) -> int:

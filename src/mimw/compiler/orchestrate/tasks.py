@@ -25,11 +25,15 @@ from ..analysis.slices import Slice
 from ..analysis.uses import uses_of
 from ..analysis.written import accessed, parameters_behind, written
 from .consumer import Consumer, Share
+from .lags import registers
 from .memory_order import may_run_on
 from .plan import Plan
 from .producer import Producer
+from .residency import at_launch
 from .rings import Ring, Rings, is_read_only, rings_of
 from .smaller_blocks import smaller_blocks
+from .tiles_in_turn import ConsumerInTurn, counting, turns_at_tiles
+from .turns import Turns, turns_at_products
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,8 @@ class Orchestrated:
     """A program in tasks, or None, with what there is to say. `blocks` has by parameter the block that a descriptor of the
     host's needs instead of its own, as each consumer stores its rows alone; `apart` pairs of (array that is read, array that is
     written) which must not overlap, as what is read may be read ahead of the store, or by one consumer while another one
-    stores. `notes` are comments on ops of the program that are no words of pipes; `sums` is
-    how many places a sum in tensor memory has at most, if the chip has one."""
+    stores. `notes` are comments on ops of the program that are no words of pipes; `sums` is how many places a sum in tensor memory
+    has at most, if the chip has one."""
 
     program: Program | None
     rings: Rings
@@ -52,7 +56,7 @@ class Orchestrated:
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
                  tiles: Collection[Op] = ()) -> Orchestrated:
     """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
-    rings = rings_of(program, plan, target)
+    rings = rings_of(program, plan, target, late)
     if program.orchestrates():
         return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
     if not rings.rings:
@@ -67,14 +71,21 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
             theirs.add(op)
     axes: dict[Value, int] = {}
     smaller: dict[Value, Descriptor] = {}
-    if plan.consumers > 1:
-        found = shared_rows(program, theirs.ops, plan.consumers, independent=tiles)
+    counted = None
+    if plan.tiles_in_turn:
+        counted = counting(program, rings) if tiles else Remark("consumers have no tiles to take in turn", program.site)
+        if isinstance(counted, Remark):
+            return Orchestrated(None, rings, (*rings.remarks, counted))
+        theirs.ops |= counted.ops - set(next(iter(tiles)).walk())
+    elif plan.consumers > 1:
+        gathers = {load for ring in rings.rings for load in ring.gathers}       # their pointers are the producer's
+        found = shared_rows(program, theirs.ops - gathers, plan.consumers, independent=tiles)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
-    writer = TaskWriter(program, plan, rings, mine, theirs, axes, smaller, late)
+    writer = TaskWriter(program, plan, rings, mine, theirs, axes, smaller, late, tiles, counted, target)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
     apart = arrays_apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
@@ -98,13 +109,15 @@ class TaskWriter:
     """Puts the tasks together."""
 
     def __init__(self, program: Program, plan: Plan, rings: Rings, mine: Slice, theirs: Slice, axes: dict[Value, int],
-                 smaller: Mapping[Value, Descriptor], late: Collection[Op]):
+                 smaller: Mapping[Value, Descriptor], late: Collection[Op], tiles: Collection[Op], counted: Slice | None,
+                 target: Target):
         self.plain, self.plan, self.rings, self.axes, self.late = program, plan, rings, axes, late
+        self.tiles, self.counted = tiles, counted
         self.mine, self.theirs = mine, theirs
         self.uses, self.writer = uses_of(program), Builder(program.site)
         self.env = self.writer.env
-        self.parts = plan.consumers
-        self.smaller = smaller
+        self.consumers, self.parts = plan.consumers, plan.parts
+        self.smaller, self.target = smaller, target
 
     def program(self) -> Program:
         params = tuple(self._param(param) for param in self.plain.params)
@@ -116,18 +129,29 @@ class TaskWriter:
             needs.ops -= made
         warps = self.plan.warps_of(self.plain.num_warps)
         blocks, tasks = [], []
-        for me in range(self.parts):
-            share = Share(self.axes, me, self.parts)
-            consumer = Consumer(self.plain, self.theirs, self.rings, self.env, share, self.late, self._staged(me))
+        load_warps, producer, registers_each = registers(self.rings, self.plan, self.plain.num_warps, self.target)
+        for me in range(self.consumers):
+            consumer = self._consumer(me, warps)
             blocks.append(Block((), consumer.written(self.plain.body)))
-            tasks.append(Task("compute" if self.parts == 1 else f"compute{me}", warps, me == 0, self.plan.consumer_registers, 0, 1,
+            tasks.append(Task("compute" if self.consumers == 1 else f"compute{me}", warps, me == 0, registers_each, 0, 1,
                               site=self.plain.site))
-        producer = Producer(self.plain, self.mine, self.rings, self.env)
-        blocks.append(Block((), producer.written(self.plain.body)))
-        tasks.append(Task("load", 1, False, self.plan.producer_registers, site=self.plain.site))
+        blocks.append(Block((), Producer(self.plain, self.mine, self.rings, self.env).written(self.plain.body)))
+        tasks.append(Task("load", load_warps, False, producer, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
-        return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
+        start = at_launch(self.plan, self.plain.num_warps, self.target) if self.plan.programs else None
+        return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True,
+                       launch_facts=replace(self.plain.launch_facts, registers=start))
+
+    def _consumer(self, me: int, warps: int) -> Consumer:
+        share = Share(self.axes, me, self.parts, self.consumers, warps)
+        given = self.theirs, self.rings, self.env, share, self.late, self._staged(me)
+        if self.counted is not None:
+            tiles, = self.tiles
+            return ConsumerInTurn(self.plain, tiles, self.counted, *given, turns_at_tiles(tiles, self.rings))
+        pingpong = self.plan.pingpong and self.consumers > 1
+        products = self.rings.products - self.rings.trailing.keys()
+        return Consumer(self.plain, *given, turns_at_products(self.plain, products) if pingpong else Turns())
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 
@@ -167,8 +191,9 @@ class TaskWriter:
         fields = tuple(self.writer.emit("local_alloc", (type_, None), load.site, layout=None, label=f"{ring.name}.{name}")
                        for type_, name, load in zip(slots, names, ring.loads))
         more = {"one_shot": True} if ring.once else {}
-        if self.parts > 1:
-            more["readers"] = tuple(f"compute{me}" for me in range(self.parts))
+        if self.consumers > 1:      # each chunk is for all of them, or for one
+            readers = tuple(f"compute{me}" for me in range(self.consumers))
+            more["readers"] = readers if self.counted is None else (readers, )
         return self.writer.emit("pipe_make", (fields, ring.stages, None), ring.loads[0].site, label=ring.name, names=names, **more)
 
     def _staged(self, me: int) -> dict[Op, Value]:

@@ -11,10 +11,10 @@ Source: PTX ISA, "tcgen05.mma", shapes and kinds; the rules are those of `tlx.as
 
 from __future__ import annotations
 
-from ...ir import Op, Program, Value
+from ...ir import Block, Op, Program, Value
 from ..analysis.uses import Uses
 from .plan import Plan
-from .rings import reached, source_of
+from .rings import flattens, reached
 
 ROWS, WIDEST, STEP, LEAST = (64, 128), 256, 32, 16     # rows, most columns, bytes of a step along K, least K
 _SUMS = {"fp16": "fp32", "bf16": "fp32", "fp8e5": "fp32", "fp8e4nv": "fp32", "i8": "i32"}
@@ -45,7 +45,7 @@ def misfit(dot: Op, parts: int) -> str:
 
 def direct_of(program: Program, uses: Uses, loads: list[Op], plan: Plan) -> tuple[set[Op], set[Op]]:
     """(products, loads that products alone take, as operands, in the loads' own block or in loops within it)."""
-    return set(program.named("dot")), {load for load in loads if all(
+    return set(program.named("dot")), {load for load in loads if load.name == "descriptor_load" and all(
         use.name == "dot" and _is_operand(uses, use, load.result) and _within_loops(uses, use, load)
         for use in reached(uses, load.result))}
 
@@ -70,8 +70,14 @@ def _within_loops(uses: Uses, dot: Op, load: Op) -> bool:
 
 def operand_of(uses: Uses, value: Value) -> tuple[Op | None, bool]:
     """The op behind an operand, and whether the tile is turned: a tile that is turned twice lies as it was."""
-    op, turned = source_of(uses, value)
-    if not turned:
-        return op, False
-    inner, again = operand_of(uses, uses.definition[value].value)
-    return inner, not again
+    op, turned = uses.definition.get(value), False
+    while op is not None and (op.name == "trans" or flattens(op)):
+        op, turned = uses.definition.get(op.value), turned != (op.name == "trans")
+    return op, turned
+
+
+def within(uses: Uses, op: Op, block: Block) -> Op:
+    """The op of a block that is another one, or has it inside."""
+    while uses.place[op].block is not block:
+        op = uses.place[op].parent
+    return op

@@ -28,12 +28,21 @@ from .fetcher import Fetcher
 from .handovers import COLUMNS, Handover, buffer_of, columns, handovers_of, place_operands, shared_bytes
 from .multiplier import Multiplier, Products
 from .plan import Plan
+from .residency import of_consumers
 from .rings import Ring, Rings, is_read_only, rings_of
 from .smaller_blocks import smaller_blocks
 from .tasks import Orchestrated, TaskWriter, arrays_apart
 from .tensor_products import ROWS, direct_of, misfit
 from .tensor_sums import Sum, may_be_empty, sums_of
-from .turns import Slots
+from .phases import Slots
+
+
+_WHY_NOT = {
+    "gathers": "slots that cp.async fills are not read by tcgen05 here yet",
+    "programs": "a multiprocessor has one tensor memory, which a program takes as a whole",
+    "pingpong": "one task starts all products, in order",
+    "tiles_in_turn": "the epilogue of a tile runs beside the next tile's products in any case",
+}
 
 
 def orchestrated(program: Program, plan: Plan, target: Target, tiles: Collection[Op] = ()) -> Orchestrated:
@@ -41,6 +50,9 @@ def orchestrated(program: Program, plan: Plan, target: Target, tiles: Collection
     nothing = Rings([], set())
     if program.orchestrates():
         return Orchestrated(None, nothing, (Remark("calls functions of mimw already", program.site), ))
+    if asked := [name for name in ("gathers", "programs", "pingpong", "tiles_in_turn") if getattr(plan, name)]:
+        why = f"`{asked[0]}` of the plan is for chips that multiply into registers: {_WHY_NOT[asked[0]]}"
+        return Orchestrated(None, nothing, (Remark(why, program.site), ))
     why = [Remark(f"the product stays plain: {reason}", op.site) for op in program.walk() if "dot" in op.row.traits
            and (reason := misfit(op, plan.consumers))]
     if why:
@@ -48,7 +60,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, tiles: Collection
     made = _Found(program, plan, target, tiles)
     if made.remarks is not None:
         return Orchestrated(None, made.rings, made.remarks)
-    writer = TensorWriter(made, plan)
+    writer = TensorWriter(made, plan, target)
     names = {param.value: param.name for param in program.params}
     return Orchestrated(writer.program(), made.rings, tuple(made.rings.remarks), writer.blocks(names), made.apart(plan),
                         writer.notes, max(sum_.root.depth for sum_ in made.sums))
@@ -59,13 +71,14 @@ class _Found:
     there is nothing to write, None if there is."""
 
     def __init__(self, program: Program, plan: Plan, target: Target, tiles: Collection[Op]):
-        self.program, self.parts, self.uses = program, plan.consumers, uses_of(program)
+        self.program, self.parts, self.uses = program, plan.parts, uses_of(program)
         self.sums = sums_of(program, set(program.named("dot")), plan.sums or 2)
         self.handed: list[Handover] = []
         self.axes: dict[Value, int] = {}
         self.smaller: Mapping[Value, Descriptor] = {}
         self.remarks: tuple[Remark, ...] | None = None
-        self.rings = rings_of(program, plan, target, direct_of, lambda found: self._operands(found, plan, tiles))
+        self.rings = rings_of(program, plan, target, direct_of=direct_of,
+                               beside=lambda found: self._operands(found, plan, tiles))
         for ring in self.rings.rings:       # the tensor core gives slots back as soon as they are read
             ring.trails = False
         if max((ring.stages for ring in self.rings.rings), default=1) == 1:    # what nobody loads ahead is not computed ahead either
@@ -172,8 +185,9 @@ class _Found:
 class TensorWriter(TaskWriter):
     """Puts the tasks together."""
 
-    def __init__(self, found: _Found, plan: Plan):
-        super().__init__(found.program, plan, found.rings, found.loading, found.computing, found.axes, found.smaller, ())
+    def __init__(self, found: _Found, plan: Plan, target: Target):
+        super().__init__(found.program, plan, found.rings, found.loading, found.computing, found.axes, found.smaller, (), (), None,
+                         target)
         self.found, self.notes = found, {}
 
     def program(self) -> Program:
@@ -194,19 +208,20 @@ class TensorWriter(TaskWriter):
         for needs in (found.loading, found.multiplying, found.computing):
             needs.ops -= made
         products = Products(found.sums, found.handed, slots, self.axes, self.parts, self.notes)
-        warps, site = self.plan.warps_of(self.plain.num_warps), self.plain.site
+        warps, site, least = self.plan.warps_of(self.plain.num_warps), self.plain.site, self.plan.producer_registers
+        registers = of_consumers(self.plan, self.plain.num_warps, self.target, least)
         blocks, tasks = [], []
         for me in range(self.parts):
-            share = Share(self.axes, me, self.parts)
+            share = Share(self.axes, me, self.parts, self.parts, warps)
             one = Epilogue(self.plain, found.computing, self.rings, self.env, share, products, self._staged(me))
             blocks.append(Block((), one.written(self.plain.body)))
             name = "compute" if self.parts == 1 else f"compute{me}"
-            tasks.append(Task(name, warps, me == 0, self.plan.consumer_registers, 0, 1, site=site))
+            tasks.append(Task(name, warps, me == 0, registers, 0, 1, site=site))
         multiplier = Multiplier(self.plain, found.multiplying, self.rings, self.env, products)
         fetcher = Fetcher(self.plain, found.loading, self.rings, self.env, slots, self.notes)
         for name, one in (("multiply", multiplier), ("load", fetcher)):
             blocks.append(Block((), one.written(self.plain.body)))
-            tasks.append(Task(name, 1, False, self.plan.producer_registers, site=site))
+            tasks.append(Task(name, 1, False, least, site=site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, site))
         return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)

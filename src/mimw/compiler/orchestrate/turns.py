@@ -1,64 +1,77 @@
-"""Arrays of buffers and barriers that are used in turn: the slot of a turn, and the parity of its phase.
+"""Turns of consumers at the tensor cores: who starts products, while the others compute.
 
-Input: arrays, a turn's number, their length. Output: ops, with a comment each. For example, of turn `n` of 3 slots:
+Input: a program and the products that are started without a wait. Output: `Turns`: in front of which ops a turn begins, and behind
+which it is passed on. For example, of attention's loop with its second product a trip later:
 
-    turns.wait(full, n, 3, site, "..")      barrier_wait full[n % 3], n // 3 & 1
-    turns.wait(free, n, 3, site, "..", before=True)     .. of the other parity: the first turns find all slots free
+    for i: s = dot(q, k[i]); acc = dot(p, v[i - 1], acc); p = softmax(s)        a turn: both products, and no exponents
 
-`Slots` are the buffers of a ring whose slots the tensor core gives back, with the barriers between TMA and the tensor core.
+A turn is a named barrier of each consumer: it waits there until the one before it has passed the turn on, by arriving. The last
+consumer opens the first one's. All consumers go round the same loops as often as each other: how often follows from numbers, and a
+number is the same in all of them (`analysis/shared_rows.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from ...ir import I32, Builder, Op, Value
-from ...ir.site import Site
+from ...ir import Block, Builder, Op, Program, Site
+from ..analysis.uses import uses_of
+
+FIRST_BARRIER = 8       # named barriers from here on, one a consumer; those below are Triton's
+WARP = 32
 
 
 @dataclass(frozen=True)
-class Slots:
-    """A ring's buffers, one array a load; `full`, at which TMA arrives; and `free`, at which the tensor core does, None for a ring
-    that is filled once."""
-
-    fields: tuple[Value, ...]
-    full: Value
-    free: Value | None
-
-
 class Turns:
-    """Writes into `writer`; `notes` has the comments, by op."""
+    """A turn begins in front of each of `begins`, and is passed on behind each of `ends`."""
 
-    def __init__(self, writer: Builder, notes: dict[Op, str]):
-        self.writer, self.notes = writer, notes
+    begins: frozenset[Op] = frozenset()
+    ends: frozenset[Op] = frozenset()
 
-    def slot(self, number: Value, depth: int, site: Site) -> Value:
-        """The slot of a turn."""
-        return self.writer.constant(0, I32, site) if depth == 1 else self.writer.by_constant("srem", number, depth, site)
 
-    def of(self, buffers: Value, number: Value, depth: int, site: Site, label: str = "") -> Value:
-        """The buffer of a turn."""
-        return self.writer.emit("buffer_index", (buffers, self.slot(number, depth, site)), site, label=label)
+def turns_at_products(program: Program, products: Collection[Op]) -> Turns:
+    """A turn for the products of a trip, in each loop that starts two or more of them one after the other."""
+    begins, ends = set(), set()
+    for op in program.walk():
+        for block in op.blocks if op.name == "for" else ():
+            run = _together(program, block, products)
+            if len(run) > 1:
+                begins.add(run[0])
+                ends.add(run[-1])
+    return Turns(frozenset(begins), frozenset(ends))
 
-    def barrier(self, barriers: Value, number: Value, depth: int, site: Site) -> Value:
-        """The barrier of a turn."""
-        return self.writer.emit("barrier_index", (barriers, self.slot(number, depth, site)), site)
 
-    def wait(self, barriers: Value, number: Value, depth: int, site: Site, note: str, before: bool = False) -> None:
-        """Wait for the arrival of this turn, or `before` it for that of the turn in which the slot was used last."""
-        barrier, writer = self.barrier(barriers, number, depth, site), self.writer
-        round_ = number if depth == 1 else writer.by_constant("sdiv", number, depth, site)
-        phase = writer.by_constant("and", round_, 1, site)
-        if before:
-            phase = writer.by_constant("xor", phase, 1, site)
-        self.emit("barrier_wait", (barrier, phase), site, note)
+def _together(program: Program, block: Block, products: Collection[Op]) -> list[Op]:
+    """The first products of a block that are started without a wait in between: nothing between them takes what one of them gives."""
+    definition, run = uses_of(program).definition, []
+    for op in block.ops:
+        waits = bool(op.row.hands_on) or any(definition.get(value) in run for value in op.operands)
+        if run and waits:
+            break
+        if op in products:
+            run.append(op)
+    return run
 
-    def arrive(self, barriers: Value, number: Value, depth: int, site: Site, note: str) -> None:
-        """Arrive at the barrier of a turn."""
-        self.emit("barrier_arrive", (self.barrier(barriers, number, depth, site), 1), site, note)
 
-    def emit(self, name: str, args: tuple, site: Site, note: str = "", **attrs) -> None:
-        """An op without results, with a comment."""
-        self.writer.emit(name, args, site, **attrs)
-        if note:
-            self.notes[self.writer.ops[-1]] = note
+class Turn:
+    """Writes the turns of consumer number `me` of `count`, each of so many warps."""
+
+    def __init__(self, writer: Builder, me: int, count: int, warps: int):
+        self.writer, self.me, self.count, self.threads = writer, me, count, 2 * WARP * warps
+
+    def open(self, site: Site) -> None:
+        """Once, in front of all turns: the first consumer may begin."""
+        if self.me == self.count - 1:
+            self._word("named_barrier_arrive", 0, site)
+
+    def begin(self, site: Site) -> None:
+        """Wait until the consumer before this one has passed the turn on."""
+        self._word("named_barrier_wait", self.me, site)
+
+    def end(self, site: Site) -> None:
+        """The consumer after this one may begin."""
+        self._word("named_barrier_arrive", (self.me + 1) % self.count, site)
+
+    def _word(self, name: str, consumer: int, site: Site) -> None:
+        self.writer.emit(name, (FIRST_BARRIER + consumer, self.threads), site)

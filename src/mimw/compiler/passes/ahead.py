@@ -9,6 +9,7 @@ others. For example:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...ir import Builder, Op, Value
@@ -30,7 +31,7 @@ class Ahead:
         """The ops once more, for the trip whose arguments are in `env`; returns the new values, by the values of the loop."""
         found = dict(env)
         for op in self.ops:
-            args = _replaced(op.args, found, writer)
+            args = replaced(op.args, found, writer)
             made = writer.emit(op.name, args, op.site, label=op.result.name, **op.attrs)
             found[op.result] = made
         return found
@@ -38,12 +39,13 @@ class Ahead:
     def next(self, writer: Builder, env: dict[Value, Value]) -> dict[Value, Value]:
         """The carried arguments of the trip after that."""
         found = self.values(writer, env)
-        return {arg: _replaced(given, found, writer) for arg, given in self.carried.items()}
+        return {arg: replaced(given, found, writer) for arg, given in self.carried.items()}
 
 
-def _replaced(arg, found: dict[Value, Value], writer: Builder):
+def replaced(arg, found: dict[Value, Value], writer: Builder):
+    """An argument of an op with the values of `found` in place of the loop's."""
     if isinstance(arg, tuple):
-        return tuple(_replaced(item, found, writer) for item in arg)
+        return tuple(replaced(item, found, writer) for item in arg)
     if not isinstance(arg, Value):
         return arg
     return found[arg] if arg in found else writer.now(arg)
@@ -94,11 +96,21 @@ class _Slice:
 
 def run_ahead(uses: Uses, loop: Op, copies: list[Op]) -> Ahead:
     """The ops and carried values that compute the addresses of these copies."""
+    return _slice(uses, loop, (value for copy in copies for value in _addresses(copy))).found()
+
+
+def computed_ahead(uses: Uses, loop: Op, values: Iterable[Value]) -> Ahead | Op:
+    """The ops and carried values that compute these values of a loop's body, also for a trip behind the last one; or the first op
+    in the way: one with an effect, or one that is undefined for some operands."""
+    found = _slice(uses, loop, values)
+    return found.problem or found.found()
+
+
+def _slice(uses: Uses, loop: Op, values: Iterable[Value]) -> _Slice:
     found = _Slice(uses, loop)
-    for copy in copies:
-        for value in _addresses(copy):
-            found.add(value)
-    return found.found()
+    for value in values:
+        found.add(value)
+    return found
 
 
 def _addresses(copy: Op) -> tuple[Value, ...]:
@@ -116,9 +128,7 @@ def why_in_order(uses: Uses, loop: Op, copy: Op, target: Target) -> str:
     for op in loop.walk():
         if op is not loop and _has_a_place(op):
             return f"{op.row.word} at line {op.site.line} keeps its place among the loop's copies"
-    found = _Slice(uses, loop)
-    for value in _addresses(copy):
-        found.add(value)
+    found = _slice(uses, loop, _addresses(copy))
     if found.problem is not None:
         return (f"where the copy at line {copy.site.line} reads follows from {found.problem.row.word} at line "
                 f"{found.problem.site.line}, which cannot be done a trip early")

@@ -11,15 +11,17 @@ from ...ir import Op, Program
 from ...target import Target
 from ..analysis import uses_of
 from ..analysis.mask_runs import mask_run
+from ..analysis.tile_runs import runs_of
 
 
 def cut_copies(program: Program, target: Target) -> frozenset[Op]:
     """Every copy of a tile of pointers into a buffer that has to go through registers because of its mask."""
-    uses, found = uses_of(program), set()
+    uses, found = uses_of(program), set()       # `mask_run` is asked first: it looks at one mask, `runs_of` at the whole program
     for op in uses.ops:
         if op.row.copy != "in" or "mask" not in op.row.places or op.mask is None:
             continue
-        size, run = op.pointer.type.element.pointee.bytes, mask_run(uses, op.mask)
-        if not any(piece % size == 0 and piece // size <= run for piece in target.copy_pieces):
+        size = op.pointer.type.element.pointee.bytes
+        least = min((piece // size for piece in target.copy_pieces if piece % size == 0), default=None)
+        if least is None or mask_run(uses, op.mask) < least and runs_of(program)[op.mask].axes[-1].same < least:
             found.add(op)
     return frozenset(found)

@@ -5,7 +5,8 @@ Input: a `Plain` launch. Output: `Candidate`s, the best one first. For example:
     found = candidates(plain)
     found[0].plan, found[0].predicted       Plan(consumers=2, ...), 393.7 microseconds
 
-A plan that spills registers is put behind those that do not. Without a cost model of the chip plans stand in the order in which
+A plan that spills registers, or of which the assembler has undone what its late products are for, is put behind those that do not.
+Without a cost model of the chip plans stand in the order in which
 they are tried: two consumers with products that run behind first, as that was best in all that was measured.
 """
 
@@ -23,25 +24,28 @@ from ...compiler.orchestrate.plan import Plan
 from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
-from ...target import Target
 from ..timing.predict import predicted
+from .overlap import undone
 from .plain import Plain
-from .task_shapes import task_shapes
-from .written import Written, device_programs, written
+from .several import several
+from .tensor_plans import tensor_plans
+from .written import Written, device_programs, may_gather, written
 
-COMPILED = 4        # of the best predicted plans
+COMPILED = 4        # of the best predicted plans, that ptxas takes
+WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan carried out: its predicted microseconds, or None; registers a thread and bytes of stack once it is compiled; and
-    why it is out, "" if it is not."""
+    """A plan carried out: its predicted microseconds, or None; registers a thread, bytes of stack, and whether the assembler has
+    `undone` what late products were for (`overlap.py`), once it is compiled; and why it is out, "" if it is not."""
 
     written: Written
     predicted: float | None = None
     registers: int | None = None
     stack: int = 0
+    undone: bool = False
     measured: float | None = None
     out: str = ""
 
@@ -52,7 +56,10 @@ class Candidate:
     @property
     def name(self) -> str:
         """For tables: `2 x 4 warps, delayed`."""
-        more = ["delayed"] * self.written.is_delayed + ["persistent"] * self.written.is_persistent + ["stores"] * self.plan.stores
+        plan = self.plan
+        more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
+        more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
+        more += [f"{plan.programs} at once"] * bool(plan.programs) + ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
@@ -66,18 +73,38 @@ class Search:
     remarks: tuple[Remark, ...] = ()
 
 
-def plans(program: Program, chip: Target) -> Iterator[Plan]:
-    """The plans to try on a chip, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
-    beside the next tile."""
+def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
+    """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
+    beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles. With
+    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers."""
+    if gathers:
+        yield from (replace(plan, gathers=True) for plan in plans(program))
+    warps = program.num_warps
+    shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
     behind = [True, False] if len(program.named("dot")) > 1 else [False]
     on = [False, True] if any("loop" in op.row.traits for op in program.walk()) and program.named("descriptor_store") else [False]
     in_turn = [True, False] if any(op.row.stores or op.name == "descriptor_store" for op in program.walk()) else [False]
-    for consumers, each in task_shapes(program, chip):
+    for consumers, each in shapes:
         for delayed in behind:
-            for stores in on:
-                yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores)
-            for stores in in_turn:
-                yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores)
+            for pingpong in [False, True] if delayed and consumers > 1 else [False]:
+                for stores in on:
+                    yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores, pingpong=pingpong)
+                for stores in in_turn:
+                    yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores, pingpong=pingpong)
+    if _sums(program) <= WHOLE_TILES:
+        for stores in in_turn:
+            yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=True, stores=stores, tiles_in_turn=True)
+
+
+def _sums(program: Program) -> int:
+    """Elements of the sums of products that one trip of a loop has, of the loop that has the most. Products that add one to the other
+    have one sum."""
+    most = 0
+    for loop in program.where(lambda row: "loop" in row.traits):
+        dots = [op for block in loop.blocks for op in block.ops if op.name == "dot"]
+        added_to = {op.acc for op in dots}
+        most = max(most, sum(op.result.type.numel for op in dots if op.result not in added_to))
+    return most
 
 
 def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:
@@ -85,7 +112,8 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     neither."""
     found, remarks, seen = Search(), [], set()
     in_turn = _in_turn(plain, remarks)
-    for plan in [only] if only is not None else (one for one in plans(plain.program, plain.chip) if in_turn or not one.persistent):
+    every = [only] if only is not None else _every(plain)
+    for plan in every if only is not None else (one for one in every if in_turn or not one.persistent):
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
         if one.wrong:
@@ -100,11 +128,24 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
         return found
     found.plain = _time(plain.launch, plain)
     found.candidates.sort(key=_order)
-    for at, candidate in enumerate(found.candidates[:COMPILED]):
-        if not candidate.out:
+    good = 0
+    for at, candidate in enumerate(found.candidates):
+        if not candidate.out and good < COMPILED:
             found.candidates[at] = _compiled(candidate)
+            good += not found.candidates[at].out
     found.candidates.sort(key=_order)
     return found
+
+
+def _every(plain: Plain) -> Iterator[Plan]:
+    """The plans to try: one program on a multiprocessor, then several."""
+    if plain.chip.has("tensor_memory"):
+        yield from tensor_plans(plain.program)
+        return
+    gathers, tiles = may_gather(plain), prod(map(int, plain.launch.grid))
+    yield from plans(plain.program, gathers)
+    for plan in several(plain.program, plain.chip, tiles):
+        yield from (replace(plan, gathers=True), plan) if gathers else (plan, )
 
 
 def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:
@@ -120,7 +161,7 @@ def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:
 
 def _order(one: Candidate) -> tuple:
     measured, predicted = (time if time is not None else other for time, other in ((one.measured, inf), (one.predicted, 0.0)))
-    return bool(one.out), measured, bool(one.stack), predicted
+    return bool(one.out), measured, bool(one.stack) or one.undone, predicted
 
 
 def _predicted(one: Written) -> Candidate:
@@ -145,10 +186,17 @@ def _compiled(one: Candidate) -> Candidate:
     plain = one.written.plain
     try:
         made = compiled(one.written.kernel, one.written.programs(plain.launch.grid), *one.written.arguments(),
-                        num_warps=one.written.num_warps, target=plain.chip.name)
+                        target=plain.chip.name, **one.written.options)
     except Exception as error:
         return replace(one, out=_line(error))
-    return replace(one, registers=made.registers, stack=made.stack_bytes or 0)
+    return replace(one, registers=made.registers, stack=made.stack_bytes or 0, undone=one.written.is_delayed and _is_undone(made))
+
+
+def _is_undone(made: Any) -> bool:
+    try:
+        return undone(made.sass)
+    except (AttributeError, OSError, RuntimeError):     # no machine code of this chip, or nothing that prints it: nobody knows
+        return False
 
 
 def _line(error: BaseException) -> str:

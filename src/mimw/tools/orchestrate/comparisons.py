@@ -67,14 +67,14 @@ def _in_turn(one: Written, sizes: dict[str, int], instead: bool) -> list[list[Pa
     x, y, _ = (*grid, 1, 1)[:3]
     some = programs_of(one.plain.launch, grid)
     along = (tuple(extent if at == axis else 1 for at, extent in enumerate(grid)) for axis in range(len(grid)))
-    fewer = dict.fromkeys(tiles_of(part) for part in (grid, *along))
+    fewer = dict.fromkeys(tiles_of(part, each=one.tiles_each) for part in (grid, *along))
     return [[Pair(sizes, grid, some, tuple((i + x * (j + y * k), 0, 0) for i, j, k in some), prod(grid), instead)],
             [Pair(sizes, few, (), (), most, instead) for few, most in fewer if prod(few) > 1]][:1 + (prod(grid) > 1)]
 
 
-def have_several(line: Mapping[str, Any]) -> bool:
-    """True of a line of the certificate whose programs have several tiles each."""
-    return 0 < line.get("most", 0) < prod(line["grid"])
+def have_several(line: Mapping[str, Any], several: int = 2) -> bool:
+    """True of a line of the certificate in which a program has several tiles."""
+    return 0 < line.get("most", 0) * (several - 1) < prod(line["grid"])
 
 
 def _is_short(launch: Launch) -> bool:

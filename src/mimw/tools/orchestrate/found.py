@@ -79,7 +79,7 @@ class Orchestration:
         return {"kernel": self.plain.name, "orchestrated": self.is_used, "because": self.because,
                 "plan": None if self.plan is None else asdict(self.plan), "plain_us": self.search.plain,
                 "candidates": [{"plan": asdict(one.plan), "predicted_us": one.predicted, "registers": one.registers,
-                                "stack_bytes": one.stack, "out": one.out} for one in self.search.candidates],
+                                "stack_bytes": one.stack, "undone": one.undone, "out": one.out} for one in self.search.candidates],
                 "refused": self.refused, "certificate": None if self.certificate is None else asdict(self.certificate)}
 
     def __str__(self) -> str:
@@ -87,7 +87,8 @@ class Orchestration:
         if self.chosen is not None:
             one = self.chosen
             registers = f", {one.registers} registers a thread at launch" if one.registers else ""
-            lines.append(f"  {one.name}{registers}" + (f", {one.stack} bytes of stack" if one.stack else ""))
+            lines.append(f"  {one.name}{registers}" + (f", {one.stack} bytes of stack" if one.stack else "") +
+                         ", late products that run beside nothing" * one.undone)
             for ring in one.written.made.rings.roots:
                 where = "read where it lies" if ring.direct else "read to registers"
                 end = "once" if ring.once else "released a trip later" if ring.trails else \
@@ -108,7 +109,8 @@ class Orchestration:
 def _row(one: Candidate) -> str:
     time = f"{one.measured:.1f} us measured" if one.measured is not None else \
         "no prediction" if one.predicted is None else f"{one.predicted:.1f} us predicted"
-    return f"{one.name}, {one.out or time}" + (f", {one.stack} bytes of stack" if one.stack else "")
+    return f"{one.name}, {one.out or time}" + (f", {one.stack} bytes of stack" if one.stack else "") + \
+        ", late products that run beside nothing" * one.undone
 
 
 def verdict(best: Candidate, search: Search) -> tuple[bool, str]:
@@ -120,6 +122,8 @@ def verdict(best: Candidate, search: Search) -> tuple[bool, str]:
         return ratio > 1, f"measured {best.measured:.1f} us, plain {search.plain_measured:.1f}: {ratio:.2f} x"
     if best.predicted is None or search.plain is None:
         return False, "nothing predicts its time on this chip: measure both"
+    if best.stack:
+        return False, f"ptxas spills {best.stack} bytes of each thread's registers, whose time nothing predicts: measure both"
     ratio = search.plain / best.predicted
     text = f"predicted {best.predicted:.1f} us, plain {search.plain:.1f}: {ratio:.2f} x"
     if ratio < QUICKER:

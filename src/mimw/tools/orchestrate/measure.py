@@ -29,10 +29,10 @@ def may_measure(args: tuple, meta: Mapping[str, Any]) -> bool:
     return gpu_is_active() and any(_tensor(value) is not None for value in (*args, *meta.values()))
 
 
-def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any]) -> Search:
-    """The search with times: of the plain kernel, and of the candidates that are not out."""
+def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], most: int = MOST) -> Search:
+    """The search with times: of the plain kernel, and of the candidates that are not out, the first of them if there are more."""
     from triton.testing import do_bench
-    tried = [one for one in search.candidates if not one.out][:MOST]
+    tried = [one for one in search.candidates if not one.out][:most]
     runs: list[Callable[[], Any]] = [lambda: kernel[grid](*args, **meta)]
     extents = extents_of(grid, dict(zip(getattr(kernel, "arg_names", ()), args)) | dict(meta))
     runs += [one.written.runs(extents, args, meta) for one in tried]

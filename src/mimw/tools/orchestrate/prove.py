@@ -177,9 +177,10 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
     line = {"runs": report.runs, "seeds": seeds, "tried": [each.as_json() for each in report.tried]}
     looping = [each for each in compared if all(size > 0 for size in each["sizes"].values())]
     if one.is_persistent:
-        looping = [each for each in looping if have_several(each)]
+        looping = [each for each in looping if have_several(each, one.tiles_each)]
         if not looping:
-            return {}, "no launch could be compared in which a program takes several tiles: orchestrate one of a larger grid"
+            several = "several" if one.tiles_each == 2 else f"{one.tiles_each} or more"
+            return {}, f"no launch could be compared in which a program takes {several} tiles: orchestrate one of a larger grid"
     short = next((each for each in looping if each["sizes"]), None)
     if report.ok and short is not None:
         report = _check(one, short["sizes"], _few(one, tuple(short["grid"])), search="systematic", limit=limit, rounds=False)
@@ -189,9 +190,9 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
 
 def _check(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], **how: Any) -> Report:
     inputs = one.plain.with_values({**copies(one.plain.arguments), **sizes})
-    launched = one.programs(grid, max(1, min(2, prod(grid) // 2)))
-    return check(one.kernel, launched, *one.arguments(inputs, grid), num_warps=one.num_warps, target=one.plain.chip.name,
-                 shrink=False, **how)
+    launched = one.programs(grid, max(1, min(2, prod(grid) // one.tiles_each)))
+    return check(one.kernel, launched, *one.arguments(inputs, grid), target=one.plain.chip.name, shrink=False,
+                 **one.options, **how)
 
 
 def _few(one: Written, grid: tuple[int, ...]) -> tuple[int, ...]:

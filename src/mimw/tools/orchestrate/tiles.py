@@ -15,14 +15,14 @@ from ...runtime.simulate import Launch
 TILES = 5           # that two programs take in turn, where programs do
 
 
-def tiles_of(grid: tuple[int, ...], tiles: int = TILES) -> tuple[tuple[int, ...], int]:
+def tiles_of(grid: tuple[int, ...], tiles: int = TILES, each: int = 2) -> tuple[tuple[int, ...], int]:
     """A part of a grid of at most so many tiles, with two or more along each axis if it can; and how many programs, two at most,
-    have two tiles each."""
+    have `each` so many tiles."""
     x, y, z = (*map(int, grid), 1, 1)[:3]
     first = min(x, tiles if y * z == 1 else 2)
     second = min(y, tiles // first if z == 1 else max(1, tiles // first // 2))
     few = first, second, min(z, max(1, tiles // (first * second)))
-    return few[:len(grid)], max(1, min(2, prod(few) // 2))
+    return few[:len(grid)], max(1, min(2, prod(few) // each))
 
 
 def each_alone(one: Any) -> Launch:

@@ -24,25 +24,28 @@ from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
+from ...compiler.orchestrate.branches import Taken, taken
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.emission import orchestrated
+from ...compiler.orchestrate.gathers import gathered, turned
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.rings import Rings
+from ...compiler.orchestrate.small_loads import loaded_ahead
 from ...compiler.orchestrate.tasks import Orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiprocessors
-from ...errors import MimwError, NotYet
-from ...ir import verify
+from ...errors import MimwError, NotYet, OutOfSharedMemory
+from ...ir import Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
 from .plain import Plain
-from .slots import fewer_slots
+from .slots import beyond, fewer_slots
 from .sum_turns import enough_turns
 
 
@@ -69,17 +72,31 @@ class Written:
     def num_warps(self) -> int:
         return self.plan.warps_of(self.plain.num_warps)
 
+    @property
+    def options(self) -> dict[str, int]:
+        """The options of a launch of this kernel: warps, and the registers a thread that so many programs leave it."""
+        start = self.made.program.launch_facts.registers if self.made.program is not None else None
+        return {"num_warps": self.num_warps} | ({} if start is None else {"maxnreg": start})
+
+    @property
+    def tiles_each(self) -> int:
+        """The tiles that a program has to have at least, so that a launch shows what comes behind a tile: of a consumer its next
+        one."""
+        return self.plan.consumers + 1 if self.plan.tiles_in_turn else 2
+
     def programs(self, grid: tuple[int, ...], most: int | None = None) -> tuple[int, ...]:
-        """The grid of this kernel for a grid of the plain one. One whose programs take tiles in turn has at most one for each
-        multiprocessor of the chip, or `most`."""
+        """The grid of this kernel for a grid of the plain one. One whose programs take tiles in turn has at most as many as the
+        chip's multiprocessors hold, one each unless the plan says more, or `most`."""
         if not self.is_persistent:
             return grid
-        return (min(prod(map(int, grid)), most or self.plain.chip.multiprocessors or 1), )
+        each = self.plan.programs or 1
+        return (min(prod(map(int, grid)), most or each * (self.plain.chip.multiprocessors or 1)), )
 
     def arguments(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None) -> tuple:
         """The arguments of the kernel for a launch of the plain one over `grid`, by default the one that it was made of."""
         plain = plain or self.plain
-        return self.module.arguments(grid or plain.launch.grid, *plain.given)
+        given = (plain.arguments[name] for name in self.plain.parameters)      # also a number that is 1 in that launch alone
+        return self.module.arguments(grid or plain.launch.grid, *given)
 
     def given(self, args: tuple, meta: Mapping[str, Any]) -> list[Any]:
         """The arguments of a launch of the plain kernel that its program takes, in their order."""
@@ -94,15 +111,15 @@ class Written:
     def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
         """A function that launches this kernel in place of the plain one."""
         given = self.module.arguments(grid, *self.given(args, meta))
-        launch = self.kernel[self.programs(grid, device_programs(self.plain.chip))]
-        return lambda: launch(*given, num_warps=self.num_warps)
+        launch = self.kernel[self.programs(grid, (self.plan.programs or 1) * device_programs(self.plain.chip))]
+        return lambda: launch(*given, **self.options)
 
     def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
         """The launch in place of one of the plain kernel over `grid`, made ready for the simulator; of a kernel whose programs
-        take tiles in turn with at most so many programs, by default one for each multiprocessor."""
+        take tiles in turn with at most so many programs, by default as many as the multiprocessors hold."""
         plain = plain or self.plain
-        kernel, options, grid = getattr(self.module, plain.name), {"num_warps": self.num_warps}, grid or plain.launch.grid
-        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), options, plain.chip.name)
+        kernel, grid = getattr(self.module, plain.name), grid or plain.launch.grid
+        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), dict(self.options), plain.chip.name)
 
 
 def device_programs(chip: Target) -> int:
@@ -123,19 +140,34 @@ def written(plain: Plain, plan: Plan) -> Written:
 def _with_slots(plain: Plain, given: Plan) -> Written:
     """The plan carried out, with what it left open decided: another process that has it writes the same kernel, whatever it
     launches first."""
-    plan = given if given.assume is not None else replace(given, assume=given.boxes and _may_assume(plain))
+    plan = given if given.branches is not None else replace(given, branches=_takes_branches(plain))
+    plan = plan if plan.assume is not None else replace(plan, assume=plan.boxes and _may_assume(plain, plan))
     one = _written(plain, plan)
     while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
-        one = _written(plain, replace(plan, stages=fewer))
+        stages, late = _slots(one)
+        fewer = stages if late > stages else fewer      # first without the slot that a late product has more
+        one = _written(plain, replace(plan, stages=fewer, late_stages=fewer))
     if one.kernel is not None and given.sums is None and not enough_turns(one):
         one = _written(plain, replace(one.plan, sums=1))
-    stages = max((ring.stages for ring in one.made.rings.roots if not ring.once), default=None)
-    return replace(one, plan=replace(one.plan, stages=stages, sums=one.made.sums)) if one.kernel is not None else one
+    if one.kernel is None:
+        return one
+    if more := beyond(one):
+        return replace(one, refused=f"{OutOfSharedMemory.__name__}: {plan.programs} programs do not fit on a multiprocessor, "
+                                    f"of which each has {more:,} bytes of shared memory too much")
+    stages, late = _slots(one)
+    return replace(one, plan=replace(one.plan, sums=one.made.sums, stages=stages or None, late_stages=late if late > stages else None))
+
+
+def _slots(one: Written) -> tuple[int, int]:
+    """(slots of pipes, and of the pipe that has the most), 0 of neither."""
+    found = [ring.stages for ring in one.made.rings.roots if not ring.fixed]
+    return min(found, default=0), max(found, default=0)
 
 
 def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
-    program, remarks, late, apart = accumulate_dots(needed(boxes.program)), boxes.remarks, frozenset(), frozenset()
+    program = turned(_aligned(boxes.program, plain), plain.chip) if plan.gathers else boxes.program
+    program, remarks, late, apart = accumulate_dots(needed(program)), boxes.remarks, frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
         tiles = persistent(program)
@@ -143,6 +175,10 @@ def _written(plain: Plain, plan: Plan) -> Written:
     if plan.delayed:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
+        verify(program)
+    if plan.ahead:
+        early = loaded_ahead(program)
+        program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
     made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
     remarks = (*remarks, *made.remarks)
@@ -168,20 +204,48 @@ def _written(plain: Plain, plan: Plan) -> Written:
     return one if found is None else replace(one, wrong=f"the text is another program: {found}")
 
 
+def may_gather(plain: Plain) -> bool:
+    """True if cp.async can copy a load that is no box."""
+    plan = Plan(branches=_takes_branches(plain))
+    program = _aligned(_boxes(plain, replace(plan, assume=_may_assume(plain, plan))).program, plain)
+    return any(refused is None for refused in gathered(program, plain.chip).values())
+
+
+def _aligned(program: Program, plain: Plain) -> Program:
+    """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel (`guards`)."""
+    attrs = plain.launch.specialisation.attrs
+    return replace(program, params=tuple(replace(param, attrs=tuple(map(tuple, attrs.get(param.path, ()))))
+                                         for param in program.params))
+
+
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
     """The program with boxes, under a plan that says what they may assume."""
-    program = with_remainders(plain.program)
+    branches = taken(with_remainders(plain.program)) if plan.branches else Taken(with_remainders(plain.program))
+    boxes = _lifted(branches.program, plain, plan)
+    return replace(boxes, assumed=(*boxes.assumed, *branches.assumed), remarks=(*boxes.remarks, *branches.remarks))
+
+
+def _lifted(program: Program, plain: Plain, plan: Plan) -> Lifted:
     if not plan.boxes:
         return lifted(program, plain.chip, "none", False)
     unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
     return lifted(program, plain.chip, unsigned=unsigned, assume=bool(plan.assume))
 
 
-def _may_assume(plain: Plain) -> bool:
+def _may_assume(plain: Plain, plan: Plan) -> bool:
     """True if the launch keeps to all that boxes assume, with more of them."""
-    boxes = _boxes(plain, Plan(assume=True))
-    if not boxes.descriptors:
-        return False
+    boxes = _boxes(plain, replace(plan, assume=True))
+    return bool(boxes.descriptors) and _keeps(plain, boxes)
+
+
+def _takes_branches(plain: Plain) -> bool:
+    """True if the launch takes the branches that may be taken once."""
+    boxes = _boxes(plain, Plan(boxes=False, branches=True))
+    return bool(boxes.assumed) and _keeps(plain, boxes)
+
+
+def _keeps(plain: Plain, boxes: Lifted) -> bool:
+    """True if the launch keeps to what is assumed."""
     module: dict[str, Any] = {}
     exec(host_source(boxes), module)
     return not module["fits"](plain.launch.grid, *plain.given)

@@ -127,7 +127,9 @@ class Predictor:
         wanted = replace(self.needed, values=self.needed.values | self.addresses) if most_loads else self.needed
         machine = TimedMachine(self.launch.program, self.grid, self.arguments, self.memory, self.costs, conditions, wanted,
                                order, slots, most_loads, self.gpus, self.side_by_side if most_loads == 0 else 1)
-        machine.turns, machine.spread, machine.pipelined = self.turns, self.spread, self.pipelined
+        machine.turns, machine.spread = self.turns, self.spread
+        if not most_loads:      # a load that is asked for ahead is told by this trip's bytes: of what is counted each has its own
+            machine.pipelined = self.pipelined
         machine.addresses, machine.vector = self.addresses, self.vector
         machine.most_steps = MOST_STEPS if self.side_by_side > 1 else machine.most_steps
         try:

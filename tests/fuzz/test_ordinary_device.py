@@ -1,0 +1,73 @@
+"""The GPU stage of ordinary programs. Without a GPU its launches are simulated; what it compares and notices is the same."""
+
+import numpy as np
+import pytest
+
+from mimw.simulator import Hooks, run
+from mimw.tools.orchestrate import written as steps
+from tests.fuzz.ordinary import device
+from tests.fuzz.ordinary.draw import drawn
+from tests.fuzz.ordinary.exact import Watch, unit
+from tests.fuzz.ordinary.judge import FINE, judged, launched
+from tests.fuzz.ordinary.mutants import MUTANTS
+
+pytest.importorskip("torch", reason="arrays on the device are torch's")
+WHOLE, FRACTIONS = 7, 10        # programs of which some plan hands something over
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    monkeypatch.setenv("MIMW_SIMULATE", "1")
+    monkeypatch.setattr(device, "gpu_is_active", lambda: False)
+    monkeypatch.setattr(device, "PLANS", 1)
+
+
+@pytest.mark.parametrize("seed", [WHOLE, FRACTIONS])
+def test_a_program_is_launched_plain_and_under_a_plan(seed, simulated):
+    found = judged(seed, ("gpu", ))
+    assert device.case_of(seed).exact is (seed == WHOLE) and found.plans == 1
+    assert [kind for _, kind, _ in found.outcomes if kind == "ok"] == ["ok"] * 2
+    assert [one for one in found.outcomes if one[0] != "gpu" or one[1] not in FINE] == []
+
+
+@pytest.mark.parametrize("seed", [WHOLE, FRACTIONS])
+def test_a_wrong_number_is_seen(seed, simulated, monkeypatch):
+    right, (_, change) = steps.lifted, MUTANTS["the offset of a box"]
+    monkeypatch.setattr(steps, "lifted", lambda *given, **more: change(right(*given, **more)))
+    kinds = {kind for _, kind, _ in judged(seed, ("gpu", )).outcomes}
+    assert kinds & {"mismatch", "refused by mistake"}, kinds
+
+
+def test_bytes_beside_an_array_are_nobodys():
+    array = np.arange(6, dtype=np.float16).reshape(2, 3)
+    args, (one, ) = device.given([array, 5], None)
+    read, whole = one.read()
+    assert (read == array).all() and whole and args[1] == 5 and args[0].shape == (2, 3)
+    assert np.isnan(one.raw[device.PAD - 2:device.PAD].cpu().numpy().view(np.float16)[0])
+    one.raw[device.PAD + array.nbytes] = 0
+    assert not one.read()[1]
+
+
+@pytest.mark.parametrize("seed, why", [(WHOLE, ""), (34, "2^13 units are added"), (13, "a fraction"), (139, "rounded to tf32")])
+def test_what_rounds_is_known(seed, why):
+    program, _ = drawn(seed, whole=True)
+    watch, launch = Watch(fp8=any(array.element == "fp8e4nv" for array in program.arrays)), launched(program).launch
+    run(launch.program, launch.grid, launch.values, hooks=Hooks(observer=watch))
+    assert why in watch.rounds and bool(why) is bool(watch.rounds)
+
+
+def test_units():
+    assert unit(np.array([0.0, 6.0, -20.0])) == 2 and unit(np.array([0.75, 3.0])) == 0.25 and unit(np.zeros(3)) == np.inf
+
+
+def test_rounding_is_told_from_a_mistake():
+    want = np.random.default_rng(0).standard_normal((128, 64)).astype(np.float32)
+    assert device.apart(want * np.float32(1.001), want) == "" and "norm" in device.apart(np.roll(want, 64, 0), want)
+    assert "inf" in device.apart(np.where(want > 3, np.inf, want), want)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("first", [0, 100])
+def test_programs_on_a_gpu(first):
+    outcomes = [one for seed in range(first, first + 8) for one in judged(seed, ("gpu", )).outcomes]
+    assert [one for one in outcomes if one[1] not in FINE] == [] and ("gpu", "ok", "") in outcomes
