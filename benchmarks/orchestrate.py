@@ -27,11 +27,15 @@ from tests.orchestrate.cases import (
     attention,
     gathered_gemm,
     gemm_bias_gelu,
+    gemm_cast,
     gemm_descriptors,
     gemm_fp8_blocks,
     gemm_int4,
     gemm_persistent,
     gemm_pointers,
+    grouped_descriptors,
+    grouped_gemm,
+    grouped_pointers,
 )
 
 from .driver import command, some_of
@@ -112,6 +116,36 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
                    lambda: mimw.ops.attention(*whole, causal=causal), o, expected, lambda out: out[:length])
 
 
+GROUPED = {"descriptors": grouped_descriptors.grouped_descriptors, "pointers": grouped_pointers.grouped_pointers,
+           "unpromised": grouped_gemm.grouped_gemm}
+GROUPS = {"8x1024": (8, 1024, 4096, 4096), "64x256": (64, 256, 2048, 7168), "ragged": (64, 256, 2048, 7168)}   # groups, rows, N, K
+
+
+def _grouped(kind: str, name: str) -> Problem:
+    """Rows in groups, whose sizes and places the kernel loads; `ragged` has groups of the same sum with random sizes, some 0."""
+    torch.manual_seed(0)
+    groups, rows, n, k = GROUPS[name]
+    total = groups * rows
+    ends = torch.arange(1, groups + 1) * rows
+    if name == "ragged":
+        ends = torch.randint(0, total + 1, (groups, )).sort().values
+        ends[1::8], ends[-1] = ends[0::8].clone(), total
+    a = torch.randn(total, k, device="cuda", dtype=torch.float16)
+    b = torch.randn(groups, k, n, device="cuda", dtype=torch.float16)
+    c = torch.empty(total, n, device="cuda", dtype=torch.float16)
+    starts = [0, *ends.tolist()[:-1]]
+    lines = [[end - start, n, k, start * k, group * k * n, start * n] for group, (start, end) in enumerate(zip(starts, ends.tolist()))]
+    table = torch.tensor(lines, dtype=torch.int32, device="cuda").flatten()
+    args, grid, on_device = (a, b, c, table, groups), (multiprocessors(), ), ends.int().cuda()
+    launches = [(GROUPED[kind], grid, args, dict(BM=bm, BN=bn, BK=64, num_warps=warps, num_stages=stages))
+                for bm, bn in ((128, 256), (128, 128)) for warps, stages in WARPS_STAGES]
+    first = next(group for group, (start, end) in enumerate(zip(starts, ends.tolist())) if end > start)
+    some = slice(starts[first], min(starts[first] + 256, int(ends[first])))
+    expected = a[some].float() @ b[first].float()
+    return Problem(dict(G=groups, M=rows, N=n, K=k), launches, lambda: mimw.ops.grouped_matmul(a, b, on_device), c, expected,
+                   lambda out: out[some])
+
+
 def _fp8_blocks(m: int, n: int, k: int) -> Problem:
     """fp8 with a scale for each 1 x 128 of A and 128 x 128 of B; the library's kernel gets A's scales as it reads them."""
     torch.manual_seed(0)
@@ -161,13 +195,32 @@ def _gathered(tokens: int, top: int, count: int, n: int, k: int) -> Problem:
                    lambda: mimw.ops.grouped_matmul(a.index_select(0, order), b.mT, ends), c, expected, lambda out: out[:64])
 
 
+def _cast(kind: str, m: int, n: int, k: int) -> Problem:
+    """bf16 times weights of 8 bits that become bf16."""
+    torch.manual_seed(0)
+    a, b = torch.randn(m, k, device="cuda").bfloat16(), torch.randn(n, k, device="cuda")
+    b = (16 * b).to(torch.int8) if kind == "int8" else b.to(torch.float8_e4m3fn)
+    scales, c = torch.rand(n, device="cuda") * 0.1, torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    describe, launches = mimw.TensorDescriptor.from_tensor, []
+    for bm, bn in ((64, 64), (64, 128)) if m <= 64 else ((128, 128), (128, 256), (64, 256)):
+        for warps, stages in WARPS_STAGES:
+            args = describe(a, [bm, 64]), describe(b, [bn, 64]), scales, describe(c, [bm, bn]), k
+            launches.append((gemm_cast.gemm_cast, (m // bm, n // bn), args, dict(BM=bm, BN=bn, BK=64, num_warps=warps,
+                                                                                 num_stages=stages)))
+    expected = (a[:256].float() @ b.float().T) * scales
+    return Problem(dict(M=m, N=n, K=k), launches, None, c, expected, lambda out: out[:256])
+
+
 CASES: dict[str, Callable[[], Problem]] = {
     **{f"gemm-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _gemm(kind, *shape)
        for kind in ("descriptors", "persistent", "pointers")
        for shape in ((8192, 8192, 1024), (4096, 4096, 4096), (8192, 8192, 4096))},
     "gemm-bias-gelu-4096": lambda: _gelu(4096, 4096, 4096),
+    **{f"grouped-{kind}-{name}": lambda kind=kind, name=name: _grouped(kind, name) for kind in GROUPED for name in GROUPS},
     **{f"fp8-blocks-{'x'.join(map(str, shape))}": lambda shape=shape: _fp8_blocks(*shape)
        for shape in ((4096, 4096, 4096), (4096, 4096, 7168), (4096, 7168, 2048))},
+    **{f"cast-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _cast(kind, *shape)
+       for kind in ("e4m3", "int8") for shape in ((64, 8192, 8192), (4096, 4096, 4096))},
     **{f"int4-{'x'.join(map(str, shape))}": lambda shape=shape: _int4(*shape) for shape in ((64, 8192, 8192), (64, 28672, 8192))},
     **{f"gathered-gemm-{'x'.join(map(str, sizes))}": lambda sizes=sizes: _gathered(*sizes)
        for sizes in ((4096, 2, 8, 4096, 4096), (8192, 8, 64, 1536, 2048))},
@@ -274,7 +327,7 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn") if plan[name])])
+        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn", "transform") if plan[name])])
     how = row.configuration.get("name", how) + (f" {row.configuration['tile']}" if "name" in row.configuration else "")
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 

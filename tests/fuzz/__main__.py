@@ -54,7 +54,7 @@ def main(arguments=None) -> int:
     began = time.time()
     found, failures = collections.Counter(), []
     seconds: dict[str, float] = collections.defaultdict(float)
-    programs, loops = collections.Counter(), collections.Counter()
+    programs, loops, steps = collections.Counter(), collections.Counter(), collections.Counter()
     given = {"stages": stages, "family": options.family, "chip": options.chip}
     workers = options.jobs or cores()
     for seed, result in run_all(
@@ -75,6 +75,7 @@ def main(arguments=None) -> int:
         family = result["family"]
         programs[family] += 1
         loops.update(result.get("loops", {}))
+        steps.update(result.get("steps", {}))
         seconds[family] += result["seconds"]
         for stage, kind, detail in result["outcomes"]:
             found[family, stage, kind] += 1
@@ -89,6 +90,8 @@ def main(arguments=None) -> int:
         share = 100 * loops["orchestrated"] / max(1, loops["with products"])
         some = f"{loops['orchestrated']} of {loops['with products']} loops with products orchestrated ({share:.0f} %)"
         print(f"{some}, {loops['plans']} plans run")
+    if steps:
+        print("; ".join(f"{name} {took / sum(programs.values()):.2f} s" for name, took in steps.items()) + ", of each program")
     print(f"{sum(programs.values())} programs, {len(failures)} failures, {took:.0f} s, {workers} workers")
     if options.jsonl:
         rows.append(options.jsonl, rows.of_run("fuzz", options, stages, programs, found, took))

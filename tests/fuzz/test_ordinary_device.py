@@ -6,10 +6,12 @@ import pytest
 from mimw.simulator import Hooks, run
 from mimw.tools.orchestrate import written as steps
 from tests.fuzz.ordinary import device
+from tests.fuzz.ordinary import room as room_module
 from tests.fuzz.ordinary.draw import drawn
 from tests.fuzz.ordinary.exact import Watch, unit
 from tests.fuzz.ordinary.judge import FINE, judged, launched
 from tests.fuzz.ordinary.mutants import MUTANTS
+from tests.fuzz.ordinary.room import PAD, Room
 
 pytest.importorskip("torch", reason="arrays on the device are torch's")
 WHOLE, FRACTIONS = 7, 10        # programs of which some plan hands something over
@@ -18,7 +20,8 @@ WHOLE, FRACTIONS = 7, 10        # programs of which some plan hands something ov
 @pytest.fixture
 def simulated(monkeypatch):
     monkeypatch.setenv("MIMW_SIMULATE", "1")
-    monkeypatch.setattr(device, "gpu_is_active", lambda: False)
+    for module in (device, room_module):
+        monkeypatch.setattr(module, "gpu_is_active", lambda: False)
     monkeypatch.setattr(device, "PLANS", 1)
 
 
@@ -38,14 +41,26 @@ def test_a_wrong_number_is_seen(seed, simulated, monkeypatch):
     assert kinds & {"mismatch", "refused by mistake"}, kinds
 
 
-def test_bytes_beside_an_array_are_nobodys():
-    array = np.arange(6, dtype=np.float16).reshape(2, 3)
-    args, (one, ) = device.given([array, 5], None)
-    read, whole = one.read()
-    assert (read == array).all() and whole and args[1] == 5 and args[0].shape == (2, 3)
-    assert np.isnan(one.raw[device.PAD - 2:device.PAD].cpu().numpy().view(np.float16)[0])
-    one.raw[device.PAD + array.nbytes] = 0
-    assert not one.read()[1]
+def test_bytes_beside_an_array_are_nobodys(simulated):
+    array, room = np.arange(6, dtype=np.float16).reshape(2, 3), Room()
+    placed, other = room.place([array, 5]), room.place([array, array])
+    room.send()
+    args, (one, two) = room.given(placed, None), room.given(other, None)
+    assert args[1] == 5 and args[0].shape == (2, 3) and one.data_ptr() == two.data_ptr() != args[0].data_ptr()
+    args[0] += 1
+    room.fetch()
+    assert room.is_whole() and (room.read(placed)[0] == array + 1).all() and (room.read(other)[0] == array).all()
+    assert np.isnan(room.raw[PAD - 2:PAD].numpy().view(np.float16)[0])
+    room.raw[PAD + array.nbytes] = 0
+    room.fetch()
+    assert not room.is_whole()
+
+
+def test_a_program_without_a_plan_is_drawn_anew(simulated):
+    """Of 4 there is none: a tensor of no elements."""
+    case, found = device.case_of(4), judged(4, ("gpu", ))
+    assert case.program.seed == 4 + device.APART and found.plans == 1 and found.outcomes[0][1] == "skipped"
+    assert set(found.seconds) == {"until compiled", "compile and launch", "wait"}
 
 
 @pytest.mark.parametrize("seed, why", [(WHOLE, ""), (34, "2^13 units are added"), (13, "a fraction"), (139, "rounded to tf32")])

@@ -59,6 +59,7 @@ def run_seed(
                 found = under_plans(seed, stages, record)
                 result["outcomes"] = found.outcomes
                 result["loops"] = {"with products": found.loops, "orchestrated": found.orchestrated, "plans": found.plans}
+                result["steps"] = found.seconds
             else:
                 from .families import program_of
                 from .launch import borrowed, run_program

@@ -38,7 +38,8 @@ def test_the_same_bits_and_nothing_behind_the_end(trips):
     assert len(program.named("masked_load")) == 8 and not program.named("load")
 
 
-@pytest.mark.parametrize("module, sizes, consumers", [(small_loads, dict(k=128, m=128), 2), (gemm_fp8_blocks, dict(k=384, n=128), 1)])
+@pytest.mark.parametrize("module, sizes, consumers", [(small_loads, dict(k=128, m=128), 2),
+                                                     (gemm_fp8_blocks, dict(k=384, n=128), 1)])
 def test_a_plan_is_proved(module, sizes, consumers):
     one = written(plain(module, **sizes), Plan(consumers=consumers, stages=2))
     proof = prove(one, seeds=2, limit=20)

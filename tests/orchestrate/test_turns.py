@@ -2,17 +2,21 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import triton.language as tl
 
 import mimw
-from mimw.compiler.analysis.remarks import Remark
 from mimw.compiler.orchestrate import tiles_in_turn
+from mimw.compiler.orchestrate.authors_tiles import authors_tiles
 from mimw.compiler.orchestrate.consumer import Consumer
 from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.orchestrate.turns import turns_at_products
+from mimw.runtime.simulate import prepare
 from mimw.tools.orchestrate import choose
 from mimw.tools.orchestrate import written as module
 from mimw.tools.orchestrate.overlap import undone
+from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
 from mimw.tools.orchestrate.written import written
 
@@ -23,6 +27,7 @@ PINGPONG = dict(consumers=2, stages=2, pingpong=True)
 PLANS = {       # a GEMM with loads of the consumer's own; heads, and tiles with other numbers of chunks; turns in one loop and in two
     "a tile of its own": ("gemm_bias_gelu", dict(m=256, n=256), IN_TURN | dict(stores=True)),
     "a tile of its own, and no trip": ("gemm_descriptors", dict(m=384, n=128, k=320), IN_TURN),
+    "the author's own loop over tiles": ("gemm_persistent", dict(m=384, n=128, k=192, programs=1), IN_TURN | dict(persistent=False)),
     "heads in turn": ("attention", dict(t=256, heads=2, d=32), IN_TURN),
     "tiles of other lengths": ("attention:causal", dict(t=384), IN_TURN | dict(stores=True)),
     "turns": ("attention", dict(t=512, bn=64), PINGPONG),
@@ -37,13 +42,15 @@ def test_a_plan_is_proved(what):
     assert one.kernel is not None, (one.wrong, one.refused, one.remarks)
     found = prove(one, seeds=2, limit=10)
     assert found.ok and found.compared and not any(line["different"] for line in found.compared), found
-    if one.plan.tiles_in_turn:
-        assert any(line["most"] == 1 and len(line["programs"]) == 0 for line in found.compared)     # three tiles or more of one
+    if one.plan.tiles_in_turn:      # three tiles or more of one program
+        assert any(line["most"] == 1 if one.is_persistent else line["tiles"] >= 3 for line in found.compared)
         assert one.made.program.named("pipe_make")[0].attrs["readers"] == (("compute0", "compute1"), )
 
 
-def test_a_consumer_that_never_has_a_second_tile_proves_nothing():
-    one = written(plain("gemm_bias_gelu", m=256, n=128), Plan(**IN_TURN))
+@pytest.mark.parametrize("name, sizes, persistent", [
+    ("gemm_bias_gelu", dict(m=256, n=128), True), ("gemm_persistent", dict(m=256, n=128, k=192, programs=1), False)])
+def test_a_consumer_that_never_has_a_second_tile_proves_nothing(name, sizes, persistent):
+    one = written(plain(name, **sizes), Plan(**IN_TURN | dict(persistent=persistent)))
     assert "in which a program takes 3 or more tiles" in prove(one, seeds=1, limit=5).wrong
 
 
@@ -143,19 +150,72 @@ def test_a_turn_is_both_products_of_a_late_trip_alone():
     assert not turns_at_products(gemm, gemm.named("dot")).begins
 
 
-def test_whole_tiles_need_a_loop_over_tiles_and_a_count_of_chunks():
-    (said, ) = written(plain("gemm_descriptors", m=128, n=128, k=320), Plan(**IN_TURN | dict(persistent=False))).remarks[-1:]
-    assert "no tiles to take in turn" in said.message
-    launch = plain("gemm_bias_gelu")
-    loads = [op for op in launch.program.walk() if op.row.loads]
-    rings = type("Rings", (), {"loads": frozenset(loads[:1])})
-    assert not isinstance(tiles_in_turn.counting(launch.program, rings), Remark)
+@mimw.jit
+def one_sum(a_desc, b_desc, c_desc, m, end):
+    acc = tl.zeros((64, 64), tl.float32)
+    for k in range(0, end, 64):
+        acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, 0]), acc)
+    c_desc.store([m, 0], acc.to(tl.float16))
+
+
+@mimw.jit
+def by_a_table(a_desc, b_desc, c_desc, table, WHILE: tl.constexpr):
+    end = m = tl.program_id(0) * 64
+    if WHILE:
+        while end < 512:
+            one_sum(a_desc, b_desc, c_desc, m, 128)
+            end += 512
+    else:
+        one_sum(a_desc, b_desc, c_desc, m, tl.load(table + tl.program_id(0)))
+
+
+@pytest.mark.parametrize("which", [False, True])
+def test_chunks_of_a_tile_have_to_be_counted_by_who_does_not_have_it(which):
+    """A tile behind the last one is counted as well, so nothing is loaded for it, and no `while` runs."""
+    a, b, c = (np.zeros(shape, np.float16) for shape in ((256, 128), (128, 64), (256, 64)))
+    described = (mimw.TensorDescriptor.from_tensor(one, [64, 64]) for one in (a, b, c))
+    args = *described, np.full(4, 128, np.int32)
+    one = written(plain_of(by_a_table, (4, ), args, dict(WHILE=which, num_warps=4), "sm_90a"), Plan(**IN_TURN))
+    assert one.kernel is None and ("`while` decides" if which else "follows from `load`") in one.remarks[-1].message, one.remarks
+
+
+def test_whole_tiles_need_a_loop_over_tiles():
+    one = written(plain("gemm_descriptors", m=128, n=128, k=320), Plan(**IN_TURN | dict(persistent=False)))
+    assert one.kernel is None and "no tiles to take in turn" in one.remarks[-1].message
+
+
+@mimw.jit
+def own_loop(x, y, n, WHAT: tl.constexpr):
+    first, step = tl.program_id(0), tl.num_programs(0)
+    total = 0
+    if WHAT == 1:
+        tl.store(y, 1.0)
+    for tile in range(first, n, step):
+        at = tile * 16 + tl.arange(0, 16)
+        if WHAT == 2:
+            total += 1
+        if WHAT == 3:
+            at += step
+        tl.store(y + at, tl.load((y if WHAT == 4 else x) + at) + total)
+        if WHAT == 5:
+            tl.atomic_add(y, 1.0)
+
+
+@pytest.mark.parametrize("what, found", [(0, True), (1, False), (2, False), (3, False), (4, False), (5, False)])
+def test_a_loop_over_tiles_is_one_whose_tiles_may_be_done_in_any_order(what, found):
+    """Not one that writes in front of it, carries a number, asks for the programs inside, loads what it writes, or waits."""
+    arrays = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    program = prepare(own_loop, (2, ), (*arrays, 4), dict(WHAT=what), "sm_90a").recorded
+    loop = authors_tiles(program)
+    assert (loop is not None) is found and (loop is None or loop.name == "for")
 
 
 def test_they_are_tried_where_they_fit():
     """Two sums of 128 x 128 are more than four warps hold; products that add one to the other have one sum."""
     found = list(choose.plans(plain("gemm_bias_gelu").program))
-    assert sum(one.tiles_in_turn for one in found) == 2 and not any(one.pingpong for one in found)
+    assert sum(one.tiles_in_turn and one.persistent for one in found) == 2 and not any(one.pingpong for one in found)
+    found = list(choose.plans(plain("gemm_persistent").program))
+    assert sum(one.tiles_in_turn and not one.persistent for one in found) == 2
     found = list(choose.plans(plain("attention", t=256, d=128, bn=128).program))
     assert not any(one.tiles_in_turn for one in found) and all(one.delayed and one.consumers == 2 for one in found if one.pingpong)
     assert any(one.pingpong and one.persistent for one in found)

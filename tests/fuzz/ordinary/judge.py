@@ -27,14 +27,12 @@ from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.triton_port.interpreter import one_by_one
 from mimw.errors import LaunchError, OutOfSharedMemory, SimulationError
 from mimw.ir import Program
-from mimw.target import target
 from mimw.tools.check import check
-from mimw.tools.orchestrate.choose import plans
+from mimw.tools.orchestrate.choose import every_plan
 from mimw.tools.orchestrate.inputs import copies, different
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import _run, prove
 from mimw.tools.orchestrate.several import several
-from mimw.tools.orchestrate.tensor_plans import tensor_plans
 from mimw.tools.orchestrate.written import Written, written
 
 from .draw import Ordinary, drawn
@@ -50,12 +48,14 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="mimw-fuzz-ordinary-")
 
 @dataclass
 class Judged:
-    """`outcomes`: (stage, kind, detail) of each plan; `loops` with products, and those of them that some plan orchestrates."""
+    """`outcomes`: (stage, kind, detail) of each plan; `loops` with products, and those of them that some plan orchestrates;
+    `seconds` of the steps on a GPU."""
 
     outcomes: list[tuple[str, str, str]] = field(default_factory=list)
     loops: int = 0
     orchestrated: int = 0
     plans: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def kernel_of(source: str, name: str) -> Any:
@@ -96,7 +96,7 @@ def judged(seed: int, stages: tuple[str, ...], record=None) -> Judged:
         return found
     lines = loops_with_products(plain.program)
     done, seen = set(), set()
-    for plan in _plans(plain.program, seed, stages):
+    for plan in _plans(plain, seed, stages):
         about = f"\n{plan.text()}\n{program.source}"
         try:
             one = written(plain, plan)
@@ -130,12 +130,11 @@ def _short(wrong: str) -> bool:
     return any(text in wrong for text in reasons)
 
 
-def _plans(program: Program, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
+def _plans(plain: Plain, seed: int, stages: tuple[str, ...]) -> Iterator[Plan]:
     """All plans with each depth ("every"); or `SOME` of them by turns, or one ("one"). Few have as many slots as fit: these are
     compiled
     in part."""
-    chip = target(CHIP)
-    found = list(tensor_plans(program)) if chip.has("tensor_memory") else [*plans(program), *several(program, chip, MANY)]
+    found = [*every_plan(plain), *several(plain.program, plain.chip, MANY)]
     if "every" in stages:
         yield from (replace(plan, stages=stages) for plan in found for stages in DEPTHS)
         return

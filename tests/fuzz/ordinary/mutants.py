@@ -24,7 +24,7 @@ from mimw.ir import I32, Block, Op, Program, Value
 from mimw.tools.orchestrate import written as steps
 from mimw.tools.orchestrate.plain import Plain, plain_of
 from mimw.tools.orchestrate.prove import prove
-from tests.orchestrate.cases import attention, gemm_pointers, small_loads
+from tests.orchestrate.cases import attention, gemm_cast, gemm_pointers, small_loads
 from tests.orchestrate.found_by_fuzzing import CASES
 from tests.orchestrate.overlapping import overlapping, some_trips
 
@@ -148,6 +148,10 @@ def in_descriptors(change: Callable[[Any], Any]):
     return "lifted", lambda boxes: replace(boxes, descriptors=tuple(map(change, boxes.descriptors)))
 
 
+def ahead(change: Callable[[Program], Program]):
+    return "loaded_ahead", lambda made: replace(made, program=change(made.program))
+
+
 def in_text(pattern: str, new: str):
     return "module_text", lambda text: re.sub(pattern, new, text, count=1)
 
@@ -200,13 +204,29 @@ MUTANTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "extents exchanged": in_descriptors(lambda one: replace(one, shape=one.shape[::-1])),
     "the first trip twice": ("delayed", lambda made: replace(made, program=everywhere(first_trip_twice)(made.program))),
     "an operand of the wrong trip": ("delayed", _late_trip),
-    "a small load of the trip before": ("loaded_ahead", lambda made: replace(made, program=everywhere(handed_on_late)(made.program))),
-    "the last trip loads one more": ("loaded_ahead", lambda made: replace(made, program=moved("icmpSLT", "rhs", 1)(made.program))),
+    "a small load of the trip before": ahead(everywhere(handed_on_late)),
+    "the last trip loads one more": ahead(moved("icmpSLT", "rhs", 1)),
     "another one of the numbers that all are": in_boxes(moved("addptr", "rhs", 1)),
+    "a raw slot is given back before it is read": in_tasks(swapped("local_load", "pipe_release")),
+    "a tile is handed over before it is stored": in_tasks(swapped("local_store", "pipe_commit")),
+    "a tile is stored over one that is read": in_tasks(moved("pipe_acquire", "chunk", -1)),
+    "one slot for tiles that are read a trip longer": in_tasks(lambda program: _one_slot(program)),
     "no guard against overlap": ("orchestrated", lambda made: replace(made, apart=frozenset())),
     "a line is left out of the text": in_text(r"\n *\S+\.reader\(\)\.release\(.*", ""),
     "another number in the text": in_text(r"chunk \+= 1", "chunk += 2"),
 }
+
+
+def _one_slot(program: Program) -> Program:
+    """The pipes of what a task computes have one slot of the several that their buffers have."""
+    pipes: dict[Value, Value] = {}
+
+    def change(op: Op) -> Op:
+        if op.name == "pipe_make" and op.fields[0].type.element.name == "bf16":
+            pipes[op.result] = Value(replace(op.result.type, capacity=1), op.result.name)
+            return Op(op.name, op.with_operands(capacity=1).args, (pipes[op.result], ), (), op.attrs, op.site)
+        return op.with_operands(pipe=pipes[op.pipe]) if "pipe" in op.row.places and op.pipe in pipes else op
+    return everywhere(change)(program)
 
 
 def _stored_over(program: Program) -> Program:
@@ -250,6 +270,7 @@ CORPUS: dict[str, tuple[Callable[[], Plain], Plan]] = {
     "attention": (lambda: _of(attention, t=512, bn=64), Plan(stages=2)),
     "products in some trips": (lambda: _one(*some_trips()), Plan(stages=2)),
     "small loads": (lambda: _of(small_loads, k=128), Plan(stages=2)),
+    "transformed": (lambda: plain_of(*gemm_cast.both()[:4], "sm_90a"), Plan(stages=2, transform=4)),
     "what is stored is loaded": (lambda: _one(*overlapping()), Plan(stages=2)),
 }
 
@@ -321,7 +342,8 @@ def _shape(program: Program) -> list:
     """What tells a program from a changed one: its ops and what they take."""
     return [(op.name, tuple(id(value) for value in op.operands), getattr(op, "pending", None)
         if "pending" in op.row.places else None,
-             str(op.offsets) if op.name == "buffer_slice" else None) for op in program.walk()]
+             str(op.offsets) if op.name == "buffer_slice" else None, getattr(op, "capacity", None)
+             if "capacity" in op.row.places else None) for op in program.walk()]
 
 
 def _line(error: BaseException) -> str:

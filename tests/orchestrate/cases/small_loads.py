@@ -1,4 +1,4 @@
-"""Loops with a product and small loads by pointers: scales of rows and of blocks of columns, biases, numbers; and ones that stay."""
+"""Loops with a product and small loads by pointers: scales of rows and of blocks of columns, numbers; and ones that stay."""
 import numpy as np
 import triton
 import triton.language as tl
@@ -41,7 +41,8 @@ def case(m=64, n=32, k=96, bk=32, programs=2, seed=0):
     rng = np.random.default_rng(seed)
     steps = -(-k // bk)
     a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((m, max(k, bk)), (max(k, bk), n * programs)))
-    sa, sb, number = (rng.random(shape).astype(np.float32) + 0.5 for shape in ((m, max(steps, 1)), (programs, max(steps, 1)), max(steps, 1)))
+    some = max(steps, 1)
+    sa, sb, number = (rng.random(shape).astype(np.float32) + 0.5 for shape in ((m, some), (programs, some), some))
     out = np.zeros((m, n * programs), np.float32)
     describe = mimw.TensorDescriptor.from_tensor
 

@@ -52,6 +52,8 @@ def _names(program: Program, op: Op, how: str) -> set[str] | None:
 
 def _apart(uses: Uses, one: Op, other: Op, axes: dict[Value, int], independent: Collection[Op]) -> bool:
     """True if no task touches by `one` what another task touches by `other`, in no trips of the loops around."""
+    if _never_both(uses, one, other, independent):
+        return True
     tiles = _tile(one), _tile(other)
     if None in tiles or any(tile not in axes for tile in tiles):
         return False
@@ -65,6 +67,23 @@ def _apart(uses: Uses, one: Op, other: Op, axes: dict[Value, int], independent: 
         return False
     return one.offsets[axis] is other.offsets[axis] and _stays(uses, one.descriptor, loops) and \
         _steady(uses, one.offsets[axis], extent, loops)
+
+
+def _never_both(uses: Uses, one: Op, other: Op, independent: Collection[Op]) -> bool:
+    """True of ops in two branches of one condition, which is a number, so that all tasks take the same branch: once in a program, or
+    once in a trip of an independent loop."""
+    mine, theirs = _branches(uses, one), _branches(uses, other)
+    return any(theirs.get(branch, at) != at and set(uses.loops(branch)) <= set(independent) for branch, at in mine.items())
+
+
+def _branches(uses: Uses, op: Op) -> dict[Op, int]:
+    """The conditions that an op stands under: in which of their blocks."""
+    found, place = {}, uses.place[op]
+    while place.parent is not None:
+        if "branch" in place.parent.row.traits:
+            found[place.parent] = place.index
+        place = uses.place[place.parent]
+    return found
 
 
 def _by_box(op: Op) -> bool:

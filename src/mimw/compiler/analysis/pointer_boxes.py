@@ -43,25 +43,25 @@ def box_of(program: Program, op: Op, assume: bool = False) -> Box | Refused:
     launches alone in which parts of its mask are true everywhere and its rows do not wrap around: that is then among what it
     assumes."""
     try:
-        return program.kept(_Boxes).of(op)
+        return program.kept(Boxes).of(op)
     except NoForm as why:
-        return program.kept(_Assuming).found(op) if assume else Refused(why.reason, why.site)
+        return program.kept(Assuming).found(op) if assume else Refused(why.reason, why.site)
 
 
 def form_of(program: Program, value: Value, assume: bool = False) -> Form:
     """The form of a tile of pointers, as boxes take it; with `assume` also one for launches alone in which rows do not wrap
     around. Raises `NoForm`."""
     try:
-        return program.kept(_Boxes).forms.of(value)
+        return program.kept(Boxes).forms.of(value)
     except NoForm:
         if not assume:
             raise
-        return program.kept(_Assuming).forms.of(value)
+        return program.kept(Assuming).forms.of(value)
 
 
 def ranges_of(program: Program) -> Ranges:
     """The scalars of a program, as its boxes name them."""
-    return program.kept(_Boxes).ranges
+    return program.kept(Boxes).ranges
 
 
 def is_plus_zero(uses: Uses, other: Value | None) -> bool:
@@ -78,7 +78,7 @@ def is_plus_zero(uses: Uses, other: Value | None) -> bool:
     return True
 
 
-class _Boxes:
+class Boxes:
     """The forms of one program's values, for all its boxes."""
 
     assume = False
@@ -184,7 +184,7 @@ class _Boxes:
         return extent
 
 
-class _Assuming(_Boxes):
+class Assuming(Boxes):
     """The same for launches of which more is assumed."""
 
     assume = True

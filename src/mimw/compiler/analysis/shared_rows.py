@@ -37,7 +37,7 @@ class _Refused(Exception):
 
 
 def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int = WGMMA_ROWS,
-                independent: Collection[Op] = ()) -> dict[Value, int] | Remark:
+                independent: Collection[Op] = (), handed: Collection[Op] = ()) -> dict[Value, int] | Remark:
     """The axis of each tile of `ops` that is shared out among `parts` tasks, or why that cannot be.
 
     program:    a plain one, without words of ours
@@ -46,13 +46,14 @@ def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int 
                 the whole tile, so one of a tile that is shared out is refused
     parts:      tasks that share out the rows, 1 or more
     least:      a product's part has a multiple of so many rows; wgmma takes 64 for four warps
+    handed:     ops of another task, whose tiles are handed over in parts as well
     independent:    loops whose trips are programs of a grid (`orchestrate/persist.py`): they may run in any order
     """
     if parts < 1:
         raise ValueError(f"{parts} tasks cannot share out rows")
     ops = sorted(set(ops), key=uses_of(program).position.__getitem__)
     try:
-        axes = _shared_axes(program, ops, parts, least)
+        axes = _shared_axes(program, ops, parts, least, handed)
         for op in ops:
             _check_effect(op, axes)
         if (found := foreign_element(program, ops, axes, independent)) is not None:
@@ -72,7 +73,7 @@ def shared(type_: Type, axis: int | None, parts: int) -> Type:
     return Tensor(type_.element, (*type_.shape[:axis], type_.shape[axis] // parts, *type_.shape[axis + 1:]))
 
 
-def _shared_axes(program: Program, ops: list[Op], parts: int, least: int) -> dict[Value, int]:
+def _shared_axes(program: Program, ops: list[Op], parts: int, least: int, handed: Collection[Op]) -> dict[Value, int]:
     """All that goes together with the rows of the products; refused where any of it has to stay whole."""
     uses, neighbours, whole = uses_of(program), {}, {}
     for op in ops:
@@ -99,7 +100,7 @@ def _shared_axes(program: Program, ops: list[Op], parts: int, least: int) -> dic
             raise _Refused(op.site, f"`{op.row.word}` {why}")
         raise _Refused(uses.site(value), f"a tile of {value.type} would be shared out along axes {axes[value]} and {axis} both")
     for value, axis in axes.items():
-        _check_origin(uses, inside, value)
+        _check_origin(uses, inside, value, handed)
         extent = shape_of(value)[axis]
         if extent % parts:
             raise _Refused(uses.site(value), f"{extent} rows have no {parts} equal parts")
@@ -111,11 +112,11 @@ def _shared_axes(program: Program, ops: list[Op], parts: int, least: int) -> dic
     return axes
 
 
-def _check_origin(uses: Uses, inside: frozenset[Op], value: Value) -> None:
-    """A tile that is shared out is made by the tasks, or loaded for them."""
+def _check_origin(uses: Uses, inside: frozenset[Op], value: Value, handed: Collection[Op]) -> None:
+    """A tile that is shared out is made by the tasks, or loaded or computed for them."""
     op, place = uses.definition[value], uses.argument.get(value)
     maker = op if op is not None else place.parent if place is not None else None
-    if maker in inside or op is not None and (op.row.loads or op.row.brings_tile):
+    if maker in inside or op in handed or op is not None and (op.row.loads or op.row.brings_tile):
         return
     raise _Refused(uses.site(value), "a tile that would be shared out is made outside of the tasks")
 

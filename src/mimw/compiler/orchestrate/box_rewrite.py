@@ -45,7 +45,7 @@ def rewritten(program: Program, boxes: Mapping[Op, Box], made: Descriptors,
               single: Mapping[Op, OneAddress] = MappingProxyType({})) -> Program:
     """The program with the accesses of `boxes` by the descriptors that are made for them, and these as parameters behind its
     own; and with one load in place of each of `single`."""
-    return _Rewrite(program, boxes, made, single).program()
+    return Rewrite(program, boxes, made, single).program()
 
 
 class Descriptors:
@@ -91,7 +91,7 @@ class Descriptors:
         return tuple(Param(Value(type_, name), name, (self.place - 1, )) for name, type_ in zip(names, types))
 
 
-class _Rewrite:
+class Rewrite:
     """The program anew, with accesses by descriptor."""
 
     def __init__(self, program: Program, boxes: Mapping[Op, Box], made: Descriptors, single: Mapping[Op, OneAddress]):
@@ -100,9 +100,9 @@ class _Rewrite:
         self.b = Builder(program.site)
 
     def program(self) -> Program:
-        return replace(self.old, params=(*self.old.params, *self.made.params()), body=self._block(self.old.body))
+        return replace(self.old, params=(*self.old.params, *self.made.params()), body=self.block(self.old.body))
 
-    def _block(self, block: Block) -> Block:
+    def block(self, block: Block) -> Block:
         outside = self.b.open()
         for op in block.ops:
             if op in self.boxes:
@@ -110,18 +110,18 @@ class _Rewrite:
             elif op in self.single:
                 self._one(op, self.single[op])
             else:
-                self.b.ops.append(op.with_blocks(self._block))
+                self.b.ops.append(op.with_blocks(self.block))
         return block.with_ops(self.b.close(outside))
 
     def _one(self, op: Op, found: OneAddress) -> None:
         b, name = self.b, op.result.name
-        at = b.emit("addptr", (found.base, self._number(found.offset, op)), op.site)
+        at = b.emit("addptr", (found.base, self.number(found.offset, op)), op.site)
         number = b.emit("load", (at, op.cache_policy, op.is_volatile), op.site, label=name)
         b.emit("splat", (op.result.type, number), op.site, results=op.results)
 
     def _access(self, op: Op, box: Box) -> None:
         descriptor, b = self.made.of[op], self.b
-        offsets = tuple(self._number(offset, op) for offset in box.offsets)
+        offsets = tuple(self.number(offset, op) for offset in box.offsets)
         if op.row.loads and not box.turned:
             b.emit("descriptor_load", (descriptor, offsets, CACHED), op.site, results=op.results)
         elif op.row.loads:
@@ -133,7 +133,7 @@ class _Rewrite:
 
     # ---- offsets ----------------------------------------------------------------------------------------------------
 
-    def _number(self, poly: Poly, op: Op) -> Value:
+    def number(self, poly: Poly, op: Op) -> Value:
         """A polynomial as a number of 32 bits, computed in front of `op`."""
         total, b = None, self.b
         for monomial, factor in self._by_counters(poly).terms.items():

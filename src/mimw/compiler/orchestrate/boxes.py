@@ -60,8 +60,8 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
     if loads not in ("products", "all", "none"):
         raise ArgumentError(f'loads is "products", "all" or "none"; got {loads!r}')
     boxes, remarks, pairs = {}, [], {}
-    for op in _candidates(program, loads, stores):
-        found: Box | Refused = _why_none(program, target) or box_of(program, op, assume)
+    for op in candidates(program, loads, stores):
+        found: Box | Refused = why_none(program, target) or box_of(program, op, assume)
         if isinstance(found, Box):
             found = out_of_order(program, op, found) or found
         if isinstance(found, Refused):
@@ -82,7 +82,7 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
     return Lifted(now, program, made.all(), tuple((*pair, site) for pair, site in pairs.items()), tuple(remarks), assumed)
 
 
-def _candidates(program: Program, loads: str, stores: bool) -> Iterator[Op]:
+def candidates(program: Program, loads: str, stores: bool) -> Iterator[Op]:
     """Loads and stores of tiles of two axes that are asked for, in program order."""
     uses, wanted = uses_of(program), for_products(program) if loads == "products" else None
     for op in program.where(lambda row: row.loads or row.stores):
@@ -104,7 +104,7 @@ def for_products(program: Program) -> set[Op]:
     return found
 
 
-def _why_none(program: Program, target: Target) -> Refused | None:
+def why_none(program: Program, target: Target) -> Refused | None:
     """The reason for which nothing in a program is lifted; None if there is none."""
     if not target.has("tma"):
         return Refused(f"{target} has no TMA", program.site)

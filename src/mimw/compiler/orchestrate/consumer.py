@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from ...ir import I1, Block, Buffer, Op, Program, Tensor, Value
+from ...ir import I1, Block, Buffer, Descriptor, Op, Program, Tensor, Value
 from ..analysis.shared_rows import shared
 from ..analysis.slices import Slice
 from ..passes.accumulate_dots import is_zero
@@ -38,12 +38,15 @@ class Share:
 
 class Consumer(Rebuild):
     """Writes the task of all that is no load of a ring. `late` are products that run behind by a trip; `staged` the buffers of
-    stores that run on; `turns` where it takes turns with the other consumers."""
+    stores that run on; `turns` where it takes turns with the other consumers; `smaller` the
+    types of descriptors whose blocks are this task's rows alone."""
 
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], share: Share,
-                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None, turns: Turns = Turns()):
+                 late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None, turns: Turns = Turns(),
+                 smaller: Mapping[Value, Descriptor] | None = None):
         super().__init__(program, needs, rings, env)
         self.share, self.late, self.staged, self.turns = share, late, staged or {}, turns
+        self.smaller = smaller or {}
         self.turn = Turn(self.writer, share.me, share.count, share.warps)
         self.reader = {"reader": f"compute{share.me}"} if share.count > 1 else {}
         self.trailing = rings.trailing
@@ -117,6 +120,9 @@ class Consumer(Rebuild):
             return True
         if op in self.staged:
             self._store(op)
+            return True
+        if op.name == "make_tensor_descriptor":
+            self._descriptor(op)
             return True
         if op.name == "trans" and isinstance(self.now(op.value).type, Buffer):
             turned = self.writer.emit("buffer_trans", (self.now(op.value), tuple(op.order)), op.site, label=op.result.name)
@@ -245,6 +251,14 @@ class Consumer(Rebuild):
         emit("local_store", (buffer, self.now(op.value)), op.site)
         emit("fence", ("async_shared", ), op.site)
         emit("tma_store", (self.now(op.descriptor), self._offsets(op, op.value), buffer, CACHED, ""), op.site)
+
+    def _descriptor(self, op: Op) -> None:
+        """One that is made inside of a loop, for this task's rows. A store that runs on may still read the one before."""
+        if self.staged:
+            self.writer.emit("tma_store_wait", (0, ), op.site)
+        type_ = self.smaller.get(op.result, op.result.type)
+        given = (self.now(op.base), self.now(tuple(op.shape)), self.now(tuple(op.strides)), tuple(type_.shape), op.signed, op.padding)
+        self.env[op.result] = self.writer.emit("make_tensor_descriptor", given, op.site, label=op.result.name, **op.attrs)
 
     def begin(self) -> None:
         if self.turns.begins:

@@ -12,6 +12,7 @@ another one of this task's sums begins with is stored behind that.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ...ir import Block, Op, Program, Value
 from ...ir.flow import bounds
@@ -37,10 +38,17 @@ class Epilogue(Consumer):
         self.visited = self.running | self.multiplied | {sum_.head for sum_ in products.sums} | \
             {group.place for group in products.handed}
         self.unread: dict[Value, tuple[Sum, Value]] = {}    # results of sums, and the turn in which each is made
-        self.counted += [(sum_.root, sum_.head) for sum_ in products.sums] + [(group.root, group.place) for group in products.handed]
+        self.counting = [(sum_.root, sum_.head) for sum_ in products.sums] + [(group.root, group.place) for group in products.handed]
 
     def takes(self, op: Op) -> bool:
         return op in self.visited
+
+    def numbered(self) -> list[Any]:
+        return [*super().numbered(), *dict.fromkeys(one for one, _ in self.counting)]
+
+    def inside(self, op: Op) -> list[Any]:
+        inner = set(op.walk()) - {op}
+        return [*super().inside(op), *dict.fromkeys(one for one, at in self.counting if at in inner)]
 
     # ---- sums --------------------------------------------------------------------------------------------------------------
 
@@ -71,7 +79,7 @@ class Epilogue(Consumer):
             phases.arrive(root.taken[me], number, depth, site, "read: the next sum may be made here")
 
     def _loaded(self, sum_: Sum, view: Value) -> Value:
-        return self.writer.emit("tmem_load", (view, ), sum_.end.site, label=sum_.name, layout=None)
+        return self.writer.emit("tmem_load", (view, ), sum_.end.site, label=sum_.label, layout=None)
 
     def _loaded_if_any(self, sum_: Sum, view: Value) -> Value:
         """The sum of a loop; without a trip, what the loop begins with."""
@@ -83,7 +91,7 @@ class Epilogue(Consumer):
             outside = writer.open()
             writer.emit("yield", ((make(), ), ), site)
             blocks.append(Block((), writer.close(outside)))
-        result = Value(self.type(sum_.result), sum_.name)
+        result = Value(self.type(sum_.result), sum_.label)
         writer.ops.append(Op("if", (some, (result.type, )), (result, ), tuple(blocks), site=site))
         return result
 

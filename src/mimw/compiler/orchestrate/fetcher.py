@@ -24,7 +24,7 @@ class Fetcher(Producer):
 
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], slots: Mapping[Ring, Slots],
                  notes: dict[Op, str]):
-        super().__init__(program, needs, rings, env)
+        super().__init__(program, needs, rings, env, {})
         self.slots, self.phases = slots, Phases(self.writer, notes)
 
     def chunk(self, ring: Ring) -> None:

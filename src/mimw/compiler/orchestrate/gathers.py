@@ -32,11 +32,10 @@ CACHES = ("none", ".ca", ".cg")     # cache modifiers that `tlx.async_load` take
 
 
 def gathered(program: Program, target: Target) -> Mapping[Op, Refused | None]:
-    """The loads by pointers of tiles of two axes that a product takes and a loop does: with None where cp.async can copy them, else
-    with the reason."""
+    """The loads by pointers of tiles of two axes that a product takes: with None where cp.async can copy them, else with the reason."""
     uses, wanted = uses_of(program), for_products(program)
     return {op: _why_not(program, uses, op, target) for op in program.where(lambda row: row.loads)
-            if is_tile_access(op) and op in wanted and uses.loops(op) and len(op.pointer.type.shape) == 2}
+            if is_tile_access(op) and op in wanted and len(op.pointer.type.shape) == 2}
 
 
 def turned(program: Program, target: Target) -> Program:

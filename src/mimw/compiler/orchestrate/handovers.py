@@ -59,6 +59,16 @@ class Handover:
         """True if the tensor core says when its operands are read: what a sum begins with is read with the sum."""
         return self.root.repeats and bool(self.operands)
 
+    @property
+    def label(self) -> str:
+        """A name of what is handed over: an operand's, if it has one."""
+        return next((tile.value.name for tile in (*self.operands, *self.tiles) if tile.value.name), "operand")
+
+    @property
+    def name(self) -> str:
+        """The name of the number of its turn."""
+        return f"{self.label}_given_turn"
+
     def buffers(self, tile: Tile, me: int) -> Value:
         """The buffers of one of its operands."""
         return self.root.operands[self.operands.index(tile)].buffers[me]

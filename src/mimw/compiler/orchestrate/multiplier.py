@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...ir import Op, Program, Value
 from ...ir.flow import induction
@@ -53,7 +54,14 @@ class Multiplier(Rebuild):
         for ring in direct.rings:
             if not ring.once:
                 self.ends.setdefault(within(self.uses, ring.last, self.uses.place[ring.loads[0]].block), []).append(ring)
-        self.counted += [(sum_.root, sum_.head) for sum_ in products.sums] + [(group.root, group.place) for group in products.handed]
+        self.counting = [(sum_.root, sum_.head) for sum_ in products.sums] + [(group.root, group.place) for group in products.handed]
+
+    def numbered(self) -> list[Any]:
+        return [*super().numbered(), *dict.fromkeys(one for one, _ in self.counting)]
+
+    def inside(self, op: Op) -> list[Any]:
+        inner = set(op.walk()) - {op}
+        return [*super().inside(op), *dict.fromkeys(one for one, at in self.counting if at in inner)]
 
     # ---- slots -------------------------------------------------------------------------------------------------------------
 
@@ -101,7 +109,7 @@ class Multiplier(Rebuild):
                 number, depth = self.counters[root], root.depth
                 if sum_.is_given_back:
                     phases.wait(root.taken[me], number, depth, site, "until the sum that was here is read", before=True)
-                self.views[sum_, me] = phases.of(root.buffers[me], number, depth, site, f"{sum_.name}_sum")
+                self.views[sum_, me] = phases.of(root.buffers[me], number, depth, site, f"{sum_.label}_sum")
 
     def _finished(self, op: Op, me: int) -> list[tuple[Value, str]]:
         """The barriers of what an op is the last one to read or to make, with what waits there."""

@@ -68,12 +68,12 @@ def _why_not(program: Program, asked: set[int]) -> Remark | None:
     if not asked:
         return Remark("no program asks for its number, so there are no tiles to take in turn", program.site)
     for op in program.walk():
-        if why := _word_in_the_way(op):
+        if why := word_in_the_way(op):
             return Remark(f"each program keeps its one tile: {why}", op.site)
     return None
 
 
-def _word_in_the_way(op: Op) -> str:
+def word_in_the_way(op: Op) -> str:
     """The relation of an op to other programs, or to the grid; "" if it has none."""
     word, traits, effects = op.row.word or op.name, op.row.traits, op.row.effects
     if op.name == "get_num_programs":

@@ -30,6 +30,7 @@ class Plan:
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     ahead               small loads of a loop with products are done a trip ahead, into registers
+    transform           warps of a task that computes the tiles which products take from what is loaded; 0: the consumers do
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
     sums                places of a sum in tensor memory that are used in turn, where the sums of several tiles follow each other;
                         None: two, if there are columns and the launch shows that it is right
@@ -57,6 +58,7 @@ class Plan:
     pingpong: bool = False
     tiles_in_turn: bool = False
     ahead: bool = True
+    transform: int = 0
     producer_registers: int | None = 24
     consumer_registers: int | None = 240
 

@@ -29,10 +29,9 @@ class Rebuild:
         self.writer = Builder(program.site)
         self.writer.env.update(env)
         self.env, self.now = self.writer.env, self.writer.now
-        self.counters: dict[Ring, Value] = {}
-        self.entered: dict[Ring, Value] = {}        # the counter in front of the loop that is being written
+        self.counters: dict[Any, Value] = {}
+        self.entered: dict[Any, Value] = {}        # the counter in front of the loop that is being written
         self.ring_of = {load: ring for ring in rings.rings for load in ring.loads}
-        self.counted: list[tuple[Any, Op]] = [(ring.root, ring.loads[-1]) for ring in rings.rings]      # by counters, and where
 
     # ---- what a task does of its own -----------------------------------------------------------------------------------
 
@@ -85,12 +84,16 @@ class Rebuild:
     def written(self, body: Block) -> tuple[Op, ...]:
         """The ops of the task."""
         outside = self.writer.open()
-        for one in dict.fromkeys(one for one, _ in self.counted):
+        for one in self.numbered():
             self.counters[one] = self.writer.constant(0, I32)
         self.begin()
         self._ops(body)
         self.end()
         return self.writer.close(outside)
+
+    def numbered(self) -> list[Any]:
+        """All that the task counts: the chunks of each pipe."""
+        return self.rings.roots
 
     def place(self, ring: Ring) -> Op:
         """The load at which a chunk is handed over: the last one, behind what the addresses of all take."""
@@ -139,21 +142,21 @@ class Rebuild:
 
     # ---- loops and branches ------------------------------------------------------------------------------------------------
 
-    def _inside(self, op: Op) -> list[Ring]:
-        """The pipes that are used inside of an op."""
-        inner = set(op.walk()) - {op}
-        return list(dict.fromkeys(one for one, at in self.counted if at in inner))
+    def inside(self, op: Op) -> list[Any]:
+        """What is counted inside of an op: the chunks of the pipes that are used there."""
+        inner = set(op.walk())
+        return list(dict.fromkeys(ring.root for ring in self.rings.rings if ring.loads[-1] in inner))
 
-    def _numbers(self, pipes: list[Ring]) -> tuple[Value, ...]:
+    def _numbers(self, pipes: list[Any]) -> tuple[Value, ...]:
         return tuple(self.counters[ring] for ring in pipes)
 
-    def _count_from(self, pipes: list[Ring]) -> tuple[Value, ...]:
-        """New counters for these pipes."""
-        made = tuple(Value(I32, "chunk") for _ in pipes)
+    def _count_from(self, pipes: list[Any]) -> tuple[Value, ...]:
+        """New counters for these pipes, and whatever else is counted."""
+        made = tuple(Value(I32, "chunk" if isinstance(one, Ring) else one.name) for one in pipes)
         self.counters.update(zip(pipes, made))
         return made
 
-    def _yield(self, values: tuple[Value, ...], pipes: list[Ring], site) -> None:
+    def _yield(self, values: tuple[Value, ...], pipes: list[Any], site) -> None:
         self.writer.emit("yield", ((*self.now(values), *self._numbers(pipes)), ), site)
 
     def _with_regions(self, op: Op) -> None:
@@ -166,7 +169,7 @@ class Rebuild:
 
     def _for(self, op: Op) -> None:
         carried = [one for one in loop_carries(op) if one.argument in self.needs.values or one.result in self.needs.values]
-        pipes, body = self._inside(op), op.blocks[0]
+        pipes, body = self.inside(op), op.blocks[0]
         head = (*self.bounds(op), (*self.now(tuple(one.init for one in carried)), *self._numbers(pipes)))
         entered, self.entered = self.entered, self.entered | {ring: self.counters[ring] for ring in pipes}
         args = (*self.fresh((body.args[0], *(one.argument for one in carried))), *self._count_from(pipes))
@@ -182,7 +185,7 @@ class Rebuild:
 
     def _if(self, op: Op) -> None:
         kept = [index for index, result in enumerate(op.results) if result in self.needs.values]
-        pipes, blocks, start = self._inside(op), [], dict(self.counters)
+        pipes, blocks, start = self.inside(op), [], dict(self.counters)
         condition = self.now(op.condition)
         for block in op.blocks:
             self.counters = dict(start)
@@ -198,7 +201,7 @@ class Rebuild:
         """All of what a `while` carries, or nothing of it (`Slice`)."""
         first, second = op.blocks
         every = any(value in self.needs.values for value in (*first.args, *second.args, *op.results))
-        pipes, last = self._inside(op), terminator(first)
+        pipes, last = self.inside(op), terminator(first)
         inits = (*(self.now(tuple(op.inits)) if every else ()), *self._numbers(pipes))
         blocks = []
         for block in op.blocks:

@@ -29,8 +29,8 @@ def shared_bytes(programs: int | None, target: Target) -> int:
 
 
 def warps(plan: Plan, plain: int) -> int:
-    """Warps that start: consumers', and a group for the producer."""
-    return plan.consumers * plan.warps_of(plain) + GROUP
+    """Warps that start: consumers', those of a task that transforms, and a group for the producer."""
+    return plan.consumers * plan.warps_of(plain) + plan.transform + GROUP
 
 
 def at_launch(plan: Plan, plain: int, target: Target) -> int:

@@ -27,12 +27,14 @@ from ..analysis.written import accessed, parameters_behind, written
 from ..constraints.wgmma import accumulator_layout
 from .gathers import gathered
 from .held import Ends, ends
-from .lags import set_lags
+from .lags import Flight, set_flights
 from .memory_order import may_run_on
 from .plan import Plan
 from .residency import shared_bytes
+from .transforms import confined, raw_loads, transformed
 
 MOST_STAGES = 8
+MADE_STAGES = 2     # of tiles that a task computes: memory is waited for by the task in front of it
 RESERVED = 2048     # bytes of shared memory for barriers, and for reductions between warps
 
 
@@ -45,10 +47,10 @@ class Ring:
     trails      that product runs on into the next trip, and gives back the slot a trip later
     ends        where the slot is given back, if products in loops or branches inside of its block read it (`held.py`)
     once        one chunk, loaded once in front of all loops, and never given back
-    lag         chunks that cp.async may still be copying when the next ones begin (`lags.py`)
-    groups      cp.async's groups in a trip, of all rings of the loop
-    drained     the loop behind which the last chunks are waited for; None: at the end of the producer
+    flight      which chunks cp.async may still be copying when the next ones begin (`lags.py`); None: it is waited for at once
     root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
+    made        its tile is no load's: the task that transforms computes it and stores it to the slot (`transforms.py`)
+    raw         its tiles are read by that task, and by no consumer
     """
 
     loads: list[Op]
@@ -58,11 +60,11 @@ class Ring:
     trails: bool = False
     ends: Ends | None = None
     once: bool = False
-    lag: int = 0
-    groups: int = 1
-    drained: Op | None = None
+    flight: Flight | None = None
     stages: int = 1
     root: Ring | None = None
+    made: bool = False
+    raw: bool = False
     pipe: Value | None = None
 
     @property
@@ -78,7 +80,7 @@ class Ring:
     @property
     def gathers(self) -> list[Op]:
         """The loads by pointers, which cp.async copies."""
-        return [load for load in self.loads if load.name != "descriptor_load"]
+        return [load for load in self.loads if load.name != "descriptor_load" and not self.made]
 
 
 @dataclass(eq=False)
@@ -97,7 +99,17 @@ class Rings:
 
     @property
     def loads(self) -> frozenset[Op]:
-        return frozenset(load for ring in self.rings for load in ring.loads)
+        """The loads that the producer does."""
+        return frozenset(load for ring in self.rings if not ring.made for load in ring.loads)
+
+    @property
+    def computed(self) -> frozenset[Op]:
+        """The ops that the task which transforms does for consumers."""
+        return frozenset(op for ring in self.rings if ring.made for op in ring.loads)
+
+    def some(self, wanted: Callable[[Ring], bool]) -> Rings:
+        """Those that a task uses."""
+        return Rings([ring for ring in self.rings if wanted(ring)], self.products, trailing=self.trailing)
 
 
 DirectOf = Callable[[Program, Uses, list[Op], Plan], tuple[set[Op], set[Op]]]
@@ -113,8 +125,19 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
     writes = written(program)
     loads, remarks = _candidates(program, uses, writes, gathered(program, target) if plan.gathers else {})
     while True:
-        products, direct = (direct_of or _direct)(program, uses, loads, plan)
+        made = transformed(program, loads) if plan.transform else []
+        while True:
+            products, direct = (direct_of or _direct)(program, uses, loads + made, plan)
+            kept = confined(program, loads, [op for op in made if op in direct and all(
+                uses.place[use].block is uses.place[op].block for use in reached(uses, op.result))])
+            if len(kept) == len(made):
+                break
+            made = kept
+        raw = raw_loads(program, loads, made)
         found = Rings(_grouped(uses, loads, direct), products, remarks)
+        found.rings += [Ring([op], last=max(reached(uses, op.result), key=uses.position.get), made=True) for op in made]
+        for ring in found.rings:
+            ring.raw = not raw.isdisjoint(ring.loads)
         for ring in found.rings:
             ring.root = next((other for other in found.rings if other.root is other and (
                 direct_of is None or other.direct == ring.direct) and all(
@@ -126,7 +149,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         for load in (load for ring in alone for load in ring.loads):
             loads.remove(load)
             remarks.append(Remark("under a condition outside of all loops: loaded by the consumer itself", load.site))
-    if not any("dot" in use.row.traits for load in loads for use in reached(uses, load.result)):
+    if not made and not any("dot" in use.row.traits for load in loads for use in reached(uses, load.result)):
         found.rings.clear()
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
@@ -139,7 +162,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         found.trailing = {dot: [ring for ring in found.rings if ring.trails and ring.last is dot] for dot in trailing}
     for ring in found.rings:
         ring.trails = ring.trails and ring.last in found.trailing
-    set_lags(uses, found.rings, plan.lag)
+    set_flights(uses, found.rings, late, plan.lag)
     return found
 
 
@@ -167,8 +190,8 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
             remarks.append(Remark("stays with the consumer: the kernel writes the array that it reads, and a producer would be "
                                   "ahead of the stores", load.site))
         elif load not in gathers and (made := uses.definition.get(load.descriptor)) is not None and \
-                uses.place[made].parent is not None:
-            remarks.append(Remark(f"stays with the consumer: its descriptor is made at line {made.site.line}, inside a "
+                uses.place[made].parent is not None and made.name != "make_tensor_descriptor":
+            remarks.append(Remark(f"stays with the consumer: its descriptor is chosen at line {made.site.line}, inside a "
                                   "loop or branch", load.site))
         elif not uses.parents(load) and not all(use.name == "dot" for use in reached(uses, load.result)):
             remarks.append(Remark("outside of all loops: loaded by the consumer itself", load.site))
@@ -315,6 +338,8 @@ def _in_a_loop(uses: Uses, load: Op) -> bool:
 def _share(uses: Uses, first: Ring, second: Ring) -> bool:
     """True if the second ring may go on in the slots of the first: the same tiles in another block, and neither holds a slot while
     the other's loads run, which would wait for it."""
+    if first.made or second.made or first.raw is not second.raw:
+        return False
     if first.once or second.once or first.ends or second.ends or [(_array(uses, load), load.result.type) for load in first.loads] != \
             [(_array(uses, load), load.result.type) for load in second.loads]:
         return False
@@ -357,13 +382,14 @@ def _place(found: Rings, program: Program, plan: Plan, target: Target, late: Col
     slot for a trip more, and so its pipe has another slot where there is room."""
     free = shared_bytes(plan.programs, target) - RESERVED - staging(program, found, plan) - beside
     free -= sum(ring.bytes for ring in found.roots if ring.fixed)
-    each = sum(ring.bytes for ring in found.roots if not ring.fixed)
+    free -= sum(ring.bytes for ring in found.roots if ring.made) * min(plan.stages or MADE_STAGES, MADE_STAGES)
+    each = sum(ring.bytes for ring in found.roots if not ring.fixed and not ring.made)
     stages = plan.stages or (max(1, min(MOST_STAGES, free // each)) if each else 1)
-    behind = {ring.root for ring in found.rings if ring.last in late}
+    behind = {ring.root for ring in found.rings if ring.last in late and not ring.made}
     more = plan.late_stages or stages + (plan.stages is None and 1 < stages < MOST_STAGES and
                                          each * stages + sum(ring.bytes for ring in behind) <= free)
     for ring in found.roots:
-        ring.stages = 1 if ring.fixed else more if ring in behind else stages
+        ring.stages = 1 if ring.fixed else min(stages, MADE_STAGES) if ring.made else more if ring in behind else stages
     for ring in found.rings:        # the next chunk needs a slot beside the one that is given back a trip later
         ring.trails = ring.trails and ring.root.stages > 1
     if each * stages + (more - stages) * sum(ring.bytes for ring in behind) > free:

@@ -17,7 +17,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from ...ir import Block, Buffer, Builder, Descriptor, Op, Param, Program, Task, Value
+from ...ir import Block, Buffer, Builder, Descriptor, Op, Param, Program, Scalar, Task, Value
+from ...ir.types import element_of
 from ...target import Target
 from ..analysis.remarks import Remark
 from ..analysis.shared_rows import shared, shared_rows
@@ -31,8 +32,10 @@ from .plan import Plan
 from .producer import Producer
 from .residency import at_launch
 from .rings import Ring, Rings, is_read_only, rings_of
+from .slots_of_descriptors import rooms
 from .smaller_blocks import smaller_blocks
 from .tiles_in_turn import ConsumerInTurn, counting, turns_at_tiles
+from .transformer import Transformer
 from .turns import Turns, turns_at_products
 
 
@@ -65,13 +68,19 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     mine = Slice(program, reads=lambda load: is_read_only(program, load, writes))
     for load in loads:
         mine.add(load)
-    theirs = Slice(program, cut=loads)
+    between = Slice(program, cut=loads, reads=lambda load: is_read_only(program, load, writes))
+    for op in rings.computed:
+        between.add(op)
+    theirs = Slice(program, cut=loads | rings.computed)
     for op in program.walk():
         if op not in loads and op.name != "hint" and not theirs.may_repeat(op) and "terminator" not in op.row.traits:
             theirs.add(op)
     axes: dict[Value, int] = {}
     smaller: dict[Value, Descriptor] = {}
     counted = None
+    if plan.tiles_in_turn and rings.computed:
+        return Orchestrated(None, rings, (*rings.remarks, Remark("consumers with whole tiles compute operands themselves",
+                                                                 program.site)))
     if plan.tiles_in_turn:
         counted = counting(program, rings) if tiles else Remark("consumers have no tiles to take in turn", program.site)
         if isinstance(counted, Remark):
@@ -79,19 +88,35 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         theirs.ops |= counted.ops - set(next(iter(tiles)).walk())
     elif plan.consumers > 1:
         gathers = {load for ring in rings.rings for load in ring.gathers}       # their pointers are the producer's
-        found = shared_rows(program, theirs.ops - gathers, plan.consumers, independent=tiles)
+        found = shared_rows(program, theirs.ops - gathers - rings.computed, plan.consumers, independent=tiles,
+                            handed=rings.computed)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
-    writer = TaskWriter(program, plan, rings, mine, theirs, axes, smaller, late, tiles, counted, target)
+    theirs.ops |= hints_of(program, theirs, loads, axes)
+    writer = TaskWriter(program, plan, rings, (mine, between, theirs), axes, smaller, late, tiles, counted, target)
     made = writer.program()
     names = {param.value: param.name for param in program.params}
+    mine.ops |= between.ops
     apart = arrays_apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
     if plan.stores:     # a store that runs on may land behind a later one to another array
         apart |= {(one, other) for one in writes or () for other in writes or () if one < other}
     return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), apart)
+
+
+def hints_of(program: Program, theirs: Slice, loads: Collection[Op], axes: Mapping[Value, int]) -> set[Op]:
+    """What is hinted of integers and addresses that consumers have, whole: what 16 divides decides how wide accesses are."""
+    uses, found = uses_of(program), set()
+    for op in program.named("hint"):
+        element, made = element_of(op.value.type), uses.definition.get(op.value)
+        has = made in theirs.ops and made not in loads if made is not None else op.value in theirs.values or \
+            op.value not in uses.argument
+        if has and op.value not in axes and not (isinstance(element, Scalar) and element.is_float) and \
+                all(parent in theirs.ops for parent in uses.parents(op)):
+            found.add(op)
+    return found
 
 
 def arrays_apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
@@ -108,12 +133,12 @@ def _read(program: Program, needs: Slice) -> set[str]:
 class TaskWriter:
     """Puts the tasks together."""
 
-    def __init__(self, program: Program, plan: Plan, rings: Rings, mine: Slice, theirs: Slice, axes: dict[Value, int],
+    def __init__(self, program: Program, plan: Plan, rings: Rings, slices: tuple[Slice, Slice, Slice], axes: dict[Value, int],
                  smaller: Mapping[Value, Descriptor], late: Collection[Op], tiles: Collection[Op], counted: Slice | None,
                  target: Target):
         self.plain, self.plan, self.rings, self.axes, self.late = program, plan, rings, axes, late
         self.tiles, self.counted = tiles, counted
-        self.mine, self.theirs = mine, theirs
+        self.mine, self.between, self.theirs = slices
         self.uses, self.writer = uses_of(program), Builder(program.site)
         self.env = self.writer.env
         self.consumers, self.parts = plan.consumers, plan.parts
@@ -124,8 +149,9 @@ class TaskWriter:
         self._descriptors()
         for ring in self.rings.roots:
             ring.pipe = self._pipe(ring)
+        places = rooms(self.plain, self.rings, self.writer)
         made = {op for op in self.plain.body.ops if op.name == "make_tensor_descriptor"}
-        for needs in (self.mine, self.theirs):
+        for needs in (self.mine, self.between, self.theirs):
             needs.ops -= made
         warps = self.plan.warps_of(self.plain.num_warps)
         blocks, tasks = [], []
@@ -135,7 +161,12 @@ class TaskWriter:
             blocks.append(Block((), consumer.written(self.plain.body)))
             tasks.append(Task("compute" if self.consumers == 1 else f"compute{me}", warps, me == 0, registers_each, 0, 1,
                               site=self.plain.site))
-        blocks.append(Block((), Producer(self.plain, self.mine, self.rings, self.env).written(self.plain.body)))
+        if self.rings.computed:
+            transformer = Transformer(self.plain, self.between, self.rings.some(lambda ring: ring.raw or ring.made), self.env)
+            blocks.append(Block((), transformer.written(self.plain.body)))
+            tasks.append(Task("transform", self.plan.transform, False, registers_each, site=self.plain.site))
+        loads = self.rings.some(lambda ring: not ring.made)
+        blocks.append(Block((), Producer(self.plain, self.mine, loads, self.env, places).written(self.plain.body)))
         tasks.append(Task("load", load_warps, False, producer, site=self.plain.site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
         self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, self.plain.site))
@@ -145,13 +176,14 @@ class TaskWriter:
 
     def _consumer(self, me: int, warps: int) -> Consumer:
         share = Share(self.axes, me, self.parts, self.consumers, warps)
-        given = self.theirs, self.rings, self.env, share, self.late, self._staged(me)
+        given = self.theirs, self.rings.some(lambda ring: not ring.raw), self.env, share, self.late, self._staged(me)
         if self.counted is not None:
             tiles, = self.tiles
-            return ConsumerInTurn(self.plain, tiles, self.counted, *given, turns_at_tiles(tiles, self.rings))
+            return ConsumerInTurn(self.plain, tiles, self.counted, *given, turns_at_tiles(tiles, self.rings),
+                                  self.smaller)
         pingpong = self.plan.pingpong and self.consumers > 1
         products = self.rings.products - self.rings.trailing.keys()
-        return Consumer(self.plain, *given, turns_at_products(self.plain, products) if pingpong else Turns())
+        return Consumer(self.plain, *given, turns_at_products(self.plain, products) if pingpong else Turns(), self.smaller)
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 
@@ -191,7 +223,7 @@ class TaskWriter:
         fields = tuple(self.writer.emit("local_alloc", (type_, None), load.site, layout=None, label=f"{ring.name}.{name}")
                        for type_, name, load in zip(slots, names, ring.loads))
         more = {"one_shot": True} if ring.once else {}
-        if self.consumers > 1:      # each chunk is for all of them, or for one
+        if self.consumers > 1 and not ring.raw:      # each chunk is for all of them, or for one
             readers = tuple(f"compute{me}" for me in range(self.consumers))
             more["readers"] = readers if self.counted is None else (readers, )
         return self.writer.emit("pipe_make", (fields, ring.stages, None), ring.loads[0].site, label=ring.name, names=names, **more)

@@ -61,8 +61,14 @@ class Sum:
         return self.from_zero and self.root.repeats
 
     @property
-    def name(self) -> str:
+    def label(self) -> str:
+        """The name that the author gave it."""
         return self.result.name or "sum"
+
+    @property
+    def name(self) -> str:
+        """The name of the number of its turn."""
+        return f"{self.label}_turn"
 
 
 def sums_of(program: Program, products: set[Op], depth: int = 2) -> list[Sum]:

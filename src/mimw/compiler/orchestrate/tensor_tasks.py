@@ -31,7 +31,7 @@ from .plan import Plan
 from .residency import of_consumers
 from .rings import Ring, Rings, is_read_only, rings_of
 from .smaller_blocks import smaller_blocks
-from .tasks import Orchestrated, TaskWriter, arrays_apart
+from .tasks import Orchestrated, TaskWriter, arrays_apart, hints_of
 from .tensor_products import ROWS, direct_of, misfit
 from .tensor_sums import Sum, may_be_empty, sums_of
 from .phases import Slots
@@ -40,6 +40,7 @@ from .phases import Slots
 _WHY_NOT = {
     "gathers": "slots that cp.async fills are not read by tcgen05 here yet",
     "programs": "a multiprocessor has one tensor memory, which a program takes as a whole",
+    "transform": "here the tasks that compute hand over what products take, each with two places",
     "pingpong": "one task starts all products, in order",
     "tiles_in_turn": "the epilogue of a tile runs beside the next tile's products in any case",
 }
@@ -50,7 +51,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, tiles: Collection
     nothing = Rings([], set())
     if program.orchestrates():
         return Orchestrated(None, nothing, (Remark("calls functions of mimw already", program.site), ))
-    if asked := [name for name in ("gathers", "programs", "pingpong", "tiles_in_turn") if getattr(plan, name)]:
+    if asked := [name for name in ("gathers", "programs", "pingpong", "tiles_in_turn", "transform") if getattr(plan, name)]:
         why = f"`{asked[0]}` of the plan is for chips that multiply into registers: {_WHY_NOT[asked[0]]}"
         return Orchestrated(None, nothing, (Remark(why, program.site), ))
     why = [Remark(f"the product stays plain: {reason}", op.site) for op in program.walk() if "dot" in op.row.traits
@@ -144,6 +145,7 @@ class _Found:
             return
         self.multiplying.ops |= products
         self.computing = self._computing(loads)
+        self.computing.ops |= hints_of(self.program, self.computing, loads, self.axes)
         idle = next((sum_ for sum_ in self.sums if sum_.result not in self.computing.taken), None)
         if idle is not None:
             self.remarks = (Remark("nothing takes this product", idle.end.site), )
@@ -186,8 +188,8 @@ class TensorWriter(TaskWriter):
     """Puts the tasks together."""
 
     def __init__(self, found: _Found, plan: Plan, target: Target):
-        super().__init__(found.program, plan, found.rings, found.loading, found.computing, found.axes, found.smaller, (), (), None,
-                         target)
+        super().__init__(found.program, plan, found.rings, (found.loading, found.multiplying, found.computing), found.axes,
+                         found.smaller, (), (), None, target)
         self.found, self.notes = found, {}
 
     def program(self) -> Program:
@@ -205,7 +207,7 @@ class TensorWriter(TaskWriter):
             if group.root is group:
                 self._handover(group)
         made = {op for op in self.plain.body.ops if op.name == "make_tensor_descriptor"}
-        for needs in (found.loading, found.multiplying, found.computing):
+        for needs in (self.mine, self.between, self.theirs):
             needs.ops -= made
         products = Products(found.sums, found.handed, slots, self.axes, self.parts, self.notes)
         warps, site, least = self.plan.warps_of(self.plain.num_warps), self.plain.site, self.plan.producer_registers
@@ -245,16 +247,15 @@ class TensorWriter(TaskWriter):
         for me in range(self.parts):
             own, site = str(me) if self.parts > 1 else "", sum_.end.site
             type_ = buffer_of(sum_.result, self.axes, self.parts, "tmem", sum_.depth)
-            sum_.buffers.append(self._array(type_, site, f"{sum_.name}_sums{own}"))
-            sum_.done.append(self._barriers(sum_.depth, site, f"{sum_.name}_done{own}"))
-            sum_.taken.append(self._barriers(sum_.depth, site, f"{sum_.name}_taken{own}") if sum_.is_given_back else None)
+            sum_.buffers.append(self._array(type_, site, f"{sum_.label}_sums{own}"))
+            sum_.done.append(self._barriers(sum_.depth, site, f"{sum_.label}_done{own}"))
+            sum_.taken.append(self._barriers(sum_.depth, site, f"{sum_.label}_taken{own}") if sum_.is_given_back else None)
 
     def _handover(self, group: Handover) -> None:
-        base = next((tile.value.name for tile in group.tiles if tile.value.name), "operand")
         for me in range(self.parts):
             own = str(me) if self.parts > 1 else ""
             for tile in group.operands:
                 type_ = buffer_of(tile.value, self.axes, self.parts, tile.space, group.depth)
                 tile.buffers.append(self._array(type_, group.place.site, f"{tile.value.name or 'operand'}_given{own}"))
-            group.ready.append(self._barriers(group.depth, group.place.site, f"{base}_ready{own}"))
-            group.used.append(self._barriers(group.depth, group.place.site, f"{base}_used{own}") if group.is_given_back else None)
+            group.ready.append(self._barriers(group.depth, group.place.site, f"{group.label}_ready{own}"))
+            group.used.append(self._barriers(group.depth, group.place.site, f"{group.label}_used{own}") if group.is_given_back else None)

@@ -1,6 +1,6 @@
 """Consumers that have tiles of their own: of the tiles that a program takes in turn, each has every `count`-th one, whole.
 
-Input: as of `consumer.py`, and the loop over tiles of `persist.py`. Output: the ops of the task. For example, of the second of two:
+Input: as of `consumer.py`, and the loop over tiles, of `persist.py` or the author's. Output: the ops of the task. For example, of the second of two:
 
     for tile in range(first, tiles, programs): for k in range(0, K, BK): ..         becomes
 
@@ -29,6 +29,8 @@ from .turns import Turns
 
 def counting(program: Program, rings: Rings) -> Slice | Remark:
     """What decides how many chunks a tile has, or why that cannot be counted for a tile that a consumer does not have."""
+    if any(ring.once for ring in rings.rings):
+        return Remark("consumers have no tiles of their own: they share what is loaded once, in front of all tiles", program.site)
     found = Slice(program, cut=rings.loads)
     for load in rings.loads:
         found.add(load)

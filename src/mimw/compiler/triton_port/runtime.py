@@ -238,6 +238,20 @@ def profile_scratch_from(allocate):
         _allocation._profile_allocator.set(before)
 
 
+@contextmanager
+def descriptors_from(allocate):
+    """Launches inside take the memory of descriptors from `allocate(bytes, alignment, stream)`, unless `triton.set_allocator` has named
+    another one."""
+    if not isinstance(_allocation._allocator.get(), _allocation.NullAllocator):
+        yield
+        return
+    before = _allocation._allocator.set(allocate)
+    try:
+        yield
+    finally:
+        _allocation._allocator.reset(before)
+
+
 @atexit.register
 def _leave_triton_registry() -> None:
     """Triton keeps every JIT function, and so its module's globals, until the process ends. Through ours they lead to its

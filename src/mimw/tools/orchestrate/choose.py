@@ -19,8 +19,10 @@ from math import inf, prod
 from typing import Any
 
 from ...compiler.analysis.remarks import Remark
+from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.transforms import may_transform
 from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
@@ -31,6 +33,7 @@ from .several import several
 from .tensor_plans import tensor_plans
 from .written import Written, device_programs, may_gather, written
 
+TRANSFORMING = 4    # warps of a task that transforms
 COMPILED = 4        # of the best predicted plans, that ptxas takes
 WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
@@ -59,6 +62,7 @@ class Candidate:
         plan = self.plan
         more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
         more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
+        more += [f"{plan.transform} to transform"] * bool(plan.transform)
         more += [f"{plan.programs} at once"] * bool(plan.programs) + ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
@@ -76,9 +80,17 @@ class Search:
 def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
     beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles. With
-    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers."""
+    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with a task for tiles that are
+    computed from what is loaded, if there are such."""
+    found = list(_plans(program, gathers))
+    yield from found
+    if may_transform(program):
+        yield from (replace(plan, transform=TRANSFORMING) for plan in found if not plan.stores and not plan.tiles_in_turn)
+
+
+def _plans(program: Program, gathers: bool) -> Iterator[Plan]:
     if gathers:
-        yield from (replace(plan, gathers=True) for plan in plans(program))
+        yield from (replace(plan, gathers=True) for plan in _plans(program, False))
     warps = program.num_warps
     shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
     behind = [True, False] if len(program.named("dot")) > 1 else [False]
@@ -92,8 +104,9 @@ def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
                 for stores in in_turn:
                     yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores, pingpong=pingpong)
     if _sums(program) <= WHOLE_TILES:
+        persistent = authors_tiles(program) is None
         for stores in in_turn:
-            yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=True, stores=stores, tiles_in_turn=True)
+            yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=persistent, stores=stores, tiles_in_turn=True)
 
 
 def _sums(program: Program) -> int:
@@ -112,7 +125,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     neither."""
     found, remarks, seen = Search(), [], set()
     in_turn = _in_turn(plain, remarks)
-    every = [only] if only is not None else _every(plain)
+    every = [only] if only is not None else every_plan(plain)
     for plan in every if only is not None else (one for one in every if in_turn or not one.persistent):
         one = written(plain, plan)
         remarks += [remark for remark in one.remarks if remark not in remarks]
@@ -137,7 +150,7 @@ def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> 
     return found
 
 
-def _every(plain: Plain) -> Iterator[Plan]:
+def every_plan(plain: Plain) -> Iterator[Plan]:
     """The plans to try: one program on a multiprocessor, then several."""
     if plain.chip.has("tensor_memory"):
         yield from tensor_plans(plain.program)

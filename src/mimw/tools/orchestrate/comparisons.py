@@ -20,6 +20,7 @@ import numpy as np
 
 from ...runtime.simulate import Launch
 from ..trials import trials
+from .loaded import data_decide, shorter, slots, spread
 from .tiles import tiles_of
 from .written import Written
 
@@ -51,13 +52,18 @@ def launches(one: Written) -> tuple[list[list[Pair]], str]:
     launch = one.launch()
     found, why = trials(launch)
     parameters = set(one.plain.parameters)
+    by_data = data_decide(one)
     listed = [({}, launch.grid, False)] if _is_short(launch) else []
     listed += [(dict(trial.sizes), trial.launch.grid, False) for trial in found if parameters.issuperset(trial.sizes)]
+    if fewer := shorter(one, slots(one)) if by_data else []:
+        listed += [(sizes, launch.grid, False) for sizes in fewer]
+        why = ""
     listed.append(({}, launch.grid, True))
     if one.is_persistent:
         every = {(*sizes.items(), instead): (sizes, instead) for sizes, _, instead in listed}.values()
         return [pairs for sizes, instead in every for pairs in _in_turn(one, sizes, instead)], why
-    return [[Pair(sizes, tuple(grid), some := programs_of(launch, grid), some, None, instead)]
+    return [[Pair(sizes, tuple(grid), some := spread(grid, slots(one) + 2) if by_data and programs_of(launch, grid) else
+                  programs_of(launch, grid), some, None, instead)]
             for sizes, grid, instead in listed], why
 
 

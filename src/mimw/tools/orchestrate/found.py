@@ -90,7 +90,9 @@ class Orchestration:
             lines.append(f"  {one.name}{registers}" + (f", {one.stack} bytes of stack" if one.stack else "") +
                          ", late products that run beside nothing" * one.undone)
             for ring in one.written.made.rings.roots:
-                where = "read where it lies" if ring.direct else "read to registers"
+                where = "read to registers by the task that transforms" if ring.raw else \
+                    "computed there by that task, read where it lies" if ring.made else \
+                    "read where it lies" if ring.direct else "read to registers"
                 end = "once" if ring.once else "released a trip later" if ring.trails else \
                     f"released behind line {ring.last.site.line}" if ring.direct else "released at once"
                 at = ", ".join(str(load.site.line) for load in ring.loads)

@@ -34,9 +34,10 @@ from ..check import check
 from ..findings import Report
 from ..trials import most_rounds
 from .comparisons import Pair, have_several, launches, programs_of
-from .inputs import copies, different, size_of
+from .inputs import different, size_of
+from .loaded import Rounds, changed, data_decide, slots
 from .sum_turns import enough_turns
-from .tiles import each_alone, tiles_of
+from .tiles import each_alone, tiles_of, tiles_taken
 from .written import Written
 
 CHECKED = (2, 1, 1)         # programs of a grid that are checked, along each axis
@@ -108,34 +109,36 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
     if not compared:
         nothing = "no launch could be compared: the plain kernel itself fails at all that were tried"
         return Certificate(**about, checked=checked, wrong=nothing)
-    return Certificate(**about, compared=tuple(compared), checked=checked, left_out=why, wrong=wrong or _too_short(one))
+    return Certificate(**about, compared=tuple(compared), checked=checked, left_out=why, wrong=wrong or _too_short(one, compared))
 
 
 # ---- the same bits ---------------------------------------------------------------------------------------------------------
 
 
-def _too_short(one: Written) -> str:
-    """A sentence on a launch that shows nothing of longer ones: a ring that is never full hides what is wrong with it."""
+def _too_short(one: Written, compared: list[dict[str, Any]]) -> str:
+    """A sentence on a launch that shows nothing of longer ones: a ring that is never full hides what is wrong with it. Where data
+    decide how often loops go round, the runs that were compared say it."""
     if not enough_turns(one):
         return (f"no program of this launch makes a sum more than {one.made.sums} times, and tensor memory has {one.made.sums} places "
                 "for it in turn: orchestrate a launch of more tiles")
     launch = each_alone(one)
     if all(loop.known and not loop.parameters and not loop.by_program and not loop.by_grid for loop in loops_of(launch.program)):
         return ""       # constants say how often they go round: there are no longer launches
-    rounds, slots = most_rounds(launch), max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
+    rounds, deepest = most_rounds(launch), slots(one)
     if rounds is None:
-        return "data decide how many iterations its loops have, so it is not known whether a pipe was full"
-    if rounds > slots:
+        rounds = max((count for line in compared for _, count in line["rounds"]), default=0)
+    if rounds > deepest:
         return ""
-    return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {slots} slots: orchestrate a "
+    return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {deepest} slots: orchestrate a "
             "longer launch of the kernel, which is then proved for shorter ones as well")
 
 
 def _compared(one: Written, pair: Pair) -> dict[str, Any] | None:
     """A line of the certificate; None if the plain kernel is not made for these sizes, or would be launched. It is not made for
     sizes at which its programs write the same elements, whose values then follow from who comes last."""
-    plain = one.plain.with_values({**copies(one.plain.arguments), **pair.sizes})
-    other = one.plain.with_values({**copies(one.plain.arguments), **pair.sizes})
+    plain = one.plain.with_values(changed(one.plain.arguments, pair.sizes))
+    other = one.plain.with_values(changed(one.plain.arguments, pair.sizes))
+    rounds = Rounds()
     if one.why_plain(pair.grid, (), other.arguments):
         return None
     with one_by_one():
@@ -144,18 +147,20 @@ def _compared(one: Written, pair: Pair) -> dict[str, Any] | None:
         except SimulationError:
             return None
         ours = one.launch(other, pair.grid, pair.most)
-        _run(ours, ours.grid, pair.ours)
+        _run(ours, ours.grid, pair.ours, observer=rounds)
     found = different(plain.arguments, other.arguments)
     if found and pair.most is not None and pair.sizes and _races(one, pair):
         return None
-    more = {} if pair.most is None else {"most": pair.most}
+    more: dict[str, Any] = {} if pair.most is None else {"most": pair.most}
+    if one.plan.tiles_in_turn and not one.is_persistent:
+        more["tiles"] = tiles_taken(ours)
     return {"sizes": dict(pair.sizes), "grid": list(pair.grid), "programs": [list(index) for index in pair.programs], **more,
-            "different": found}
+            "rounds": [[list(index), count] for index, count in rounds.most.items()], "different": found}
 
 
 def _races(one: Written, pair: Pair) -> bool:
     """True if programs of the plain kernel write the same elements in this launch, which nothing orders."""
-    plain = one.plain.with_values({**copies(one.plain.arguments), **pair.sizes})
+    plain = one.plain.with_values(changed(one.plain.arguments, pair.sizes))
     try:
         _run(plain.launch, pair.grid, pair.programs, races=True)
     except DataRace as race:
@@ -163,8 +168,8 @@ def _races(one: Written, pair: Pair) -> bool:
     return False
 
 
-def _run(launch: Launch, grid: tuple[int, ...], programs: tuple, **options: Any) -> None:
-    run(launch.program, grid, launch.values, hooks=Hooks(clusters=tuple((index, ) for index in programs)), **options)
+def _run(launch: Launch, grid: tuple[int, ...], programs: tuple, observer: Rounds | None = None, **options: Any) -> None:
+    run(launch.program, grid, launch.values, hooks=Hooks(clusters=tuple((index, ) for index in programs), observer=observer), **options)
 
 
 # ---- every interleaving ----------------------------------------------------------------------------------------------------
@@ -173,11 +178,14 @@ def _run(launch: Launch, grid: tuple[int, ...], programs: tuple, **options: Any)
 def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: int) -> tuple[dict[str, Any], str]:
     """The runs of `mimw.check`, and its first finding: the launch with its smaller ones by seeds, and the shortest one that loops
     systematically."""
-    report = _check(one, {}, _few(one, one.plain.launch.grid), seeds=seeds)
+    full = _filling(one, compared) if data_decide(one) else None
+    sizes, grid = ({}, _few(one, one.plain.launch.grid)) if full is None else full
+    report = _check(one, sizes, grid, seeds=seeds)
     line = {"runs": report.runs, "seeds": seeds, "tried": [each.as_json() for each in report.tried]}
     looping = [each for each in compared if all(size > 0 for size in each["sizes"].values())]
-    if one.is_persistent:
-        looping = [each for each in looping if have_several(each, one.tiles_each)]
+    if one.is_persistent or one.plan.tiles_in_turn:
+        looping = [each for each in looping if (
+            have_several(each, one.tiles_each) if one.is_persistent else each["tiles"] >= one.tiles_each)]
         if not looping:
             several = "several" if one.tiles_each == 2 else f"{one.tiles_each} or more"
             return {}, f"no launch could be compared in which a program takes {several} tiles: orchestrate one of a larger grid"
@@ -188,8 +196,20 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
     return line, "" if report.ok else str(report.findings[0])
 
 
+def _filling(one: Written, compared: list[dict[str, Any]]) -> tuple[dict[str, int], tuple[int, ...]] | None:
+    """The sizes of a launch that was compared, and the smallest beginning of its grid with a program that filled the deepest pipe."""
+    if one.is_persistent:
+        return None
+    found = [(line["sizes"], tuple(place + 1 for place in index)[:len(line["grid"])], count) for line in compared
+             for index, count in line["rounds"] if count > slots(one)]
+    if not found:
+        return None
+    sizes, grid, _ = min(found, key=lambda one: (prod(one[1]), one[2]))
+    return sizes, grid
+
+
 def _check(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], **how: Any) -> Report:
-    inputs = one.plain.with_values({**copies(one.plain.arguments), **sizes})
+    inputs = one.plain.with_values(changed(one.plain.arguments, sizes))
     launched = one.programs(grid, max(1, min(2, prod(grid) // one.tiles_each)))
     return check(one.kernel, launched, *one.arguments(inputs, grid), target=one.plain.chip.name, shrink=False,
                  **one.options, **how)

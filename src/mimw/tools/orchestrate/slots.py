@@ -25,7 +25,7 @@ from .tiles import each_alone
 
 def fewer_slots(one: Any) -> int:
     """The number of slots to try in place of those of a `Written`; 0 where these are right, and where there is one alone."""
-    rings = [ring for ring in one.made.rings.roots if not ring.fixed]
+    rings = [ring for ring in one.made.rings.roots if not ring.fixed and not ring.made]
     stages = max((ring.stages for ring in rings), default=1)
     if stages == 1:
         return 0

@@ -10,6 +10,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from ...compiler.analysis import loops_of, rounds
 from ...runtime.simulate import Launch
 
 TILES = 5           # that two programs take in turn, where programs do
@@ -32,3 +35,16 @@ def each_alone(one: Any) -> Launch:
         return one.launch()
     few, _ = tiles_of(one.plain.launch.grid)
     return one.launch(None, few, prod(few))
+
+
+def tiles_taken(launch: Launch) -> int:
+    """How many tiles the first program of a launch takes in turn, 0 where that is not known: the rounds of a loop whose bounds follow
+    from the program's number and from how many there are."""
+    program = launch.program
+    values = {param.value: int(launch.values[param.path]) for param in program.params if _is_number(launch.values.get(param.path))}
+    found = [rounds(program, loop, values, launch.grid, (0, 0, 0)) for loop in loops_of(program) if loop.by_program and loop.by_grid]
+    return max((count or 0 for count in found), default=0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

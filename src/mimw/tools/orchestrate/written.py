@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -22,8 +23,10 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
+from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
+from ...compiler.orchestrate.boxes_of_groups import grouped
 from ...compiler.orchestrate.branches import Taken, taken
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.emission import orchestrated
@@ -38,7 +41,8 @@ from ...compiler.orchestrate.tasks import Orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
-from ...compiler.triton_port.runtime import gpu_is_active, keep_file, multiprocessors
+from ...compiler.triton_port.enumerations import enumeration_member
+from ...compiler.triton_port.runtime import descriptors_from, gpu_is_active, keep_file, multiprocessors
 from ...errors import MimwError, NotYet, OutOfSharedMemory
 from ...ir import Program, verify
 from ...runtime.simulate import Launch, prepare
@@ -112,7 +116,13 @@ class Written:
         """A function that launches this kernel in place of the plain one."""
         given = self.module.arguments(grid, *self.given(args, meta))
         launch = self.kernel[self.programs(grid, (self.plan.programs or 1) * device_programs(self.plain.chip))]
-        return lambda: launch(*given, **self.options)
+        if not (gpu_is_active() and self.made.program.named("descriptor_slots")):
+            return lambda: launch(*given, **self.options)
+
+        def run() -> Any:
+            with descriptors_from(_memory):
+                return launch(*given, **self.options)
+        return run
 
     def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
         """The launch in place of one of the plain kernel over `grid`, made ready for the simulator; of a kernel whose programs
@@ -120,6 +130,12 @@ class Written:
         plain = plain or self.plain
         kernel, grid = getattr(self.module, plain.name), grid or plain.launch.grid
         return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), dict(self.options), plain.chip.name)
+
+
+def _memory(size: int, alignment: int, stream: int | None) -> Any:
+    """Memory of the device for descriptors, which the plain kernel may not need: torch's, as its tensors are."""
+    torch = sys.modules["torch"]
+    return torch.empty(size, dtype=torch.int8, device="cuda")
 
 
 def device_programs(chip: Target) -> int:
@@ -166,8 +182,9 @@ def _slots(one: Written) -> tuple[int, int]:
 
 def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
-    program = turned(_aligned(boxes.program, plain), plain.chip) if plan.gathers else boxes.program
-    program, remarks, late, apart = accumulate_dots(needed(program)), boxes.remarks, frozenset(), frozenset()
+    program, remarks = (boxes.program, boxes.remarks) if plan.gathers else _groups(plain, plan, boxes)
+    program = turned(_aligned(program, plain), plain.chip) if plan.gathers else program
+    program, late, apart = accumulate_dots(needed(program)), frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
         tiles = persistent(program)
@@ -180,8 +197,11 @@ def _written(plain: Plain, plan: Plan) -> Written:
         early = loaded_ahead(program)
         program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
-    made = orchestrated(program, plan, plain.chip, late, (tile_loop(program), ) if plan.persistent else ())
+    loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
+    made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ))
     remarks = (*remarks, *made.remarks)
+    if plan.transform and not made.rings.computed:
+        return _written(plain, replace(plan, transform=0))
     made = replace(made, apart=made.apart | apart)
     if made.program is None:
         return Written(plan, plain, made, remarks)
@@ -228,8 +248,21 @@ def _boxes(plain: Plain, plan: Plan) -> Lifted:
 def _lifted(program: Program, plain: Plain, plan: Plan) -> Lifted:
     if not plan.boxes:
         return lifted(program, plain.chip, "none", False)
-    unsigned = [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
-    return lifted(program, plain.chip, unsigned=unsigned, assume=bool(plan.assume))
+    return lifted(program, plain.chip, unsigned=_unsigned(plain), assume=bool(plan.assume))
+
+
+def _groups(plain: Plain, plan: Plan, boxes: Lifted) -> tuple[Program, tuple[Remark, ...]]:
+    """The program with descriptors that the kernel makes itself, and the remarks on its loads and stores."""
+    if not plan.boxes:
+        return boxes.program, boxes.remarks
+    found = grouped(_aligned(boxes.program, plain), plain.chip, enumeration_member("PADDING_OPTION", "PAD_ZERO"), _unsigned(plain))
+    said = {one.site for one in found.remarks}
+    return found.program, (*(one for one in boxes.remarks if one.site not in said), *found.remarks)
+
+
+def _unsigned(plain: Plain) -> list[str]:
+    """The arguments whose elements are unsigned integers."""
+    return [name for name, type_ in plain.launch.specialisation.signature.items() if str(type_).startswith("*u")]
 
 
 def _may_assume(plain: Plain, plan: Plan) -> bool:
