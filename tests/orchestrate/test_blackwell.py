@@ -8,12 +8,12 @@ import pytest
 import mimw
 from mimw.compiler.analysis.uses import uses_of
 from mimw.compiler.orchestrate.plan import Plan
-from mimw.tools.orchestrate import orchestrate
 from mimw.tools.orchestrate import written as steps
-from mimw.tools.orchestrate.choose import plans
+from mimw.tools.orchestrate.choose import every_plan
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
-from mimw.tools.orchestrate.written import written
+from mimw.tools.orchestrate.same_on_gpu import strangers
+from mimw.tools.orchestrate.written import reasons, written
 from tests.orchestrate.tensor_cases import CASES, SHAPES
 from tests.orchestrate.test_orchestrate import case
 
@@ -62,10 +62,10 @@ def test_sums_and_handovers(name):
     """How many of each a kernel has, and how deep they are: what is shared, and what stays in tensor memory from trip to trip."""
     plain, plan = small(name) if name in CASES else of_library(name)
     text = written(plain, plan).text
-    found = {kind: re.findall(rf"(\w+){kind}\d* = .*?, (?:tl\.)?\w+, (\d), tlx\.storage_kind\.tmem", text) for kind in ("_sums", "_given")}
-    shared = re.findall(r"(\w+)_given\d* = .*?, tl\.\w+, (\d)\)", text)
-    assert ([int(depth) for _, depth in found["_sums"]], [int(depth) for _, depth in found["_given"]],
-            [int(depth) for _, depth in shared]) == SHAPES[name]
+    tensor = r", tl\.\w+, (\d), tlx\.storage_kind\.tmem\)"
+    found = [re.findall(rf"_{kind}\d* = tlx\.local_alloc\(\(.*?\){end}", text)
+             for kind, end in (("sums", tensor), ("given", tensor), ("given", r", tl\.\w+, (\d)\)"))]
+    assert tuple([int(depth) for depth in one] for one in found) == SHAPES[name]
 
 
 @pytest.mark.parametrize("name, words", [
@@ -153,8 +153,8 @@ def test_a_mistake_is_found(mistake, monkeypatch):
     def wrong(*given):
         made = right(*given)
         program = changed(made.program, change)
-        planted.append([(one.name, one.operands) for one in program.walk()] != [(one.name, one.operands) for one in made.program.walk()]
-                       or "add" in mistake)
+        before, after = ([(one.name, one.operands) for one in given.walk()] for given in (made.program, program))
+        planted.append(before != after or "add" in mistake)
         return replace(made, program=program)
 
     monkeypatch.setattr(steps, "orchestrated", wrong)
@@ -163,3 +163,51 @@ def test_a_mistake_is_found(mistake, monkeypatch):
     assert planted == [True]
     proof = prove(one, seeds=4, limit=50)
     assert not proof.ok and proof.wrong
+
+
+# ---- on a chip on which none of it has run -----------------------------------------------------------------------------------
+
+
+def test_results_on_the_gpu_are_compared_with_the_plain_kernel_s():
+    torch = pytest.importorskip("torch")
+    c, count = torch.zeros(4, dtype=torch.float16), torch.zeros(2, dtype=torch.int32)
+    kept = [(c, c.clone()), (count, count.clone())]
+
+    def adds(number, counted=1):
+        def run():
+            c.add_(torch.tensor([number, 2.0, float("inf"), -3.0]))
+            count.add_(counted)
+        return run
+
+    def fails():
+        raise RuntimeError("out of resource: registers")
+
+    found = strangers([adds(1.0), adds(1.01), adds(1.5), adds(1.0, 2), fails, adds(float("nan"))], kept)
+    assert sorted(found) == [2, 3, 4, 5]
+    assert "0.5 apart where the largest number is 3" in found[2] and "integers differ" in found[3]
+    assert "registers" in found[4] and "NaN" in found[5]
+
+
+# ---- what is not emitted -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, sizes, plan, reason", [
+    ("gemm_descriptors", dict(m=256, n=128, k=192, bm=256), Plan(), "line 17: the product stays plain: tcgen05 multiplies 64"),
+    ("gemm_descriptors", dict(m=128, n=128, k=192), Plan(consumers=4), "rows at a time, and a task has 32"),
+    ("gemm_descriptors", dict(m=128, n=128, k=192), Plan(programs=2), "a multiprocessor has one tensor memory"),
+    ("gemm_descriptors", dict(m=128, n=128, k=192), Plan(pingpong=True), "one task starts all products"),
+    ("softmax_rows", dict(), Plan(), "no loop multiplies what it loads"),
+])
+def test_what_is_not_emitted_is_told(name, sizes, plan, reason):
+    kernel, grid, args, meta, _ = case(name, **sizes)
+    one = written(plain_of(kernel, grid, args, meta, CHIP), plan)
+    assert one.kernel is None and any(reason in line for line in reasons(one.remarks)), reasons(one.remarks)
+
+
+def test_the_search_takes_what_the_chip_has():
+    """Tiles of 128 rows have one task that computes, of 256 rows two; no plan is for several programs on a multiprocessor."""
+    for rows, consumers in ((128, {1}), (256, {2})):
+        kernel, grid, args, meta, _ = case("gemm_descriptors", m=256, n=128, k=192, bm=rows)
+        found = list(every_plan(plain_of(kernel, grid, args, meta, CHIP)))
+        assert {plan.consumers for plan in found} == consumers and not any(plan.programs for plan in found)
+        assert {plan.persistent for plan in found} == {False, True}

@@ -38,7 +38,7 @@ class Epilogue(Consumer):
         self.visited = self.running | self.multiplied | {sum_.head for sum_ in products.sums} | \
             {group.place for group in products.handed}
         self.unread: dict[Value, tuple[Sum, Value]] = {}    # results of sums, and the turn in which each is made
-        self.counting = [(sum_.root, sum_.head) for sum_ in products.sums] + [(group.root, group.place) for group in products.handed]
+        self.counting = [(one.root, one.head) for one in products.sums] + [(one.root, one.place) for one in products.handed]
 
     def takes(self, op: Op) -> bool:
         return op in self.visited

@@ -54,7 +54,7 @@ class Multiplier(Rebuild):
         for ring in direct.rings:
             if not ring.once:
                 self.ends.setdefault(within(self.uses, ring.last, self.uses.place[ring.loads[0]].block), []).append(ring)
-        self.counting = [(sum_.root, sum_.head) for sum_ in products.sums] + [(group.root, group.place) for group in products.handed]
+        self.counting = [(one.root, one.head) for one in products.sums] + [(one.root, one.place) for one in products.handed]
 
     def numbered(self) -> list[Any]:
         return [*super().numbered(), *dict.fromkeys(one for one, _ in self.counting)]

@@ -5,8 +5,8 @@ Input: a plain program. Output: its `Sum`s. For example:
     for k: acc = dot(x, y, acc);  store(acc)        one Sum over the loop, which begins with zeros and is read behind the loop
     s = dot(q, k);  o = dot(p, v, o * fade)         a Sum each: of `s` from zeros, of `o` from a tile that another task has stored
 
-A sum stays in tensor memory from trip to trip where the loop does nothing with it but add products. All others begin anew each time,
-and are read into registers where their result is first used.
+A sum stays in tensor memory from trip to trip where the loop does nothing with it but add products. All others begin anew each
+time, and are read into registers where their result is first used.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Sum:
     first       what it begins with: zeros (`from_zero`), or a tile that the task that computes stores
     result      the sum, as that task takes it
     repeats     its buffers are used again: a loop stands around it, or it has them in common with another sum
-    root        the sum whose buffers and barriers this one uses: itself, or one that is over before this one begins, in another block
+    root        the sum whose buffers and barriers this one uses: itself, or one of another block that is over before it begins
     depth       buffers that are used in turn: with two the next sum is begun while this one is read
-    buffers, done, taken    for each task that computes: the buffers, the barriers at which the tensor core arrives when it is there,
-                and those at which the task arrives when it has read the sum
+    buffers, done, taken    for each task that computes: the buffers, the barriers at which the tensor core arrives when it is
+                there, and those at which the task arrives when it has read the sum
     """
 
     products: list[Op]

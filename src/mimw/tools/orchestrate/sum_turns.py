@@ -2,7 +2,7 @@
 
 Input: a `Written`. Output: True or False. For example, of two sums in turn:
 
-    enough_turns(one)       False where no program has a third tile: nothing is proved of the barriers by which it waits for the first
+    enough_turns(one)       False where no program has a third tile: nothing shows whether it waits for the first one's sum
 
 `written` then takes one sum instead of two, if the plan leaves it open.
 """

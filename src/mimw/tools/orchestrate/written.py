@@ -171,7 +171,8 @@ def _with_slots(plain: Plain, given: Plan) -> Written:
         return replace(one, refused=f"{OutOfSharedMemory.__name__}: {plan.programs} programs do not fit on a multiprocessor, "
                                     f"of which each has {more:,} bytes of shared memory too much")
     stages, late = _slots(one)
-    return replace(one, plan=replace(one.plan, sums=one.made.sums, stages=stages or None, late_stages=late if late > stages else None))
+    decided = dict(stages=stages or None, late_stages=late if late > stages else None, sums=one.made.sums)
+    return replace(one, plan=replace(one.plan, **decided))
 
 
 def _slots(one: Written) -> tuple[int, int]:
