@@ -56,7 +56,7 @@ def test_trips_around_the_depth_of_a_pipe_are_compared(stages):
 @pytest.mark.parametrize("name", ["gated_mlp", "gated_mlp:gradient"])
 def test_products_that_only_add_run_on_into_the_next_trip_together(name):
     one = written(plain(name, **CASES[name]), Plan(consumers=2, stages=2))
-    assert one.text.count("async_dot_wait(2, ") == 4 and "tl.trans" not in one.text and "local_load" not in one.text
+    assert one.text.count("async_dot_wait(1, ") == 4 and "tl.trans" not in one.text and "local_load" not in one.text
     assert all(ring.direct and ring.trails for ring in one.made.rings.rings)
 
 

@@ -50,7 +50,7 @@ def test_the_report_says_who_computes():
     text = str(mimw.orchestrate(kernel, grid, *args, plan=plan, target="sm_90a", seeds=1, limit=1, **meta))
     assert "1 x 4 warps, 4 to transform" in text
     assert "4,096 B x 2   read to registers by the task that transforms, released at once" in text
-    assert "16,384 B x 2   computed there by that task, read where it lies, released a trip later" in text
+    assert "16,384 B x 2   computed there by that task, read where it lies, released a product later" in text
 
 
 def test_it_is_tried_where_a_tile_is_computed():

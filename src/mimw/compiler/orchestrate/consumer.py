@@ -152,24 +152,32 @@ class Consumer(Rebuild):
         self.pending.append((op, [*gives, *held]))
 
     def _trailing_product(self, op: Op) -> None:
-        """Issued; the same product of the trip before is waited for, and gives back its slots."""
-        loop = self.uses.place[op].parent
-        others = sum(self.uses.place[other].parent is loop for other in self.trailing)
-        self.env[op.result] = self._wait(op, others, self._issue(op))
+        """Issued; the product before it, which may be the last one of the trip before, is waited for, and gives back its slots."""
+        mates = self._mates(self.uses.place[op].parent)
+        at = mates.index(op)
+        self.env[op.result] = self._wait(op, 1, self._issue(op))
+        for ring in self.trailing[mates[at - 1]]:
+            if at:
+                self._release(ring, self.writer.by_constant("sub", self.counters[ring.root], 1, op.site), None, op.site)
+            else:
+                self._release_before(ring, op.site)
         for ring in self.trailing[op]:
-            self._release_before(ring, op.site)
             self.next_chunk(ring, op.site)
+
+    def _mates(self, loop: Op) -> list[Op]:
+        """The products of a loop that run on, in their order."""
+        return sorted((op for op in self.trailing if self.uses.place[op].parent is loop), key=self.uses.position.get)
 
     def behind(self, loop: Op, results: dict[Value, Value]) -> None:
         """The last products of a loop whose products run on."""
         if loop in self.turns.ends:
             self.turn.end(loop.site)
-        ended = [op for op in self.trailing if self.uses.place[op].parent is loop]
+        ended = self._mates(loop)
         for op in ended:
             if op.result in results:
                 result = results[op.result]
                 self.env[result] = self._wait(op, 0, self.env[result])
-        for op in ended:
+        for op in ended[-1:]:
             for ring in self.trailing[op]:
                 self._release_before(ring, op.site)
 

@@ -44,7 +44,7 @@ class Ring:
 
     direct      products read the tiles where they lie; else they are read to registers, and the slot is given back at once
     last        the product behind which the slot is given back, if they are read where they lie
-    trails      that product runs on into the next trip, and gives back the slot a trip later
+    trails      that product runs on, also into the next trip, and gives back the slot behind the product that follows it
     ends        where the slot is given back, if products in loops or branches inside of its block read it (`held.py`)
     once        one chunk, loaded once in front of all loops, and never given back
     flight      which chunks cp.async may still be copying when the next ones begin (`lags.py`); None: it is waited for at once
@@ -86,7 +86,7 @@ class Ring:
 @dataclass(eq=False)
 class Rings:
     """The rings of a program; the products that read slots where they lie, those of them that run on into the next trip, with the
-    rings whose slots each gives back then; and what is said of loads that stay."""
+    rings whose last product each is; and what is said of loads that stay."""
 
     rings: list[Ring]
     products: set[Op]

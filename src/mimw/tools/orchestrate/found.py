@@ -93,7 +93,7 @@ class Orchestration:
                 where = "read to registers by the task that transforms" if ring.raw else \
                     "computed there by that task, read where it lies" if ring.made else \
                     "read where it lies" if ring.direct else "read to registers"
-                end = "once" if ring.once else "released a trip later" if ring.trails else \
+                end = "once" if ring.once else "released a product later" if ring.trails else \
                     f"released behind line {ring.last.site.line}" if ring.direct else "released at once"
                 at = ", ".join(str(load.site.line) for load in ring.loads)
                 lines.append(f"  pipe {ring.name:12s} line {at:10s} {ring.bytes:7,d} B x {ring.stages}   {where}, {end}")
