@@ -20,9 +20,9 @@ from ..analysis.slices import Slice
 from .consumer import Consumer, Share
 from .handovers import Handover
 from .multiplier import Products
+from .phases import Phases
 from .rings import Rings
 from .tensor_sums import Sum, may_be_empty
-from .phases import Phases
 
 
 class Epilogue(Consumer):

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 from ...ir import Op, Program, Value
 from ..analysis.slices import Slice
+from .phases import Phases, Slots
 from .producer import Producer
 from .rings import Ring, Rings
-from .phases import Phases, Slots
 
 
 class Fetcher(Producer):

@@ -20,11 +20,11 @@ from ...ir import Op, Program, Value
 from ...ir.flow import induction
 from ..analysis.slices import Slice
 from .handovers import Handover
+from .phases import Phases, Slots
 from .rebuild import Rebuild
 from .rings import Ring, Rings
 from .tensor_products import operand_of, within
 from .tensor_sums import Sum
-from .phases import Phases, Slots
 
 
 @dataclass(frozen=True)

@@ -18,24 +18,19 @@ from types import MappingProxyType
 from ...ir import Block, Buffer, Op, Program, Task, Value
 from ...target import Target
 from ..analysis.remarks import Remark
-from ..analysis.shared_rows import shared_rows
-from ..analysis.slices import Slice
-from ..analysis.uses import uses_of
-from ..analysis.written import written
 from .consumer import Share
 from .epilogue import Epilogue
 from .fetcher import Fetcher
-from .handovers import COLUMNS, Handover, buffer_of, columns, handovers_of, place_operands, shared_bytes
+from .handovers import Handover, buffer_of
 from .multiplier import Multiplier, Products
+from .phases import Slots
 from .plan import Plan
 from .residency import of_consumers
-from .rings import Ring, Rings, is_read_only, rings_of
-from .smaller_blocks import smaller_blocks
-from .tasks import Orchestrated, TaskWriter, arrays_apart, hints_of
-from .tensor_products import ROWS, direct_of, misfit
-from .tensor_sums import Sum, may_be_empty, sums_of
-from .phases import Slots
-
+from .rings import Ring, Rings
+from .tasks import Orchestrated, TaskWriter
+from .tensor_products import misfit
+from .tensor_sums import Sum
+from .tensor_work import Work
 
 _WHY_NOT = {
     "gathers": "slots that cp.async fills are not read by tcgen05 here yet",
