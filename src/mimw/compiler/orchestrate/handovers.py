@@ -38,8 +38,8 @@ class Tile:
 class Handover:
     """`tiles` that are handed over in front of the op `place`: a product, or a loop around it. `ready` are the barriers at which
     the task arrives that stores them, `used` those at which the tensor core arrives when it has read them, one list each task. If
-    it `repeats`, a loop stands around it, or it has its buffers and barriers in common with another handover, `root` the first one of
-    these."""
+    it `repeats`, a loop stands around it, or it has its buffers and barriers in common with another handover: `root` is the first
+    one of these."""
 
     place: Op
     tiles: list[Tile]

@@ -150,7 +150,7 @@ class Multiplier(Rebuild):
         return True
 
     def _adds(self, op: Op) -> Value | bool:
-        """Whether a product adds to what its sum holds: the first one of a sum from zeros does not."""
+        """The `use_acc` of a product: the first one of a sum from zeros adds to nothing."""
         sum_ = self.sum_of[op]
         if not sum_.from_zero or op is not sum_.products[0]:
             return True

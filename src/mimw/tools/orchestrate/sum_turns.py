@@ -39,7 +39,7 @@ def enough_turns(one: Any) -> bool:
 
 
 def _places(uses: Uses, buffer: Value) -> int:
-    """How many buffers the array of a buffer has."""
+    """The number of buffers of the array that a buffer is one of."""
     op: Op | None = uses.definition[buffer]
     while op is not None and op.name != "local_alloc":
         op = uses.definition[op.buffer]
