@@ -92,6 +92,16 @@ def transformed(x_desc, y_desc, c_desc, start, K):
 
 
 @mimw.jit
+def with_triton_s_own_tasks(x_desc, y_desc, c_desc, start, K):
+    """Loops that ask Triton for tasks of its own, which these stand in place of."""
+    for tile in tl.range(0, 2, flatten=True, warp_specialize=True):
+        acc = tl.zeros((128, 64), tl.float32)
+        for k in tl.range(0, K, 64, num_stages=3, warp_specialize=True):
+            acc = tl.dot(x_desc.load([tile * 128, k]), y_desc.load([k, 0]), acc)
+        c_desc.store([tile * 128, 0], acc.to(tl.float16))
+
+
+@mimw.jit
 def both_turned(x_desc, y_desc, c_desc, start, K):
     acc = tl.zeros((64, 64), tl.float32)
     for k in range(0, K, 64):
@@ -139,6 +149,7 @@ CASES = {
     "an operand for all trips": (scaled_before, _halves, Plan(stages=2)),
     "a slot that a loop holds": (held_over_a_loop, _halves, Plan(stages=2)),
     "an operand that is computed": (transformed, _halves, Plan(stages=2)),
+    "loops of Triton's tasks": (with_triton_s_own_tasks, _halves, Plan(stages=2)),
     "64 rows, both turned": (both_turned, lambda: _halves(rows=64), Plan(stages=2)),
     "bytes": (of_bytes, lambda: _bytes(np.int8), Plan(stages=2)),
     "fp8": (of_fp8, lambda: _bytes(ml_dtypes.float8_e4m3fn), Plan(stages=1)),

@@ -57,6 +57,12 @@ def test_it_is_equal_to_plain_and_clean(name):
     assert len(proof.compared) >= 2 and all(not line["different"] for line in proof.compared)
 
 
+def test_triton_makes_no_tasks_of_its_own():
+    one = written(*small("loops of Triton's tasks"))
+    assert "warp_specialize" not in one.text and "flatten" not in one.text and "num_stages=3" in one.text
+    assert sum("are left out" in line for line in reasons(one.remarks)) == 2
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_sums_and_handovers(name):
     """How many of each a kernel has, and how deep they are: what is shared, and what stays in tensor memory from trip to trip."""

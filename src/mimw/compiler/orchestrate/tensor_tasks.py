@@ -41,6 +41,9 @@ _WHY_NOT = {
 }
 
 
+_OF_TRITON_S_TASKS = "tt.flatten", "tt.warp_specialize"       # attributes of loops, by which Triton makes tasks of its own
+
+
 def orchestrated(program: Program, plan: Plan, target: Target, tiles: Collection[Op] = ()) -> Orchestrated:
     """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
     nothing = Rings([], set())
@@ -58,8 +61,20 @@ def orchestrated(program: Program, plan: Plan, target: Target, tiles: Collection
         return Orchestrated(None, made.rings, made.remarks)
     writer = TensorWriter(made, plan, target)
     names = {param.value: param.name for param in program.params}
-    return Orchestrated(writer.program(), made.rings, tuple(made.rings.remarks), writer.blocks(names), made.apart(plan),
+    dropped = [Remark("`flatten` and `warp_specialize` of this loop are left out: these tasks stand in place of Triton's", op.site)
+               for op in program.where(lambda row: "loop" in row.traits) if any(op.attrs.get(name) for name in _OF_TRITON_S_TASKS)]
+    return Orchestrated(writer.program(), made.rings, (*made.rings.remarks, *dropped), writer.blocks(names), made.apart(plan),
                         writer.notes, max(sum_.root.depth for sum_ in made.sums))
+
+
+def _own_loops(block: Block) -> Block:
+    """The block with loops that ask Triton for no tasks."""
+    def own(op: Op) -> Op:
+        op = op.with_blocks(_own_loops)
+        if not any(name in op.attrs for name in _OF_TRITON_S_TASKS):
+            return op
+        return replace(op, attrs=MappingProxyType({key: given for key, given in op.attrs.items() if key not in _OF_TRITON_S_TASKS}))
+    return block.with_ops(map(own, block.ops))
 
 
 class TensorWriter(TaskWriter):
@@ -103,7 +118,7 @@ class TensorWriter(TaskWriter):
             blocks.append(Block((), one.written(self.plain.body)))
             tasks.append(Task(name, 1, False, least, site=site))
         attrs = MappingProxyType({"tasks": tuple(tasks)})
-        self.writer.ops.append(Op("warp_specialize", (), (), tuple(blocks), attrs, site))
+        self.writer.ops.append(Op("warp_specialize", (), (), tuple(map(_own_loops, blocks)), attrs, site))
         return replace(self.plain, params=params, body=Block((), tuple(self.writer.ops)), num_warps=warps, uses_words=True)
 
     # ---- memory ------------------------------------------------------------------------------------------------------------------
