@@ -54,14 +54,14 @@ def test_the_report_says_who_computes():
 
 
 def test_it_is_tried_where_a_tile_is_computed():
-    assert sum(plan.transform > 0 for plan in plans(plain("gemm_int4").program)) >= 2
+    assert sum(plan.transform > 0 for plan in plans(plain("gemm_int4").program)) == 2
     for name in ("gemm_descriptors", "gemm_fp8_blocks", "attention"):
         program = plain(name).program
         assert not may_transform(program) and not any(plan.transform for plan in plans(program))
 
 
 @pytest.mark.parametrize("mistake", ["a raw slot is given back before it is read", "one slot for tiles that are read a trip longer",
-                                     "a tile is handed over before it is stored", "a tile is stored over one that is read"])
+                                     "a tile is handed over before it is stored", "a slot is taken a chunk early"])
 def test_a_mistake_is_found(mistake):
     make, plan = CORPUS["transformed"]
     was_planted, said = _proved(make(), plan, *MUTANTS[mistake])
@@ -86,11 +86,14 @@ def kept(a_desc, b_desc, out, K, HOW: tl.constexpr, D: tl.constexpr):
             y = (y * tl.sum(acc, 0)[None, :]).to(tl.float16)
         if HOW == "written":
             y = y * tl.load(out + at).to(tl.float16)[None, :]
+        if HOW == "a view":
+            y = raw.T.T
         acc = tl.dot(x, y, acc)
     tl.store(out + at[:, None] * D + at[None, :], acc + total[None, :])
 
 
-@pytest.mark.parametrize("how, may", [("", True), ("also read", False), ("of a product", False), ("written", False)])
+@pytest.mark.parametrize("how, may", [("", True), ("also read", False), ("of a product", False), ("written", False),
+                                      ("a view", False)])
 def test_what_others_need_stays(how, may):
     a, b = (np.random.default_rng(0).standard_normal((64, 256)).astype(np.float16) for _ in range(2))
     b, out, describe = b.reshape(256, 64), np.zeros((64, 64), np.float32), mimw.TensorDescriptor.from_tensor

@@ -25,7 +25,8 @@ POSITIONS = {"R": "ri", "C": "ci"}
 class Array:
     """`axes`: the names of its extents; `tile`: the names of its tile's; `mode`: host, kernel or pointers; `turned`: it lies in
     memory
-    with its axes exchanged; `gap`: elements between two rows, more than its columns."""
+    with its axes exchanged; `gap`: elements between two rows, more than its columns; `named`: rows in memory are those that a
+    vector names, `a_at` of `a`."""
 
     name: str
     axes: tuple[str, str]
@@ -35,6 +36,7 @@ class Array:
     turned: bool = False
     gap: int = 0
     wide: bool = False
+    named: bool = False
     loaded: bool = False
     stored: bool = False
 
@@ -73,7 +75,10 @@ class Array:
         return f"tl.store({self.address(row, col)}, {value}{f', mask={mask}' if mask else ''})"
 
     def address(self, row: str, col: str) -> str:
-        rows, cols = f"({row} + {POSITIONS[self.tile[0]]})[:, None]", f"({col} + {POSITIONS[self.tile[1]]})[None, :]"
+        row, col = f"({row} + {POSITIONS[self.tile[0]]})", f"({col} + {POSITIONS[self.tile[1]]})"
+        if self.named:
+            row, col = (row, f"tl.load({self.name}_at + {col})") if self.turned else (f"tl.load({self.name}_at + {row})", col)
+        rows, cols = f"{row}[:, None]", f"{col}[None, :]"
         cast = ".to(tl.int64)" if self.wide else ""
         if self.turned:
             return f"{self.name} + {rows} + {cols}{cast} * {self.name}_s"

@@ -183,7 +183,9 @@ def _array(frame: Frame, name: str, axes, tile, element: str, turned: int = 20) 
     if name not in frame.arrays:
         draws = frame.draws
         mode = draws.pick(["host", "pointers", "kernel"], [4, 4, 2])
-        frame.arrays[name] = Array(name, axes, tile, element, mode, draws.chance(turned), wide=draws.chance(10))
+        made = frame.arrays[name] = Array(name, axes, tile, element, mode, draws.chance(turned), wide=draws.chance(10))
+        if name in "abqv" and mode == "pointers" and frame.besides(name, 25):
+            made.named = bool(frame.vector(f"{name}_at"))
     return frame.arrays[name]
 
 
@@ -205,7 +207,7 @@ def _load_square(frame: Frame, made: Loop) -> str:
     name = frame.draws.pick(["b", "v"])
     array = _array(frame, name, ("K", "N"), ("C", "C"), frame.element)
     masks = _masks(frame, ("K", "N"))
-    if array.mode == "pointers" and made.sums and not made.conditions and frame.draws.chance(35):
+    if array.mode == "pointers" and not array.named and made.sums and not made.conditions and frame.draws.chance(35):
         return _carried(frame, made, array, masks)
     return frame.let("y", array.load(made.position, "n", masks, _other(frame)), "CC", frame.element)
 

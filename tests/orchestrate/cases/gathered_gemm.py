@@ -1,4 +1,4 @@
-"""C[r] = A[r // top] B[expert of r]^T of rows that an array names: a mixture of experts, each tile of which has one expert's rows."""
+"""C[r] = A[r // top] B[expert of r]^T of rows that an array names: a mixture of experts, of which each tile has one's rows."""
 import numpy as np
 import triton.language as tl
 

@@ -70,8 +70,8 @@ def _apart(uses: Uses, one: Op, other: Op, axes: dict[Value, int], independent: 
 
 
 def _never_both(uses: Uses, one: Op, other: Op, independent: Collection[Op]) -> bool:
-    """True of ops in two branches of one condition, which is a number, so that all tasks take the same branch: once in a program, or
-    once in a trip of an independent loop."""
+    """True of ops in two branches of one condition, which is a number, so that all tasks take the same branch: once in a program,
+    or once in a trip of an independent loop."""
     mine, theirs = _branches(uses, one), _branches(uses, other)
     return any(theirs.get(branch, at) != at and set(uses.loops(branch)) <= set(independent) for branch, at in mine.items())
 

@@ -37,7 +37,8 @@ class _Refused(Exception):
 
 
 def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int = WGMMA_ROWS,
-                independent: Collection[Op] = (), handed: Collection[Op] = ()) -> dict[Value, int] | Remark:
+                independent: Collection[Op] = (), handed: Collection[Op] = (),
+                hands_on: Collection[Value] | None = None) -> dict[Value, int] | Remark:
     """The axis of each tile of `ops` that is shared out among `parts` tasks, or why that cannot be.
 
     program:    a plain one, without words of ours
@@ -47,13 +48,14 @@ def shared_rows(program: Program, ops: Iterable[Op], parts: int = 2, least: int 
     parts:      tasks that share out the rows, 1 or more
     least:      a product's part has a multiple of so many rows; wgmma takes 64 for four warps
     handed:     ops of another task, whose tiles are handed over in parts as well
+    hands_on:   what loops and branches hand on in these tasks, as arguments and results; None: all of it
     independent:    loops whose trips are programs of a grid (`orchestrate/persist.py`): they may run in any order
     """
     if parts < 1:
         raise ValueError(f"{parts} tasks cannot share out rows")
     ops = sorted(set(ops), key=uses_of(program).position.__getitem__)
     try:
-        axes = _shared_axes(program, ops, parts, least, handed)
+        axes = _shared_axes(program, ops, parts, least, handed, hands_on)
         for op in ops:
             _check_effect(op, axes)
         if (found := foreign_element(program, ops, axes, independent)) is not None:
@@ -73,7 +75,8 @@ def shared(type_: Type, axis: int | None, parts: int) -> Type:
     return Tensor(type_.element, (*type_.shape[:axis], type_.shape[axis] // parts, *type_.shape[axis + 1:]))
 
 
-def _shared_axes(program: Program, ops: list[Op], parts: int, least: int, handed: Collection[Op]) -> dict[Value, int]:
+def _shared_axes(program: Program, ops: list[Op], parts: int, least: int, handed: Collection[Op],
+                 hands_on: Collection[Value] | None) -> dict[Value, int]:
     """All that goes together with the rows of the products; refused where any of it has to stay whole."""
     uses, neighbours, whole = uses_of(program), {}, {}
     for op in ops:
@@ -81,6 +84,8 @@ def _shared_axes(program: Program, ops: list[Op], parts: int, least: int, handed
         if found is None:
             raise _Refused(op.site, f"`{op.row.word}` is not followed")
         for one, other in found.together:
+            if op.row.hands_on and hands_on is not None and other[0] not in hands_on:
+                continue
             neighbours.setdefault(one, []).append(other)
             neighbours.setdefault(other, []).append(one)
         for axis, why in found.whole:

@@ -20,9 +20,9 @@ from .tasks import Orchestrated
 
 
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
-                 tiles: Collection[Op] = ()) -> Orchestrated:
+                 tiles: Collection[Op] = (), settled: Collection[Op] = ()) -> Orchestrated:
     """The program in tasks, under a plan. `late` are products that run behind by a trip, `tiles` is the loop over tiles of
-    `persist.py`, if there is one."""
+    `persist.py`, if there is one; `settled` are ops of `together.py`."""
     if target.has("tensor_memory"):
         return tensor_tasks.orchestrated(program, plan, target, tiles)
-    return tasks.orchestrated(program, plan, target, late, tiles)
+    return tasks.orchestrated(program, plan, target, late, tiles, settled)

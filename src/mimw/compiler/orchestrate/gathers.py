@@ -1,5 +1,5 @@
-"""Loads by pointers that are no box, for a producer that copies them by cp.async: rows that loaded numbers name, masks whose bound is
-a loaded number.
+"""Loads by pointers that are no box, for a producer that copies them by cp.async: rows that loaded numbers name, masks whose bound
+is a loaded number.
 
 Input: a program with boxes lifted, and its target. Output: the loads that cp.async can copy, why others cannot; and the program in
 which each such load has its pieces along the last axis. For example:
@@ -32,7 +32,8 @@ CACHES = ("none", ".ca", ".cg")     # cache modifiers that `tlx.async_load` take
 
 
 def gathered(program: Program, target: Target) -> Mapping[Op, Refused | None]:
-    """The loads by pointers of tiles of two axes that a product takes: with None where cp.async can copy them, else with the reason."""
+    """The loads by pointers of tiles of two axes that a product takes: with None where cp.async can copy them, else with the
+    reason."""
     uses, wanted = uses_of(program), for_products(program)
     return {op: _why_not(program, uses, op, target) for op in program.where(lambda row: row.loads)
             if is_tile_access(op) and op in wanted and len(op.pointer.type.shape) == 2}
@@ -73,12 +74,14 @@ def _why_not(program: Program, uses: Uses, op: Op, target: Target) -> Refused | 
         return Refused("it is volatile, or goes past the caches", op.site)
     if "other" in op.row.places and not is_plus_zero(uses, op.other):
         return Refused("what stands for elements outside of the mask is not 0, and cp.async writes zeros", op.site)
+    if any(loop.attrs.get("tt.num_stages") == 1 for loop in uses.loops(op)):
+        return Refused("its loop asks for a single stage, so nothing of it runs ahead", op.site)
     if (order := awaited(program, op)) is not None:
         return order
     _, piece = piece_of(program, op)
     least = min(target.copy_pieces)
     if piece < least:
-        return Refused(f"its address or its mask may change every {piece} byte{'s' * (piece > 1)}, as far as the program shows, and "
-                       f"cp.async copies {least} at least: strides, masks and first elements that 16 bytes divide would show it",
-                       op.site)
+        return Refused(f"its address or its mask may change every {piece} byte{'s' * (piece > 1)}, as far as the program shows, "
+                       f"and cp.async copies {least} at least: strides, masks and first elements that 16 bytes divide would show "
+                       "it", op.site)
     return None

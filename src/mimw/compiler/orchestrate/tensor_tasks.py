@@ -36,6 +36,7 @@ _WHY_NOT = {
     "gathers": "slots that cp.async fills are not read by tcgen05 here yet",
     "programs": "a multiprocessor has one tensor memory, which a program takes as a whole",
     "transform": "here the tasks that compute hand over what products take, each with two places",
+    "together": "one task starts all products, in the order of the trips",
     "pingpong": "one task starts all products, in order",
     "tiles_in_turn": "the epilogue of a tile runs beside the next tile's products in any case",
 }
@@ -49,7 +50,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, tiles: Collection
     nothing = Rings([], set())
     if program.orchestrates():
         return Orchestrated(None, nothing, (Remark("calls functions of mimw already", program.site), ))
-    if asked := [name for name in ("gathers", "programs", "pingpong", "tiles_in_turn", "transform") if getattr(plan, name)]:
+    if asked := [name for name in _WHY_NOT if getattr(plan, name) != getattr(Plan(), name)]:
         why = f"`{asked[0]}` of the plan is for chips that multiply into registers: {_WHY_NOT[asked[0]]}"
         return Orchestrated(None, nothing, (Remark(why, program.site), ))
     why = [Remark(f"the product stays plain: {reason}", op.site) for op in program.walk() if "dot" in op.row.traits

@@ -86,7 +86,7 @@ class Work:
         loads, writes = self.rings.loads, written(self.program)
 
         def reads(load: Op) -> bool:
-            return is_read_only(self.program, load, writes)
+            return load not in loads and is_read_only(self.program, load, writes)
 
         self.loading = Slice(self.program, reads=reads)
         for load in loads:

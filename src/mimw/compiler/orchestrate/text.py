@@ -17,19 +17,8 @@ from collections.abc import Collection, Mapping, Sequence
 from ...errors import NotYet
 from ...ir import I32, Descriptor, Op, Program, Type
 from .comments import comments
-from .writing import (  # noqa: F401
-    arithmetic,
-    casts,
-    descriptors,
-    flow,
-    memory,
-    pipes,
-    products,
-    regions,
-    tensor_memory,  # noqa: F401
-    tiles,
-    words,
-)
+from .writing import arithmetic, casts, descriptors, flow, layouts, memory, pipes, products, regions  # noqa: F401
+from .writing import tensor_memory, tiles, words  # noqa: F401
 from .writing.descriptors import pieces
 from .writing.lines import broken
 from .writing.signs import argument_signs

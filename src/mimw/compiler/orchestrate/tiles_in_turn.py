@@ -1,6 +1,7 @@
 """Consumers that have tiles of their own: of the tiles that a program takes in turn, each has every `count`-th one, whole.
 
-Input: as of `consumer.py`, and the loop over tiles, of `persist.py` or the author's. Output: the ops of the task. For example, of the second of two:
+Input: as of `consumer.py`, and the loop over tiles, of `persist.py` or the author's. Output: the ops of the task. For example, of
+the second of two:
 
     for tile in range(first, tiles, programs): for k in range(0, K, BK): ..         becomes
 
@@ -10,8 +11,8 @@ Input: as of `consumer.py`, and the loop over tiles, of `persist.py` or the auth
         [count the chunks of tile + programs, which the other one has]
 
 While one consumer does what is behind the products of its tile, its stores among it, the other one multiplies. Chunks come in the
-order of tiles through one pipe, each for one consumer, so a consumer counts those of the others, too. It waits for chunks in its turn
-alone: then all chunks of the tile before have come, so that the phase of a barrier tells a chunk from the one a round before it.
+order of tiles through one pipe, each for one consumer, so a consumer counts those of the others, too. It waits for chunks in its
+turn alone: then all chunks of the tile before have come, so that the phase of a barrier tells a chunk from the one a round before.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ Input: a `Written` kernel. Output: changes of its arguments for a proof, and how
     changed(arguments, {"lengths": 128})    copies of the arguments, with lengths of at most 128
     rounds = Rounds(); run(.., hooks=Hooks(observer=rounds)); rounds.most       {(0, 0, 2): 3}
 
-Arguments that bound loops `tools/trials.py` changes. What is in an array only a run shows, so rounds are counted there: those of each
-wait for a pipe's chunk. Smaller numbers are others of the same kind, as of shorter sequences: a launch at which the plain kernel
-fails is not compared.
+Arguments that bound loops `tools/trials.py` changes. What is in an array only a run shows, so rounds are counted there: those of
+each wait for a pipe's chunk. Smaller numbers are others of the same kind, as of shorter sequences: a launch at which the plain
+kernel fails is not compared.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ...ir import Op, Program, Value
 from ...ir.flow import all_carries, terminator
 from ...runtime.host import HostArray, is_array
 from ...simulator import Hooks, run
+from ..search.protocol import TileData
 from ..trials import most_rounds
 from .inputs import copies
 from .tiles import each_alone
@@ -94,7 +95,8 @@ def deciding(program: Program) -> set[str]:
 
 
 def spread(grid: tuple[int, ...], along: int) -> tuple[tuple[int, int, int], ...]:
-    """Programs of a grid: the first ones, some along each axis, and the last one; what they do may depend on any of their numbers."""
+    """Programs of a grid: the first ones, some along each axis, and the last one: what they do may depend on each of their
+    numbers."""
     x, y, z = (*map(int, grid), 1, 1)[:3]
     first = [(i, j, k) for k, j, i in islice(product(range(z), range(y), range(x)), FIRST)]
     lines = [tuple(place if axis == at else 0 for at in range(3)) for axis, extent in enumerate((x, y, z))
@@ -102,13 +104,20 @@ def spread(grid: tuple[int, ...], along: int) -> tuple[tuple[int, int, int], ...
     return tuple(dict.fromkeys((*first, *lines, (x - 1, y - 1, z - 1))))
 
 
-def shorter(one: Any, depth: int) -> list[dict[str, int]]:
-    """Most values of the numbers in arrays that decide how often loops go round, so that they do about as often as break pipes of so
-    many slots; none if the launch itself does not fill them."""
+def most_counted(one: Any) -> int:
+    """How often the loops of a `Written` go round at its own launch, at most, in the programs of `spread`; counted in a run without
+    arithmetic on tiles."""
     launch, rounds = each_alone(one), Rounds()
-    run(launch.program, launch.grid, launch.values,
-        hooks=Hooks(clusters=tuple((index, ) for index in spread(launch.grid, depth + 2)), observer=rounds))
-    full, found = max(rounds.most.values(), default=0), []
+    some = tuple((index, ) for index in spread(launch.grid, slots(one) + 2))
+    run(launch.program, launch.grid, launch.values, memory=launch.memory,
+        hooks=Hooks(clusters=some, skipped=TileData(launch), observer=rounds))
+    return max(rounds.most.values(), default=0)
+
+
+def shorter(one: Any, depth: int) -> list[dict[str, int]]:
+    """Most values of the numbers in arrays that decide how often loops go round, so that they do about as often as break pipes of
+    so many slots; none if the launch itself does not fill them."""
+    full, found = most_counted(one), []
     for name in sorted(deciding(one.plain.program)) if full > depth else ():
         array = _numbers(one.plain.arguments.get(name))
         high = 0 if array is None or not array.size else int(array.max())

@@ -20,6 +20,7 @@ from ...compiler.triton_port.codegen import CompilationError
 from ...errors import MimwError, OutOfSharedMemory
 from ...runtime.fits import as_compiled, check_fits
 from ..trials import most_rounds
+from .loaded import most_counted
 from .tiles import each_alone
 
 
@@ -31,7 +32,8 @@ def fewer_slots(one: Any) -> int:
         return 0
     try:
         launch = each_alone(one)
-        rounds = most_rounds(launch) or 0
+        rounds = most_rounds(launch)
+        rounds = most_counted(one) if rounds is None else rounds * one.plan.together
         if 1 < rounds <= stages:
             return rounds - 1
         check_fits(launch.specialisation, launch.program)
