@@ -34,6 +34,7 @@ from .plain import Plain
 from .ranking import FEW, close, predictions, ranked
 from .several import several
 from .spent import Spent
+from .tensor_plans import tensor_plans
 from .written import Written, device_programs, fitted, may_gather, written
 
 TOGETHER = 4        # trips, each with its product beside what the one before does with its own
@@ -210,6 +211,9 @@ def _fitted(one: Candidate) -> Candidate:
 
 def every_plan(plain: Plain) -> Iterator[Plan]:
     """The plans to try: one program on a multiprocessor, then several."""
+    if plain.chip.has("tensor_memory"):
+        yield from tensor_plans(plain.program)
+        return
     gathers, tiles = may_gather(plain), prod(map(int, plain.launch.grid))
     yield from plans(plain.program, gathers)
     for plan in several(plain.program, plain.chip, tiles):

@@ -30,6 +30,7 @@ from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.boxes_of_groups import grouped
 from ...compiler.orchestrate.branches import Taken, taken
 from ...compiler.orchestrate.delay import delayed
+from ...compiler.orchestrate.emission import orchestrated
 from ...compiler.orchestrate.gathers import gathered, turned
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
@@ -37,7 +38,7 @@ from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.small_loads import loaded_ahead
-from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
+from ...compiler.orchestrate.tasks import Orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.orchestrate.together import together
 from ...compiler.passes.accumulate_dots import accumulate_dots
@@ -52,6 +53,7 @@ from .guards import overlap
 from .inputs import apart_by_address
 from .plain import Plain
 from .slots import beyond, fewer_slots
+from .sum_turns import enough_turns
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,8 @@ def _with_slots(plain: Plain, given: Plan, fits: bool) -> Written:
         stages, late = _slots(one)
         fewer = stages if late > stages else fewer      # first without the slot that a late product has more
         one = _written(plain, replace(plan, stages=fewer, late_stages=fewer))
+    if fits and one.kernel is not None and given.sums is None and not enough_turns(one):
+        one = _written(plain, replace(one.plan, sums=1))
     if one.kernel is None:
         return one
     if not fits:
@@ -180,7 +184,8 @@ def _with_slots(plain: Plain, given: Plan, fits: bool) -> Written:
         return replace(one, refused=f"{OutOfSharedMemory.__name__}: {plan.programs} programs do not fit on a multiprocessor, "
                                     f"of which each has {more:,} bytes of shared memory too much")
     stages, late = _slots(one)
-    return replace(one, plan=replace(one.plan, stages=stages or None, late_stages=late if late > stages else None))
+    decided = dict(stages=stages or None, late_stages=late if late > stages else None, sums=one.made.sums)
+    return replace(one, plan=replace(one.plan, **decided))
 
 
 def _slots(one: Written) -> tuple[int, int]:
@@ -229,7 +234,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
         text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params),
-                           plain.annotated)
+                           plain.annotated, made.notes)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late),
