@@ -29,7 +29,7 @@ from .turns import Turns
 
 
 def counting(program: Program, rings: Rings) -> Slice | Remark:
-    """What decides how many chunks a tile has, or why that cannot be counted for a tile that a consumer does not have."""
+    """The ops that decide how many chunks a tile has, or a reason for which a consumer cannot count those of another one's tile."""
     if any(ring.once for ring in rings.rings):
         return Remark("consumers have no tiles of their own: they share what is loaded once, in front of all tiles", program.site)
     found = Slice(program, cut=rings.loads)

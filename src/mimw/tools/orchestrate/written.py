@@ -219,7 +219,8 @@ def _written(plain: Plain, plan: Plan) -> Written:
     imports, host = host_parts(boxes, made.blocks, tiles.params)
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
-        text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params))
+        text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params),
+                           plain.annotated)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late),
