@@ -2,7 +2,7 @@
 
     python -m benchmarks.orchestrate                    all cases
     python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096x4096x4096
-    python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan of each tile, in orchestrate_plans.jsonl
+    python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan: orchestrate_plans.jsonl
 
 Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the best of its configurations as stock Triton compiles
 them, `mimw` the best orchestrated form of these, `hand` the library's kernel. All are timed in turn with a cold L2
@@ -11,7 +11,7 @@ them, `mimw` the best orchestrated form of these, `hand` the library's kernel. A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from tests.orchestrate.cases import (
     gemm_int4,
     gemm_persistent,
     gemm_pointers,
+    grouped_addresses,
     grouped_descriptors,
     grouped_gemm,
     grouped_pointers,
@@ -49,7 +50,7 @@ WARPS_STAGES = [(4, 3), (4, 4), (8, 3), (8, 4)]
 @dataclass
 class Problem:
     """A case on the GPU: `launches` gives (kernel, grid, args, meta) of each configuration, `hand` the library's launch, `out` the
-    result, `expected` a part of it by torch in fp32, and where it lies."""
+    result, `expected` a part of it by torch in fp32, and where it lies; `memory` what the kernel reaches by addresses."""
 
     shape: dict[str, int]
     launches: list[tuple[Any, Any, tuple, dict[str, Any]]]
@@ -57,6 +58,7 @@ class Problem:
     out: Any
     expected: Any
     part: Callable[[Any], Any]
+    memory: Sequence[Any] = ()
 
 
 def _gemm_inputs(m: int, n: int, k: int, turned: bool):
@@ -104,7 +106,7 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
     q, k, v = (torch.randn(heads * length, dim, device="cuda", dtype=torch.float16) for _ in range(3))
     o, lse = torch.empty_like(q), torch.empty(heads * length, device="cuda")
     describe, launches = mimw.TensorDescriptor.from_tensor, []
-    for bm, bn in ((128, 128), (128, 64)):
+    for bm, bn in ((128, 128), (128, 64), (256, 64)):
         for warps, stages in ((4, 3), (8, 2), (8, 3), (8, 4)):
             described = (describe(one, [rows, dim]) for one, rows in ((q, bm), (k, bn), (v, bn), (o, bm)))
             args = (*described, lse, dim ** -0.5, length)
@@ -117,7 +119,8 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
 
 
 GROUPED = {"descriptors": grouped_descriptors.grouped_descriptors, "pointers": grouped_pointers.grouped_pointers,
-           "unpromised": grouped_gemm.grouped_gemm}
+           "unpromised": grouped_gemm.grouped_gemm, "addresses": grouped_addresses.by_descriptors,
+           "addresses-by-pointers": grouped_addresses.by_pointers}      # the latter takes whole tiles alone
 GROUPS = {"8x1024": (8, 1024, 4096, 4096), "64x256": (64, 256, 2048, 7168), "ragged": (64, 256, 2048, 7168)}   # groups, rows, N, K
 
 
@@ -134,16 +137,21 @@ def _grouped(kind: str, name: str) -> Problem:
     b = torch.randn(groups, k, n, device="cuda", dtype=torch.float16)
     c = torch.empty(total, n, device="cuda", dtype=torch.float16)
     starts = [0, *ends.tolist()[:-1]]
-    lines = [[end - start, n, k, start * k, group * k * n, start * n] for group, (start, end) in enumerate(zip(starts, ends.tolist()))]
+    spans = list(enumerate(zip(starts, ends.tolist())))
+    lines = [[end - start, n, k, start * k, group * k * n, start * n] for group, (start, end) in spans]
     table = torch.tensor(lines, dtype=torch.int32, device="cuda").flatten()
     args, grid, on_device = (a, b, c, table, groups), (multiprocessors(), ), ends.int().cuda()
+    if kind.startswith("addresses"):
+        first_of = [[one.data_ptr() + 2 * line[place] for line in lines] for one, place in ((a, 3), (b, 4), (c, 5))]
+        args = (*(torch.tensor(one, dtype=torch.int64, device="cuda") for one in first_of), table.view(-1, 6)[:, :3].flatten(),
+                torch.tensor([k, n, n] * groups, dtype=torch.int32, device="cuda"), groups)
     launches = [(GROUPED[kind], grid, args, dict(BM=bm, BN=bn, BK=64, num_warps=warps, num_stages=stages))
                 for bm, bn in ((128, 256), (128, 128)) for warps, stages in WARPS_STAGES]
-    first = next(group for group, (start, end) in enumerate(zip(starts, ends.tolist())) if end > start)
+    first = next(group for group, (start, end) in spans if end > start)
     some = slice(starts[first], min(starts[first] + 256, int(ends[first])))
     expected = a[some].float() @ b[first].float()
     return Problem(dict(G=groups, M=rows, N=n, K=k), launches, lambda: mimw.ops.grouped_matmul(a, b, on_device), c, expected,
-                   lambda out: out[some])
+                   lambda out: out[some], (a, b, c) if kind.startswith("addresses") else ())
 
 
 def _fp8_blocks(m: int, n: int, k: int) -> Problem:
@@ -235,7 +243,7 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = ()) ->
     plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
     least = min(meta["num_stages"] for *_, meta in problem.launches)
     ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
-            for one in _plans(without, *launch)]
+            for one in _plans(without, *launch, problem.memory)]
     runs: dict[str, Callable[[], Any]] = {}
     chosen: dict[str, Any] = {"plans": len(ours)}
     if ours:
@@ -263,12 +271,13 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = ()) ->
 
 
 def every_plan(name: str) -> Iterator[Row]:
-    """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain kernel's
-    best configuration and the hand kernel. What is wrong is said, and has no row."""
+    """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain
+    kernel's best configuration and the hand kernel. What is wrong is said, and has no row."""
     problem = CASES[name]()
     plain = problem.launches[_best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])]
     least = min(meta["num_stages"] for *_, meta in problem.launches)
-    ours = [(launch, one) for launch in problem.launches if launch[3]["num_stages"] == least for one in _candidates(*launch)]
+    ours = [(launch, one) for launch in problem.launches if launch[3]["num_stages"] == least
+            for one in _candidates(*launch, problem.memory)]
     runs = [one.written.runs(*launch[1:]) for launch, one in ours]
     times = _times(runs)
     near = sorted((at for at in times if times[at] <= NEAR * min(times.values())), key=times.get)
@@ -291,15 +300,16 @@ def every_plan(name: str) -> Iterator[Row]:
         yield row_of(f"plans-{name}", problem.shape, made, {"mimw": found[str(at)], **others}, errors[at], "standard normal")
 
 
-def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
+def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any], memory: Sequence[Any] = ()) -> list[Any]:
     """All plans for a launch that are not out."""
-    found = candidates(plain_of(kernel, grid, args, meta), predict=False)
+    found = candidates(plain_of(kernel, grid, args, meta, memory=memory), predict=False)
     return [one for one in found.candidates if not one.out]
 
 
-def _plans(without: Collection[str], kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> list[Any]:
+def _plans(without: Collection[str], kernel: Any, grid: Any, args: tuple, meta: dict[str, Any],
+           memory: Sequence[Any] = ()) -> list[Any]:
     """All plans for a launch, written."""
-    found = [one.written for one in _candidates(kernel, grid, args, meta)]
+    found = [one.written for one in _candidates(kernel, grid, args, meta, memory)]
     return [written(one.plain, replace(one.plan, **dict.fromkeys(without, False))) for one in found] if without else found
 
 
@@ -327,7 +337,8 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn", "transform") if plan[name])])
+        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn", "transform") if plan[name]),
+        *[f"{plan['together']} trips together"] * (plan["together"] > 1)])
     how = row.configuration.get("name", how) + (f" {row.configuration['tile']}" if "name" in row.configuration else "")
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
 

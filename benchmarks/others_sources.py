@@ -29,9 +29,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 from triton.runtime.jit import JITFunction
+
+from .others_inductor import keep
 
 
 class NotFetched(Exception):
@@ -41,7 +44,8 @@ class NotFetched(Exception):
 @dataclass(frozen=True)
 class Source:
     """A kernel in a package. `is_source`: of its sdist, as there is no wheel of it for every machine; `needs`: modules of the
-    package whose functions the kernel calls. A package with a slash is a repository, and its version a commit."""
+    package whose functions the kernel calls. A package with a slash is a repository, and its version a commit; "torch" generates
+    its kernels (others_inductor.py)."""
 
     package: str
     version: str
@@ -74,6 +78,8 @@ def kernel_of(source: Source, packages: Path) -> Any:
 
 def _file(source: Source, packages: Path) -> Path:
     root = unpacked(source, packages)
+    if source.package == "torch":
+        _generated(source, root / source.path)
     path = next(root.glob(source.path), None) or next(root.glob(f"*/{source.path}"), None)
     if path is None:
         raise NotFetched(f"{source.folder} has no file {source.path}")
@@ -113,7 +119,7 @@ def _define(path: Path, function: str, names: dict[str, Any]) -> None:
 def unpacked(source: Source, packages: Path) -> Path:
     """The folder with a package's files, fetched by pip and unpacked if it is not there yet."""
     root = packages / source.folder
-    if root.is_dir():
+    if root.is_dir() or source.package == "torch":
         return root
     if "/" in source.package:
         return _file_of_repository(source, root)
@@ -132,6 +138,15 @@ def unpacked(source: Source, packages: Path) -> Path:
     else:
         tarfile.open(found[0]).extractall(root, filter="data")
     return root
+
+
+def _generated(source: Source, path: Path) -> None:
+    """A file that the torch which is installed generates, unless it lies there."""
+    if path.is_file():
+        return
+    if not torch.__version__.startswith(source.version):
+        raise NotFetched(f"{path.name} is made by torch {source.version}, and here is {torch.__version__}: take the file along")
+    keep(path.stem, path.parent)
 
 
 def _file_of_repository(source: Source, root: Path) -> Path:

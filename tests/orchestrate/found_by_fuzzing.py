@@ -130,7 +130,7 @@ def large_sums(x_desc, y_desc, r_desc, c, K):
     for k in range(0, K, 64):
         y = y_desc.load([k, 0])
         acc = tl.dot(x_desc.load([0, k]), y, acc)
-        acc = tl.dot(x_desc.load([0, 0]), y, acc)
+        acc = tl.dot(x_desc.load([0, 0]), y, acc + 1)
     for tile in range(tl.num_programs(0)):
         tl.store(c + at, acc + r_desc.load([0, 0]).to(tl.float32))
 

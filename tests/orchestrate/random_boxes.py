@@ -339,7 +339,7 @@ class _Evaluator:
     def value(self, op: Op):
         env, name = self.env, op.name
         if name == "constant":
-            return np.dtype(f"int{op.type.bits}").type(op.value)
+            return np.bool_(op.value) if op.type.bits == 1 else np.dtype(f"int{op.type.bits}").type(op.value)
         if name == "get_program_id":
             return np.int32(self.case.pid)
         if name == "get_num_programs":
@@ -366,8 +366,8 @@ class _Evaluator:
         return _BINARY[name](left, right)
 
 
-_BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.logical_and, "minsi": np.minimum, "maxsi": np.maximum,
-           "icmpSLT": np.less, "icmpSLE": np.less_equal, "icmpSGT": np.greater, "icmpSGE": np.greater_equal}
+_BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and, "icmpEQ": np.equal,
+           "minsi": np.minimum, "maxsi": np.maximum, "icmpSLT": np.less, "icmpSLE": np.less_equal, "icmpSGT": np.greater, "icmpSGE": np.greater_equal}
 
 
 def read_by(box, visit: Visit) -> tuple[np.ndarray, np.ndarray]:

@@ -207,14 +207,24 @@ MUTANTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "a small load of the trip before": ahead(everywhere(handed_on_late)),
     "the last trip loads one more": ahead(moved("icmpSLT", "rhs", 1)),
     "another one of the numbers that all are": in_boxes(moved("addptr", "rhs", 1)),
+    "trips that are left begin a trip late": ("together", lambda made: replace(made, program=_late_rest(made.program))),
     "a raw slot is given back before it is read": in_tasks(swapped("local_load", "pipe_release")),
     "a tile is handed over before it is stored": in_tasks(swapped("local_store", "pipe_commit")),
-    "a tile is stored over one that is read": in_tasks(moved("pipe_acquire", "chunk", -1)),
     "one slot for tiles that are read a trip longer": in_tasks(lambda program: _one_slot(program)),
     "no guard against overlap": ("orchestrated", lambda made: replace(made, apart=frozenset())),
     "a line is left out of the text": in_text(r"\n *\S+\.reader\(\)\.release\(.*", ""),
     "another number in the text": in_text(r"chunk \+= 1", "chunk += 2"),
 }
+
+
+def _late_rest(program: Program) -> Program:
+    """The second of two loops, of trips that are left behind groups, begins behind its first trip."""
+    first, second, *_ = program.named("for")
+    trip = Value(second.start.type)
+
+    def change(op: Op) -> Any:
+        return (Op("add", (second.start, second.step), (trip, ), site=op.site), op.with_operands(start=trip)) if op is second else op
+    return everywhere(change)(program)
 
 
 def _one_slot(program: Program) -> Program:
@@ -270,6 +280,7 @@ CORPUS: dict[str, tuple[Callable[[], Plain], Plan]] = {
     "attention": (lambda: _of(attention, t=512, bn=64), Plan(stages=2)),
     "products in some trips": (lambda: _one(*some_trips()), Plan(stages=2)),
     "small loads": (lambda: _of(small_loads, k=128), Plan(stages=2)),
+    "trips together": (lambda: _of(small_loads, k=224), Plan(stages=2, together=3)),
     "transformed": (lambda: plain_of(*gemm_cast.both()[:4], "sm_90a"), Plan(stages=2, transform=4)),
     "what is stored is loaded": (lambda: _one(*overlapping()), Plan(stages=2)),
 }

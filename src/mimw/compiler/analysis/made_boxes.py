@@ -1,4 +1,4 @@
-"""Loads by pointers that are boxes of a tensor whose base, extents and strides the kernel computes: out of an array, for each group.
+"""Loads by pointers that are boxes of a tensor whose base, extents and strides the kernel computes, as out of a table of groups.
 
 Input: a program, and a load of a tile in a `for` loop. Output: a `MadeBox`, or why there is none. For example, of grouped products,
 with M, N, K and at_a out of a table:
@@ -7,8 +7,8 @@ with M, N, K and at_a out of a table:
     made_box(program, load)     [M, K'] with strides [K, 1] from a + at_a on, at [m, 64*trip]; `around` is the `while`
 
 `pointer_boxes` asks of shapes and strides that the arguments of the launch say them, since the host makes the descriptor. Here the
-kernel makes it in front of `around`, the outermost loop in whose rounds none of these numbers changes, and all that the box takes for
-granted can be asked where the load's own loop begins: what differs there is the round alone.
+kernel makes it in front of `around`, the outermost loop in whose rounds none of these numbers changes, and all that the box takes
+for granted can be asked where the load's own loop begins: what differs there is the round alone.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from .uses import uses_of
 
 @dataclass(frozen=True)
 class MadeBox:
-    """A box from `base` elements behind the start of its array. `loop` is the load's own loop, in front of which `box.assumed` can be
-    asked, `around` the loop in front of which the descriptor can be made; `ranges` name the scalars."""
+    """A box from `base` elements behind the start of its array. `loop` is the load's own loop, in front of which `box.assumed` can
+    be asked, `around` the loop in front of which the descriptor can be made; `ranges` name the scalars.
+    `loaded` says that the array is an address that the kernel computes, which may begin anywhere."""
 
     box: Box
     base: Poly
     loop: Op
     around: Op
     ranges: Ranges
+    loaded: bool = False
 
 
 def made_box(program: Program, op: Op) -> MadeBox | Refused:
-    """The box of a load of a tile (`is_tile_access`) whose numbers are known where its loop begins; or why there is none. Parameters
-    say which arrays begin at multiples of 16 bytes (`tt.divisibility`)."""
+    """The box of a load of a tile (`is_tile_access`) whose numbers are known where its loop begins; or why there is none.
+    Parameters say which arrays begin at multiples of 16 bytes (`tt.divisibility`)."""
     loops = uses_of(program).loops(op)
     if not loops or loops[-1].name != "for":
         return Refused("it stands in no `for` loop, in front of which its numbers could be looked at", op.site)
@@ -75,15 +77,16 @@ class _InLoop(Assuming):
         super().__init__(program)
         self.loops, self.ranges = loops, _Ranges(self.forms, loops[-1])
         self.params = {param.value: param for param in program.params}
+        self.forms.addresses = True
 
     def of(self, op: Op, everywhere: frozenset[tuple[int, bool]] = frozenset()) -> _Box:
         box = super().of(op, everywhere)
-        base = self.params[box.base]
-        if dict(base.attrs).get("tt.divisibility", 1) % 16:
-            raise NoForm(f"{base.name} does not begin at a multiple of 16 bytes in this launch", op.site)
+        param = self.params.get(box.base)
+        if param is not None and dict(param.attrs).get("tt.divisibility", 1) % 16:
+            raise NoForm(f"{param.name} does not begin at a multiple of 16 bytes in this launch", op.site)
         begun = {axis for axis, is_end in self._bounds(op, op.pointer.type) if not is_end and (axis, is_end) not in everywhere}
         around = next(loop for loop in self.loops
-                      if all(self.forms.invariant(poly, loop) for poly in (*box.shape, *box.strides)))
+                      if all(self.forms.invariant(poly, loop) for poly in (*box.shape, *box.strides, Poly.of(box.base))))
         base = Poly() if box.order[-1] in begun else box.offsets[-1].part(      # a lower bound counts from where the array begins
             lambda monomial: bool(monomial) and self.forms.invariant(Poly({monomial: 1}), around))
         inner = box.shape[-1] if box.shape[-1].constant == UNBOUNDED else box.shape[-1] - base
@@ -94,5 +97,5 @@ class _InLoop(Assuming):
                   for monomial, factor in base.terms.items() if factor % granule]
         asked += conditions_of(self.ranges, moved, op, begun)
         moved = replace(moved, assumed=tuple(dict.fromkeys(asked)))
-        made = MadeBox(moved, base, self.loops[-1], around, self.ranges)
+        made = MadeBox(moved, base, self.loops[-1], around, self.ranges, param is None)
         return _Box(*(getattr(moved, name) for name in moved.__dataclass_fields__), made)

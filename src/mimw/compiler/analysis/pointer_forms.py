@@ -33,6 +33,7 @@ class Forms:
 
     def __init__(self, uses: Uses, assume: bool = False):
         self.uses, self.assume = uses, assume
+        self.addresses = False      # whether a number that becomes an address is a base
         self.known: dict[Value, Form] = {}
         self.alike: dict[Any, list[Value]] = {}     # scalars that are computed alike
         self.open: set[Value] = set()               # values whose forms are being found
@@ -56,6 +57,8 @@ class Forms:
     # ---- results of ops ---------------------------------------------------------------------------------------------
 
     def _result(self, value: Value, op: Op) -> Form:
+        if self.addresses and op.name == "int_to_ptr" and isinstance(value.type, Pointer):
+            return Form(value, Poly())
         rule = _RULES.get(op.name)
         found = rule(self, op) if rule else None
         if found is not None:

@@ -15,6 +15,10 @@ from ...ir import Descriptor, Op, Pointer, Program, Value
 from ...ir.types import element_of
 from .flows import Flows
 
+# An attribute of a parameter whose array holds addresses: what they lead to, called "*" and the parameter's name, is apart from
+# what other parameters' addresses lead to, and from all arguments. Whoever launches the kernel promises it (`tools.orchestrate`).
+APART = "mimw.apart"
+
 
 def written(program: Program) -> set[str] | None:
     """The names of the parameters that are pointers or descriptors and may be written; None if that cannot be said."""
@@ -61,11 +65,29 @@ def parameters_behind(program: Program, address: Value) -> set[str] | None:
         behind = flows.sources.get(value)
         if behind is None:
             maker = flows.maker.get(value)
+            if maker is not None and maker.name == "int_to_ptr" and (led := _led_to(program, maker.value)):
+                found |= led
+                continue
             behind = [one for one in maker.operands if _addresses(one)] if maker else []
         if not behind:
             return None
         todo += behind
     return found
+
+
+def _led_to(program: Program, number: Value) -> set[str]:
+    """What a number that was loaded leads to as an address, if all the parameters whose arrays it may come out of hold addresses of
+    arrays of their own (`APART`); nothing if that cannot be said. Bits of it may be cut off, as those that do not count."""
+    maker = program.kept(Flows).maker.get(number)
+    if maker is not None and maker.name == "and":
+        return _led_to(program, maker.lhs)
+    if maker is not None and maker.name == "ptr_to_int":
+        return {name for name in parameters_behind(program, maker.value) or () if name.startswith("*")}
+    held = {param.name for param in program.params if (APART, True) in param.attrs}
+    if maker is None or not maker.row.loads or "pointer" not in maker.row.places:
+        return set()
+    names = parameters_behind(program, maker.pointer)
+    return {f"*{name}" for name in names} if names is not None and names <= held else set()
 
 
 def accessed(op: Op, how: str) -> Iterator[Value]:

@@ -11,8 +11,10 @@ files, in the order in which a program goes through them:
     persist.py      plain to plain: a few programs take the tiles of the grid in turn
     delay.py        plain to plain: a product that only adds to what goes round a loop is done a trip later
     late_products.py    which product of a loop that is, or why there is none
+    together.py     plain to plain: several trips in one body, each product beside what the trip before does with its own
     small_loads.py  plain to plain: small loads of loops with products run a trip ahead
     rings.py        which loads share a pipe, where they are read, and when a slot is given back
+    transforms.py   which tiles a task between producer and consumers may compute; that task is transformer.py's
     tasks.py        program and plan to tasks and pipes
     smaller_blocks.py   the descriptors that get a block of a consumer's rows
     text.py         a program as the text of a module, by the files of writing/

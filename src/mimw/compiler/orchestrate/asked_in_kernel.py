@@ -41,6 +41,8 @@ class Asked:
     def all(self, conditions: Iterable[Within | Multiple]) -> Value:
         """True where all of them hold."""
         conditions = list(dict.fromkeys(conditions))
+        for one in conditions:
+            self._check_place(one.poly)
         before, others = dict(self.spans), []
         for one in conditions:
             if isinstance(one, Within) and not self._about_one(one):
@@ -60,6 +62,12 @@ class Asked:
         for other in found[1:]:
             total = self.b.emit("and", (total, other), self.site)
         return total
+
+    def _check_place(self, poly: Poly) -> None:
+        """Refuse numbers that are not there yet where the conditions stand."""
+        for symbol in poly.symbols:
+            if self.loop is not None and not self._moves(symbol) and not self.ranges.forms.invariant(Poly.of(symbol), self.loop):
+                raise NoForm(f"its place follows from what line {self.ranges.site(symbol).line} computes in the loop", self.site)
 
     def sum(self, poly: Poly) -> Value:
         """A polynomial in 64 bits, whatever its size."""

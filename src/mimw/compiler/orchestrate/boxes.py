@@ -43,24 +43,25 @@ class Lifted:
 
 
 def lifted(program: Program, target: Target, loads: str = "products", stores: bool = True,
-           unsigned: Collection[str] = (), assume: bool = False) -> Lifted:
+           unsigned: Collection[str] = (), assume: bool = False, tiles: bool = False) -> Lifted:
     """The program with boxes as accesses by descriptor.
 
     args:      program   as recorded, before any pass
-               loads     "products": those in loops that a product takes; "all"; or "none"
+               loads     "products": those that a product takes, in loops or as they are; "all"; or "none"
                stores    whether stores are lifted, too
                unsigned  names of the arguments whose elements are unsigned integers, as the signature of the launch has them
                          ("*u8"): a program does not say it, and a descriptor's loads have that sign in text. Those that an op
                          of the program takes as unsigned are so besides
                assume    take boxes as well that are ones only where masks cut nothing off and rows do not wrap around
                          (`box_of`): the host asks, so that fewer launches take the result
+               tiles     the program is to be put into a loop over tiles: all of it is in a loop then
     returns:   `Lifted`; its program is the same object if nothing is lifted, and a remark says why
     errors:    ArgumentError for any other `loads`
     """
     if loads not in ("products", "all", "none"):
         raise ArgumentError(f'loads is "products", "all" or "none"; got {loads!r}')
     boxes, remarks, pairs = {}, [], {}
-    for op in candidates(program, loads, stores):
+    for op in candidates(program, loads, stores, tiles):
         found: Box | Refused = why_none(program, target) or box_of(program, op, assume)
         if isinstance(found, Box):
             found = out_of_order(program, op, found) or found
@@ -82,13 +83,14 @@ def lifted(program: Program, target: Target, loads: str = "products", stores: bo
     return Lifted(now, program, made.all(), tuple((*pair, site) for pair, site in pairs.items()), tuple(remarks), assumed)
 
 
-def candidates(program: Program, loads: str, stores: bool) -> Iterator[Op]:
+def candidates(program: Program, loads: str, stores: bool, tiles: bool = False) -> Iterator[Op]:
     """Loads and stores of tiles of two axes that are asked for, in program order."""
     uses, wanted = uses_of(program), for_products(program) if loads == "products" else None
     for op in program.where(lambda row: row.loads or row.stores):
         if not is_tile_access(op) or len(op.pointer.type.shape) != 2:
             continue
-        if op.row.stores and stores or op.row.loads and (loads == "all" or wanted is not None and op in wanted and uses.loops(op)):
+        if op.row.stores and stores or op.row.loads and loads == "all" or wanted is not None and op in wanted and (
+                tiles or uses.loops(op) or all(use.op.name == "dot" for use in uses.of(op.result))):
             yield op
 
 

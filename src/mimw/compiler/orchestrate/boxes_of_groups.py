@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from ...ir import I32, Block, Builder, Op, Program, Value
+from ...ir import I32, I64, Block, Builder, Op, Program, Value
 from ...ir.flow import terminator
 from ...target import Target
 from ..analysis.address_forms import NoForm
@@ -80,7 +80,7 @@ def _is_of_the_kernel(program: Program, made: MadeBox) -> bool:
     """True if the kernel computes what a box is of, from numbers that the host does not have."""
     ranges, box = ranges_of(program), made.box
     every = (*box.shape, *box.strides, *box.offsets, made.base, *(one.poly for one in box.assumed))
-    return any(ranges.unbounded(poly) is not None for poly in every)
+    return made.loaded or any(ranges.unbounded(poly) is not None for poly in every)
 
 
 def _can_be_asked(made: MadeBox) -> bool:
@@ -94,10 +94,12 @@ def _can_be_asked(made: MadeBox) -> bool:
 
 def _said(program: Program, op: Op, made: MadeBox) -> Remark:
     shown, box = ranges_of(program).shown, made.box
-    place = f"{next(param.name for param in program.params if param.value is box.base)}{' + ' + shown(made.base) if made.base else ''}"
-    return Remark(f"the load is a block of {place}: {' x '.join(map(str, box.block))} at [{', '.join(map(shown, box.offsets))}], by a "
-                  f"descriptor that is made in front of line {made.around.site.line}, where the numbers that the kernel computes fit; "
-                  "else by pointers, without a producer.", op.site)
+    place = box.base.name or f"an address of line {uses_of(program).site(box.base).line}"
+    place += f" + {shown(made.base)}" if made.base else ""
+    block, offsets = " x ".join(map(str, box.block)), ", ".join(map(shown, box.offsets))
+    return Remark(f"the load is a block of {place}: {block} at [{offsets}], by a descriptor that is made in front of line "
+                  f"{made.around.site.line}, where the numbers that the kernel computes fit; else by pointers, without a producer.",
+                  op.site)
 
 
 def has_a_round(uses: Uses, loop: Op) -> bool:
@@ -187,7 +189,11 @@ class _Rewrite:
         loads = [load for load, made in self.boxes.items() if made.around is around]
         some = self.boxes[loads[0]]
         asked = Asked(self.b, some.ranges, None, around.site)
-        fits = self.fits[around] = asked.all(one for load in loads for one in self._group(load))
+        fits = asked.all(one for load in loads for one in self._group(load))
+        for address in dict.fromkeys(self.boxes[load].box.base for load in loads if self.boxes[load].loaded):
+            rest = self.b.by_constant("and", self.b.emit("ptr_to_int", (address, I64), around.site), 15, around.site)
+            fits = self.b.emit("and", (fits, self.b.by_constant("icmpEQ", rest, 0, around.site)), around.site)
+        self.fits[around] = fits
         self.known[around] = asked.spans
         known: dict[tuple, Value] = {}
         for load in loads:
@@ -207,6 +213,9 @@ class _Rewrite:
         base = box.base
         if made.base:
             base = b.emit("addptr", (base, self._safe(asked.sum(made.base), 0, fits)), site)
+        if made.loaded:     # where it begins elsewhere, `fits` is false, and any other base will do
+            begin = b.by_constant("and", b.emit("ptr_to_int", (base, I64), site), -16, site)
+            base = b.emit("int_to_ptr", (begin, base.type), site)
         shape = tuple(self._extent(poly, load, fits) for poly in box.shape)
         strides = tuple(asked.sum(poly) if poly.constant is not None else self._safe(asked.sum(poly), 16 // box.element.bytes, fits)
                         for poly in box.strides)
@@ -244,7 +253,8 @@ class _Rewrite:
         quick = cloned(self.b, op.with_blocks(self.access.block), {})
         self.b.emit("yield", (tuple(quick[place] for place in taken), ), op.site)
         then, outside_too = self.b.close(outside), self.b.open()
-        slow = cloned(self.b, replace(op, attrs=MappingProxyType({**op.attrs, "tt.num_stages": 1})), {})   # leaves room for the pipe
+        in_order = MappingProxyType({**op.attrs, "tt.num_stages": 1})      # it leaves shared memory for the pipe
+        slow = cloned(self.b, replace(op, attrs=in_order), {})
         self.b.emit("yield", (tuple(slow[place] for place in taken), ), op.site)
         blocks = Block((), then), Block((), self.b.close(outside_too))
         results = tuple(op.results[place] for place in taken)

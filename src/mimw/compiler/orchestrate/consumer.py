@@ -43,9 +43,9 @@ class Consumer(Rebuild):
 
     def __init__(self, program: Program, needs: Slice, rings: Rings, env: Mapping[Value, Value], share: Share,
                  late: Collection[Op] = (), staged: Mapping[Op, Value] | None = None, turns: Turns = Turns(),
-                 smaller: Mapping[Value, Descriptor] | None = None):
+                 smaller: Mapping[Value, Descriptor] | None = None, settled: Collection[Op] = ()):
         super().__init__(program, needs, rings, env)
-        self.share, self.late, self.staged, self.turns = share, late, staged or {}, turns
+        self.share, self.late, self.staged, self.turns, self.settled = share, late, staged or {}, turns, settled
         self.smaller = smaller or {}
         self.turn = Turn(self.writer, share.me, share.count, share.warps)
         self.reader = {"reader": f"compute{share.me}"} if share.count > 1 else {}
@@ -193,6 +193,9 @@ class Consumer(Rebuild):
         on, behind a loop in front of the wait for a product that runs on (`behind`)."""
         if op not in self.rings.products:
             self._give_back(op)
+        if op in self.settled and self.pending:     # beside the products under way, of which it is none
+            for result in op.results:
+                self.env[result] = self._wait(op, len(self.pending), self.env[result])
         if op in self.turns.ends and op.name != "for":
             self.turn.end(op.site)
 
@@ -265,7 +268,8 @@ class Consumer(Rebuild):
         if self.staged:
             self.writer.emit("tma_store_wait", (0, ), op.site)
         type_ = self.smaller.get(op.result, op.result.type)
-        given = (self.now(op.base), self.now(tuple(op.shape)), self.now(tuple(op.strides)), tuple(type_.shape), op.signed, op.padding)
+        base, shape, strides = (self.now(one) for one in (op.base, tuple(op.shape), tuple(op.strides)))
+        given = base, shape, strides, tuple(type_.shape), op.signed, op.padding
         self.env[op.result] = self.writer.emit("make_tensor_descriptor", given, op.site, label=op.result.name, **op.attrs)
 
     def begin(self) -> None:

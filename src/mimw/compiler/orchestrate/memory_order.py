@@ -57,11 +57,15 @@ def may_run_on(program: Program) -> list[Op]:
 
 
 def _name(program: Program, box: Box) -> str:
-    return next(param.name for param in program.params if param.value is box.base)
+    """The name of the array that a box is of; of an address out of an array "*" and that one's (`written.APART`), "" if nobody
+    promises what it leads to."""
+    return min(parameters_behind(program, box.base) or ("", ))
 
 
 def _load(program: Program, op: Op, box: Box) -> Refused | None:
     own = _name(program, box)
+    if not own:
+        return Refused("its address comes from elsewhere", op.site)
     for other in program.walk():
         for address in accessed(other, "write"):
             names = parameters_behind(program, address)

@@ -30,12 +30,14 @@ class Plan:
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     ahead               small loads of a loop with products are done a trip ahead, into registers
+    together            trips of a loop that are done together, each product beside what the trip before does with its own (`together.py`)
     transform           warps of a task that computes the tiles which products take from what is loaded; 0: the consumers do
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
     programs            that a multiprocessor is to hold at once: slots and registers are chosen so; None: those of one
     pingpong            consumers take turns in starting the products of a trip, so that one's products run beside the arithmetic of
                         another one
-    tiles_in_turn       each consumer has whole tiles, of those that its program takes in turn: one stores while another one multiplies
+    tiles_in_turn       each consumer has whole tiles, of those that its program takes in turn: one stores while another one
+                        multiplies
     producer_registers, consumer_registers      a thread's registers in each kind of task
     """
 
@@ -55,6 +57,7 @@ class Plan:
     pingpong: bool = False
     tiles_in_turn: bool = False
     ahead: bool = True
+    together: int = 1
     transform: int = 0
     producer_registers: int | None = 24
     consumer_registers: int | None = 240

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...errors import LayoutConflict
 from ...ir import Op, Program, Value
@@ -48,9 +47,10 @@ class Ring:
     ends        where the slot is given back, if products in loops or branches inside of its block read it (`held.py`)
     once        one chunk, loaded once in front of all loops, and never given back
     flight      which chunks cp.async may still be copying when the next ones begin (`lags.py`); None: it is waited for at once
-    root        the ring whose pipe this one uses: itself, or one of the same loads in an earlier loop
+    root        the ring whose pipe this one uses: itself, or one of tiles of the same types in an earlier loop
     made        its tile is no load's: the task that transforms computes it and stores it to the slot (`transforms.py`)
     raw         its tiles are read by that task, and by no consumer
+    rare        loops inside of its block have chunks of other rings: the next one has a whole tile's time to come
     """
 
     loads: list[Op]
@@ -65,12 +65,13 @@ class Ring:
     root: Ring | None = None
     made: bool = False
     raw: bool = False
+    rare: bool = False
     pipe: Value | None = None
 
     @property
     def fixed(self) -> bool:
-        """True of one slot, whatever the plan says: it is filled once, or held for as long as loops inside go on."""
-        return self.once or self.ends is not None
+        """True of one slot, whatever the plan says: it is filled once, or seldom, or held for as long as loops inside go on."""
+        return self.once or self.rare or self.ends is not None
 
     @property
     def bytes(self) -> int:
@@ -133,8 +134,9 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         for ring in found.rings:
             ring.raw = not raw.isdisjoint(ring.loads)
         for ring in found.rings:
-            ring.root = next((other for other in found.rings if other.root is other and all(
-                _share(uses, one, ring) for one in found.rings if one.root is other)), ring)
+            roots = [other for other in found.rings if other.root is other and all(
+                _share(uses, one, ring, plan) for one in found.rings if one.root is other)]
+            ring.root = next((other for other in roots if _arrays(uses, other) == _arrays(uses, ring)), (*roots, ring)[0])
         alone = [ring for ring in found.rings if not ring.once and not _in_a_loop(uses, ring.loads[0]) and ring.root is ring
                  and all(other is ring or other.root is not ring for other in found.rings)]
         if not alone:
@@ -149,6 +151,9 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
     trailing = _trailing(uses, products)
     for ring in found.rings:
         ring.trails = ring.direct and not ring.once and ring.ends is None and ring.last in trailing
+    if not plan.tiles_in_turn:
+        for ring in found.rings:
+            ring.rare = not ring.once and all(_is_rare(uses, one, found.rings) for one in found.rings if one.root is ring.root)
     _name(found.roots)
     _place(found, program, plan, target, late)
     if all(ring.trails for ring in found.rings if ring.last in trailing and not ring.once and ring.ends is None):
@@ -176,7 +181,10 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
             continue
         needs = Slice(program, reads=lambda one: one not in gathers and is_read_only(program, one, writes))
         needs.add(load)
-        if needs.bad is not None:
+        if writes is None or any(parameters_behind(program, address) is None for address in accessed(load, "read")):
+            # Every argument may be apart from every other one, and what an array points to still be what another one points to.
+            remarks.append(Remark(_from_elsewhere(program, load), load.site))
+        elif needs.bad is not None:
             remarks.append(Remark(f"stays with the consumer: its address, or how often it runs, follows from "
                                   f"{needs.bad.row.word} at line {needs.bad.site.line}", load.site))
         elif not is_read_only(program, load, writes):
@@ -191,6 +199,15 @@ def _candidates(program: Program, uses: Uses, writes: set[str] | None,
         else:
             found.append(load)
     return found, remarks
+
+
+def _from_elsewhere(program: Program, load: Op) -> str:
+    """The reason of a load where addresses are no arguments: the host could not ask whether arrays overlap."""
+    written = next((op.site.line for op in program.walk() for address in accessed(op, "write")
+                    if parameters_behind(program, address) is None), None)
+    where = "it loads" if written is None else f"line {written} writes"
+    return (f"stays with the consumer: {where} through an address that comes out of an array, so nothing says at a launch whether "
+            "what is written is what a producer has loaded ahead. `memory=` of mimw.orchestrate promises it")
 
 
 # ---- where tiles are read --------------------------------------------------------------------------------------------------
@@ -324,28 +341,40 @@ def _read_before(uses: Uses, ring: Ring, load: Op) -> bool:
     return any(uses.position[use] < uses.position[load] for one in ring.loads for use in reached(uses, one.result))
 
 
+def _is_rare(uses: Uses, ring: Ring, rings: list[Ring]) -> bool:
+    """True if loops inside of a ring's own loop have loads of other ones."""
+    loops = uses.loops(ring.loads[0])
+    inner = (uses.loops(other.loads[0]) for other in rings if other.root is not ring.root)
+    return bool(loops) and any(len(each) > len(loops) and each[:len(loops)] == loops for each in inner)
+
+
 def _in_a_loop(uses: Uses, load: Op) -> bool:
     return any("loop" in parent.row.traits for parent in uses.parents(load))
 
 
-def _share(uses: Uses, first: Ring, second: Ring) -> bool:
-    """True if the second ring may go on in the slots of the first: the same tiles in another block, and neither holds a slot while
-    the other's loads run, which would wait for it."""
+def _share(uses: Uses, first: Ring, second: Ring, plan: Plan) -> bool:
+    """True if the second ring may go on in the slots of the first: tiles of the same types in another block, be they of other
+    arrays, and neither holds a slot while the other's loads run, which would wait for it."""
     if first.made or second.made or first.raw is not second.raw:
         return False
-    tiles = ([(_array(uses, load), load.result.type) for load in ring.loads] for ring in (first, second))
-    if first.once or second.once or first.ends or second.ends or next(tiles) != next(tiles):
+    if first.once or second.once or first.ends or second.ends or _types(first) != _types(second):
+        return False
+    if (first.gathers or second.gathers) and _arrays(uses, first) != _arrays(uses, second):
         return False
     if uses.place[first.loads[0]].block is uses.place[second.loads[0]].block:
-        return False
+        return plan.together > 1 and first.direct and second.direct and \
+            uses.position[first.last] < uses.position[second.loads[0]]      # a trip of several that are done together
     return not _holds_over(uses, first, second) and not _holds_over(uses, second, first)
 
 
-def _array(uses: Uses, load: Op) -> Any:
-    """The array that is loaded from: a descriptor, or names of arguments."""
-    if load.name == "descriptor_load":
-        return load.descriptor
-    return [parameters_behind(uses.program, address) for address in accessed(load, "read")]
+def _types(ring: Ring) -> list[Any]:
+    return [load.result.type for load in ring.loads]
+
+
+def _arrays(uses: Uses, ring: Ring) -> list[Any]:
+    """The arrays that are loaded from: descriptors, or names of arguments."""
+    return [load.descriptor if load.name == "descriptor_load" else
+            [parameters_behind(uses.program, address) for address in accessed(load, "read")] for load in ring.loads]
 
 
 def _holds_over(uses: Uses, one: Ring, other: Ring) -> bool:
@@ -392,11 +421,12 @@ def _place(found: Rings, program: Program, plan: Plan, target: Target, late: Col
 
 def staging(program: Program, found: Rings, plan: Plan) -> int:
     """Bytes of shared memory besides the pipes: a buffer for each store that runs on; and for all else that passes through shared
-    memory, one after the other, as much as the largest takes: tiles of other accesses by descriptor, operands of other products."""
+    memory, one after the other, as much as the largest takes: tiles of other accesses by descriptor, operands of other products, of which each
+    consumer of rows has its own B."""
     own = may_run_on(program) if plan.stores else []
     passing = [op.value for op in program.named("descriptor_store") if op not in own]
     passing += [op.result for op in program.named("descriptor_load") if op not in found.loads]
-    pairs = [_bytes(op.a) + _bytes(op.b) for op in program.named("dot") if op not in found.products]
+    pairs = [_bytes(op.a) + plan.parts * _bytes(op.b) for op in program.named("dot") if op not in found.products]
     each = sum(_bytes(op.value) for op in own) + max([*map(_bytes, passing), *pairs], default=0)
     return each * (plan.consumers // plan.parts)
 

@@ -8,10 +8,10 @@ Input: a plain program and the rings of its loads. Output: which descriptors the
     a_desc = tlx.make_tensor_descriptor(a_slots[made % 4], a + at, ..)
 
 A copy reads its descriptor until it has landed, so a descriptor may be overwritten only then. The producer is ahead by as many
-chunks as the pipe has slots, S: when it fills a slot of the pipe, the chunk S before that one has been given back, so it has landed.
-There are S + 1 places for a descriptor, and each one that had a chunk takes the next place: when one is made anew in the place of
-an older one, S others had a chunk each since, so the last chunk of the older one has been given back, and nobody waits. One
-without any chunk (no tile, no trip) is overwritten where it is. So descriptors are counted for each pipe by itself.
+chunks as the pipe has slots, S: when it fills a slot of the pipe, the chunk S before that one has been given back, so it has
+landed. There are S + 1 places for a descriptor, and each one that had a chunk takes the next place: when one is made anew in the
+place of an older one, S others had a chunk each since, so the last chunk of the older one has been given back, and nobody waits.
+One without any chunk (no tile, no trip) is overwritten where it is. So descriptors are counted for each pipe by itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .rings import Ring, Rings
 
 @dataclass(frozen=True)
 class Count:
-    """A number that goes round the producer's loops: of descriptors that `make` has made for chunks of a pipe (`since` False), or of
-    the pipe's chunk at the last of them (True)."""
+    """A number that goes round the producer's loops: of descriptors that `make` has made for chunks of a pipe (`since` False), or
+    of the pipe's chunk at the last of them (True)."""
 
     make: Op
     ring: Ring

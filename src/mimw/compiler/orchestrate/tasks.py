@@ -54,8 +54,9 @@ class Orchestrated:
 
 
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
-                 tiles: Collection[Op] = ()) -> Orchestrated:
-    """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one."""
+                 tiles: Collection[Op] = (), settled: Collection[Op] = ()) -> Orchestrated:
+    """The program in tasks, under a plan. `tiles` is the loop over tiles of `persist.py`, if there is one; `settled` are ops of
+    `together.py`."""
     rings = rings_of(program, plan, target, late)
     if program.orchestrates():
         return Orchestrated(None, rings, (Remark("calls functions of mimw already", program.site), ))
@@ -94,6 +95,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         smaller = found
     theirs.ops |= _hints(program, theirs, loads, axes)
     writer = _Writer(program, plan, rings, (mine, between, theirs), axes, smaller, late, tiles, counted, target)
+    writer.settled = settled
     made = writer.program()
     names = {param.value: param.name for param in program.params}
     mine.ops |= between.ops
@@ -140,6 +142,7 @@ class _Writer:
         self.env = self.writer.env
         self.consumers, self.parts = plan.consumers, plan.parts
         self.smaller, self.target = smaller, target
+        self.settled: Collection[Op] = ()
 
     def program(self) -> Program:
         params = tuple(self._param(param) for param in self.plain.params)
@@ -160,6 +163,7 @@ class _Writer:
                               site=self.plain.site))
         if self.rings.computed:
             transformer = Transformer(self.plain, self.between, self.rings.some(lambda ring: ring.raw or ring.made), self.env)
+            transformer.threads = self.plan.transform * self.target.warp_size
             blocks.append(Block((), transformer.written(self.plain.body)))
             tasks.append(Task("transform", self.plan.transform, False, registers_each, site=self.plain.site))
         loads = self.rings.some(lambda ring: not ring.made)
@@ -180,7 +184,8 @@ class _Writer:
                                   self.smaller)
         pingpong = self.plan.pingpong and self.consumers > 1
         products = self.rings.products - self.rings.trailing.keys()
-        return Consumer(self.plain, *given, turns_at_products(self.plain, products) if pingpong else Turns(), self.smaller)
+        turns = turns_at_products(self.plain, products) if pingpong else Turns()
+        return Consumer(self.plain, *given, turns, self.smaller, self.settled)
 
     # ---- descriptors -----------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Consumers that have tiles of their own: of the tiles that a program takes in turn, each has every `count`-th one, whole.
 
-Input: as of `consumer.py`, and the loop over tiles, of `persist.py` or the author's. Output: the ops of the task. For example, of the second of two:
+Input: as of `consumer.py`, and the loop over tiles, of `persist.py` or the author's. Output: the ops of the task. For example, of
+the second of two:
 
     for tile in range(first, tiles, programs): for k in range(0, K, BK): ..         becomes
 
@@ -10,8 +11,8 @@ Input: as of `consumer.py`, and the loop over tiles, of `persist.py` or the auth
         [count the chunks of tile + programs, which the other one has]
 
 While one consumer does what is behind the products of its tile, its stores among it, the other one multiplies. Chunks come in the
-order of tiles through one pipe, each for one consumer, so a consumer counts those of the others, too. It waits for chunks in its turn
-alone: then all chunks of the tile before have come, so that the phase of a barrier tells a chunk from the one a round before it.
+order of tiles through one pipe, each for one consumer, so a consumer counts those of the others, too. It waits for chunks in its
+turn alone: then all chunks of the tile before have come, so that the phase of a barrier tells a chunk from the one a round before.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .turns import Turns
 
 
 def counting(program: Program, rings: Rings) -> Slice | Remark:
-    """What decides how many chunks a tile has, or why that cannot be counted for a tile that a consumer does not have."""
+    """The ops that decide how many chunks a tile has, or a reason for which a consumer cannot count those of another one's tile."""
     if any(ring.once for ring in rings.rings):
         return Remark("consumers have no tiles of their own: they share what is loaded once, in front of all tiles", program.site)
     found = Slice(program, cut=rings.loads)
@@ -44,7 +45,8 @@ def counting(program: Program, rings: Rings) -> Slice | Remark:
 
 def turns_at_tiles(tiles: Op, rings: Rings) -> Turns:
     """A turn for each tile: from its first chunk to its last one."""
-    found = [op for op in tiles.blocks[0].ops if not rings.loads.isdisjoint(op.walk())]
+    chunk = {load: ring.loads[0] for ring in rings.rings for load in ring.loads}     # at which the chunk of both is waited for
+    found = [chunk.get(op, op) for op in tiles.blocks[0].ops if not rings.loads.isdisjoint(op.walk())]
     return Turns(frozenset(found[:1]), frozenset(found[-1:]))
 
 

@@ -20,9 +20,16 @@ from ..analysis.written import accessed, parameters_behind, written
 
 
 def source(uses: Uses, value: Value) -> Op | None:
-    """The op behind a tile, which may be turned."""
+    """The op behind a tile, which may be turned, or a view without its axes of one element: products take it as it lies."""
     op = uses.definition.get(value)
-    return uses.definition.get(op.value) if op is not None and op.name == "trans" and tuple(op.order) == (1, 0) else op
+    while op is not None and (op.name == "trans" and tuple(op.order) == (1, 0) or op.name == "reshape" and _leaves_out_ones(op)):
+        op = uses.definition.get(op.value)
+    return op
+
+
+def _leaves_out_ones(op: Op) -> bool:
+    shape, whole = op.result.type.shape, op.value.type.shape
+    return len(shape) < len(whole) and whole == (1, ) * (len(whole) - len(shape)) + shape
 
 
 def may_transform(program: Program) -> bool:

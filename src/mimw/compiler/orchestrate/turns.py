@@ -43,7 +43,7 @@ def turns_at_products(program: Program, products: Collection[Op]) -> Turns:
 
 
 def _together(program: Program, block: Block, products: Collection[Op]) -> list[Op]:
-    """The first products of a block that are started without a wait in between: nothing between them takes what one of them gives."""
+    """The first products of a block that are started without a wait in between, as nothing takes there what one of them gives."""
     definition, run = uses_of(program).definition, []
     for op in block.ops:
         waits = bool(op.row.hands_on) or any(definition.get(value) in run for value in op.operands)

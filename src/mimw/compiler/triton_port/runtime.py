@@ -240,8 +240,8 @@ def profile_scratch_from(allocate):
 
 @contextmanager
 def descriptors_from(allocate):
-    """Launches inside take the memory of descriptors from `allocate(bytes, alignment, stream)`, unless `triton.set_allocator` has named
-    another one."""
+    """Launches inside take the memory of descriptors from `allocate(bytes, alignment, stream)`, unless `triton.set_allocator` has
+    named another one."""
     if not isinstance(_allocation._allocator.get(), _allocation.NullAllocator):
         yield
         return

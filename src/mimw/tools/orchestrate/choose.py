@@ -19,10 +19,13 @@ from math import inf, prod
 from typing import Any
 
 from ...compiler.analysis.remarks import Remark
+from ...compiler.analysis.shared_rows import WGMMA_ROWS
 from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.together import may_go_together
 from ...compiler.orchestrate.transforms import may_transform
+from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
@@ -32,7 +35,8 @@ from .plain import Plain
 from .several import several
 from .written import Written, device_programs, may_gather, written
 
-TRANSFORMING = 4    # warps of a task that transforms
+TOGETHER = 4        # trips, each with its product beside what the one before does with its own
+TRANSFORMING = 4, 8     # warps of a task that transforms; a consumer beside another one leaves no registers for eight
 COMPILED = 4        # of the best predicted plans, that ptxas takes
 WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
@@ -61,8 +65,9 @@ class Candidate:
         plan = self.plan
         more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
         more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
-        more += [f"{plan.transform} to transform"] * bool(plan.transform)
-        more += [f"{plan.programs} at once"] * bool(plan.programs) + ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
+        more += [f"{plan.together} trips together"] * (plan.together > 1)
+        more += [f"{plan.transform} to transform"] * bool(plan.transform) + [f"{plan.programs} at once"] * bool(plan.programs)
+        more += ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
 
 
@@ -79,38 +84,51 @@ class Search:
 def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     """The plans to try, in their order: with a program a tile, and with programs that take tiles in turn, whose stores may run on
     beside the next tile; where products are late, two consumers also start them in turn; and two consumers with whole tiles. With
-    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with a task for tiles that are
-    computed from what is loaded, if there are such."""
+    `gathers` each of them twice: loads that are no boxes by cp.async, and left to the consumers. Then with several trips together,
+    and with a task for tiles that are computed from what is loaded, if there are such.
+
+    Measured on an H200, turns at products were never quicker than programs that take tiles in turn, and whole tiles only where
+    tiles are no larger than a consumer holds: these are one plan each."""
     found = list(_plans(program, gathers))
     yield from found
+    some = [plan for plan in found if plan.warps is None and not (plan.gathers or plan.pingpong or plan.tiles_in_turn)]
+    if may_go_together(accumulate_dots(program)):
+        yield from (replace(plan, together=TOGETHER) for plan in some if plan.stores is plan.persistent)
     if may_transform(program):
-        yield from (replace(plan, transform=TRANSFORMING) for plan in found if not plan.stores and not plan.tiles_in_turn)
+        yield from (replace(plan, transform=warps) for plan in some if not plan.stores and not plan.persistent
+                    for warps in TRANSFORMING if warps == 4 or plan.consumers == 1)
 
 
 def _plans(program: Program, gathers: bool) -> Iterator[Plan]:
     if gathers:
         yield from (replace(plan, gathers=True) for plan in _plans(program, False))
     warps = program.num_warps
-    shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16)
+    shapes = [(2, None), (1, None)] + [(1, 8)] * (warps < 8) + [(2, 8)] * (warps >= 16) + [(4, 4)] * _is_tall(program)
     behind = [True, False] if len(program.named("dot")) > 1 else [False]
     on = [False, True] if any("loop" in op.row.traits for op in program.walk()) and program.named("descriptor_store") else [False]
     in_turn = [True, False] if any(op.row.stores or op.name == "descriptor_store" for op in program.walk()) else [False]
     for consumers, each in shapes:
         for delayed in behind:
-            for pingpong in [False, True] if delayed and consumers > 1 else [False]:
-                for stores in on:
-                    yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores, pingpong=pingpong)
-                for stores in in_turn:
-                    yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores, pingpong=pingpong)
+            for stores in on:
+                yield Plan(consumers=consumers, warps=each, delayed=delayed, stores=stores)
+            for stores in in_turn:
+                yield Plan(consumers=consumers, warps=each, delayed=delayed, persistent=True, stores=stores)
+    if behind[0]:
+        yield Plan(consumers=2, pingpong=True)
     if _sums(program) <= WHOLE_TILES:
         persistent = authors_tiles(program) is None
-        for stores in in_turn:
-            yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=persistent, stores=stores, tiles_in_turn=True)
+        yield Plan(consumers=2, warps=4, delayed=behind[0], persistent=persistent, stores=in_turn[0], tiles_in_turn=True)
+
+
+def _is_tall(program: Program) -> bool:
+    """True if four consumers can share out the rows of each product, and hold its sums beside each other."""
+    dots = program.named("dot")
+    return all(op.result.type.shape[0] % (4 * WGMMA_ROWS) == 0 for op in dots) and 0 < _sums(program) <= 2 * WHOLE_TILES
 
 
 def _sums(program: Program) -> int:
-    """Elements of the sums of products that one trip of a loop has, of the loop that has the most. Products that add one to the other
-    have one sum."""
+    """Elements of the sums of products that one trip of a loop has, of the loop that has the most. Products that add one to the
+    other have one sum."""
     most = 0
     for loop in program.where(lambda row: "loop" in row.traits):
         dots = [op for block in loop.blocks for op in block.ops if op.name == "dot"]

@@ -11,7 +11,7 @@ computed by both; and over a few tiles with two programs, each of which then has
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import prod
 from typing import Any
@@ -22,7 +22,7 @@ from ...runtime.simulate import Launch
 from ..trials import trials
 from .loaded import data_decide, shorter, slots, spread
 from .tiles import tiles_of
-from .written import Written
+from .written import Written, written
 
 PROGRAMS = 4        # of a grid that are compared, from its beginning, besides the last one
 
@@ -51,6 +51,10 @@ def launches(one: Written) -> tuple[list[list[Pair]], str]:
     ones there are not."""
     launch = one.launch()
     found, why = trials(launch)
+    if one.plan.together > 1:       # trips one by one as well: groups of them, and what is left
+        alone = written(one.plain, replace(one.plan, together=1))
+        found += [trial for trial in trials(alone.launch())[0] if trial.sizes not in [other.sizes for other in found]] \
+            if alone.kernel is not None else []
     parameters = set(one.plain.parameters)
     by_data = data_decide(one)
     listed = [({}, launch.grid, False)] if _is_short(launch) else []

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...compiler.launch import extents_of
 from ...compiler.orchestrate.plan import Plan
+from ...runtime.call import MEMORY
 from .choose import QUICKER, Candidate, Search
 from .guards import why_plain
 from .plain import Plain
@@ -68,10 +69,11 @@ class Orchestration:
         launch is one that it is right for (`guards.py`)."""
         def launch(*args: Any, **meta: Any) -> Any:
             kernel = self.plain.kernel
+            memory = {MEMORY: meta.pop(MEMORY)} if MEMORY in meta and MEMORY not in kernel.arg_names else {}
             extents = extents_of(grid, dict(zip(kernel.arg_names, args)) | meta)
             if not self.is_used or why_plain(self, extents, args, meta):
-                return kernel[grid](*args, **meta)
-            return self.chosen.written.runs(extents, args, meta)()
+                return kernel[grid](*args, **meta, **memory)
+            return self.chosen.written.runs(extents, args, meta, **memory)()
         return launch
 
     def as_json(self) -> dict[str, Any]:

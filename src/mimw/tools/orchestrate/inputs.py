@@ -12,13 +12,14 @@ keep their values.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...runtime.host import HostArray, TensorDescriptor, element_name, is_array, numpy_dtype
+from ...runtime.spans import address, apart
 
 BLOCK = 1 << 16         # random numbers, again and again in a larger array
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -34,6 +35,45 @@ def copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Copies of the arguments by name; an array that stands twice among them is one array again."""
     made: dict[int, Any] = {}
     return {name: _copy(value, made) for name, value in arguments.items()}
+
+
+def copies_of(memory: Sequence[Any]) -> tuple[Any, ...]:
+    """Copies of the arrays that a kernel reaches by addresses; with other random numbers than its arguments have."""
+    return tuple(_filled(_as_numpy(array), 1000 + number) for number, array in enumerate(memory))
+
+
+def relocated(value: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
+    """An array of addresses into some arrays, as one of addresses into others of the same extents; anything else as it is."""
+    array = _array(value)
+    if not before or array is None or hasattr(value, "block_shape") or _is_float(array) or array.dtype.itemsize != 8:
+        return value
+    numbers = _as_numpy(value)
+    moved = numbers.copy()
+    for old, new in zip(before, after):
+        start, size = address(old), _as_numpy(old).nbytes
+        inside = (numbers >= start) & (numbers < start + max(1, size))
+        moved[inside] = numbers[inside] - start + address(new)
+    return moved if (moved != numbers).any() else value
+
+
+def apart_by_address(arguments: Mapping[str, Any], memory: Sequence[Any]) -> set[str]:
+    """The arguments that are arrays of addresses into some arrays of `memory` which no other argument's addresses lead to, and
+    which share no byte with an argument."""
+    arrays = {name: _as_numpy(array) for name, value in arguments.items() if (array := _array(value)) is not None}
+    led: dict[str, list[Any]] = {}
+    for name, numbers in arrays.items():
+        if numbers.dtype.kind in "iu" and numbers.itemsize == 8:
+            led[name] = [one for one in memory if ((numbers >= address(one)) & (
+                numbers < address(one) + max(1, _as_numpy(one).nbytes))).any()]
+    others = {name: [*arrays.values(), *(one for other, many in led.items() if other != name for one in many)] for name in led}
+    return {name for name, many in led.items() if many and all(apart(one, other) for one in many for other in others[name])}
+
+
+def differing(one: Any, other: Any) -> list[str]:
+    """The names of the arrays of two launches of a `Plain` that differ in any bit: arguments, and memory by its number."""
+    arguments = {name: relocated(value, other.memory, one.memory) for name, value in other.arguments.items()}
+    memory = ({f"memory[{number}]": array for number, array in enumerate(each.memory)} for each in (one, other))
+    return [*different(one.arguments, arguments), *different(*memory)]
 
 
 def different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

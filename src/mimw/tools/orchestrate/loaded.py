@@ -109,7 +109,7 @@ def most_counted(one: Any) -> int:
     tiles."""
     launch, rounds = each_alone(one), Rounds()
     some = tuple((index, ) for index in spread(launch.grid, slots(one) + 2))
-    run(launch.program, launch.grid, launch.values,
+    run(launch.program, launch.grid, launch.values, memory=launch.memory,
         hooks=Hooks(clusters=some, skipped=TileData(launch), observer=rounds))
     return max(rounds.most.values(), default=0)
 

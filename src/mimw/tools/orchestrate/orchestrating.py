@@ -7,6 +7,7 @@ Input: a kernel, a grid and arguments. Output: an `Orchestration`. For example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...compiler.orchestrate.plan import Plan
@@ -21,7 +22,7 @@ from .prove import prove as proof_of
 @tool
 def orchestrate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
                 plan: Plan | Any = None, measure: bool | Any = None, seeds: int | Any = 8, limit: int | Any = 200,
-                **meta: Any) -> Orchestration:
+                memory: Sequence[Any] | Any = (), **meta: Any) -> Orchestration:
     """Orchestrate `kernel` for launches like this one. Arrays are left as they were.
 
     args:      kernel, grid, args, num_warps, num_stages, meta   as for `mimw.simulate`; an autotuned kernel in its first
@@ -31,13 +32,17 @@ def orchestrate(kernel, grid, *args: Any, target: str | Any = None, num_warps: i
                measure   time the plain kernel and all plans on the GPU, and take what is quicker; by default where the
                          arguments lie on a GPU. Else nothing is launched, and a plan is taken if it is predicted 10 % quicker
                seeds, limit   interleavings that the proof tries: by seeds, and at most so many systematically
+               memory    arrays and tensors that the kernel reaches by addresses that it loads, as from a table of `data_ptr()`s. To
+                         name them is a promise: at every launch of the result, what the addresses of one argument lead to is apart
+                         from what those of others do, and from the arguments. Nothing could ask that of a launch, so without it
+                         loads through such addresses stay where they are
     returns:   Orchestration. A plan is only part of it if it is proved: equal to the plain kernel to the last bit at all
                launches that were compared, and clean under `mimw.check`. `refused` has what stays plain, with line and reason
     errors:    triton.CompilationError where the plain kernel is wrong; CannotOrchestrate for launches over clusters or on
                several GPUs
     """
     kernel, args, meta = resolve(kernel, args, meta)
-    plain = plain_of(kernel, grid, args, meta, target)
+    plain = plain_of(kernel, grid, args, meta, target, memory)
     if plain.program.orchestrates():
         return Orchestration(plain, Search(), None, None, False, "its author has orchestrated it already")
     on_gpu = may_measure(args, meta) if measure is None else measure

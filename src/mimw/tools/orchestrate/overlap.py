@@ -3,7 +3,7 @@
 Input: a kernel's SASS, as `Compiled.sass` prints it. Output: its innermost loops with products. For example:
 
     for loop in loops(made.sass): print(loop)       468 instructions, 16 products, 66 of 66 exponentials beside products
-    undone(made.sass)                               False; True if most exponentials wait for a product beside which they were to run
+    undone(made.sass)                               False; True if most exponentials wait for the product that was to run beside
 
 An exponential lies beside a product if it stands between the product's issue and the wait for it, so that the tensor cores work
 meanwhile. No prediction sees where the assembler puts that wait: a plan with late products whose wait stands in front of the

@@ -8,16 +8,21 @@ Input: a kernel of `triton.jit` or `mimw.jit`, a grid and arguments. Output: a `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...compiler.orchestrate.known_branches import with_known_branches
 from ...errors import MimwError
 from ...ir import Program
 from ...runtime.call import resolve
 from ...runtime.simulate import Launch, prepare
 from ...target import Target, wanted
-from .inputs import on_the_host
+from .inputs import copies_of, on_the_host, relocated
+
+
+_TL = {"i1": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
+       **{f"{sign}{bits}": f"{word}{bits}" for sign, word in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)}}
 
 
 class CannotOrchestrate(MimwError):
@@ -26,7 +31,8 @@ class CannotOrchestrate(MimwError):
 
 @dataclass(frozen=True)
 class Plain:
-    """A launch of a plain kernel. `kernel`, `grid`, `args` and `meta` are as given; `arguments` has all arguments by name."""
+    """A launch of a plain kernel. `kernel`, `grid`, `args` and `meta` are as given; `arguments` has all arguments by name; `memory`
+    are arrays that the kernel reaches by addresses out of them."""
 
     kernel: Any
     grid: Any
@@ -34,6 +40,7 @@ class Plain:
     meta: dict[str, Any]
     chip: Target
     launch: Launch
+    memory: tuple[Any, ...] = ()
 
     @property
     def name(self) -> str:
@@ -41,7 +48,8 @@ class Plain:
 
     @property
     def program(self) -> Program:
-        return self.launch.recorded
+        """The program, less branches that its own text decides."""
+        return self.launch.recorded.kept(with_known_branches)
 
     @property
     def arguments(self) -> Mapping[str, Any]:
@@ -60,6 +68,12 @@ class Plain:
         return [name for name in self.parameters if name in asked]
 
     @property
+    def annotated(self) -> dict[str, str]:
+        """The types that its author gave numbers among them, as words of `tl`."""
+        asked = {one.name: one.annotation_type for one in self.launch.specialisation.fn.params}
+        return {name: f"tl.{_TL[asked[name]]}" for name in self.parameters if asked[name] in _TL}
+
+    @property
     def given(self) -> list[Any]:
         """The values of these arguments."""
         return [self.launch.arguments[name] for name in self.parameters]
@@ -73,22 +87,29 @@ class Plain:
         names = self.launch.specialisation.fn.arg_names
         args = {**dict(zip(names, self.args)), **{name: value for name, value in self.meta.items() if name in names}, **changed}
         options = {name: value for name, value in self.meta.items() if name not in names}
-        return plain_of(self.kernel, self.grid, (), {**args, **options}, self.chip.name)
+        fresh = copies_of(self.memory)
+        args = {name: relocated(value, self.memory, fresh) for name, value in args.items()}
+        return plain_of(self.kernel, self.grid, (), {**args, **options}, self.chip.name, fresh)
 
 
-def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], target: str | None = None) -> Plain:
-    """The launch, recorded.
+def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], target: str | None = None,
+             memory: Sequence[Any] = ()) -> Plain:
+    """The launch, recorded; `memory` has the arrays that the kernel reaches by addresses out of its arguments.
 
     errors:    CannotOrchestrate for arguments that are tuples, and for launches over clusters or several GPUs
     """
     chip = wanted(target)
     kernel, args, meta = resolve(kernel, args, dict(meta))
     args, meta = tuple(map(on_the_host, args)), {name: on_the_host(value) for name, value in meta.items()}
-    launch = prepare(kernel, grid, args, dict(meta), chip.name)
+    host = tuple(map(on_the_host, memory))
+    if memory:
+        args = tuple(relocated(value, memory, host) for value in args)
+        meta = {name: relocated(value, memory, host) for name, value in meta.items()}
+    launch = prepare(kernel, grid, args, dict(meta), chip.name, memory=host)
     if any(len(param.path) > 1 for param in launch.recorded.params):
         raise CannotOrchestrate(f"{launch.name} takes a tuple of arguments, and an orchestrated kernel takes single ones")
     if launch.gpus > 1 or launch.recorded.cluster_size > 1:
         raise CannotOrchestrate(
             f"{launch.name} runs on {launch.gpus} GPUs, in clusters of {launch.recorded.cluster_size} CTAs; only "
             "launches on one GPU without clusters are orchestrated")
-    return Plain(kernel, grid, tuple(args), dict(meta), chip, launch)
+    return Plain(kernel, grid, tuple(args), dict(meta), chip, launch, host)

@@ -28,13 +28,14 @@ import triton
 from ...compiler.analysis import loops_of
 from ...compiler.triton_port.interpreter import one_by_one
 from ...errors import DataRace, MimwError, SimulationError
+from ...runtime.host import is_array
 from ...runtime.simulate import Launch
 from ...simulator import Hooks, run
 from ..check import check
 from ..findings import Report
 from ..trials import most_rounds
 from .comparisons import Pair, have_several, launches, programs_of
-from .inputs import different, size_of
+from .inputs import differing, size_of
 from .loaded import Rounds, changed, data_decide, slots
 from .tiles import each_alone, tiles_of, tiles_taken
 from .written import Written
@@ -123,7 +124,7 @@ def _too_short(one: Written, compared: list[dict[str, Any]]) -> str:
     rounds, deepest = most_rounds(launch), slots(one)
     if rounds is None:
         rounds = max((count for line in compared for _, count in line["rounds"]), default=0)
-    if rounds > deepest:
+    if rounds * one.plan.together > deepest:
         return ""
     return (f"no loop of this launch has more than {rounds} iterations, and a pipe has {deepest} slots: orchestrate a "
             "longer launch of the kernel, which is then proved for shorter ones as well")
@@ -144,8 +145,9 @@ def _compared(one: Written, pair: Pair) -> dict[str, Any] | None:
             return None
         ours = one.launch(other, pair.grid, pair.most)
         _run(ours, ours.grid, pair.ours, observer=rounds)
-    found = different(plain.arguments, other.arguments)
-    if found and pair.most is not None and pair.sizes and _races(one, pair):
+    found = differing(plain, other)
+    in_arrays = any(is_array(one.plain.arguments[name]) for name in pair.sizes)      # where programs write may be among the numbers
+    if (in_arrays or found and pair.most is not None and pair.sizes) and _races(one, pair):
         return None
     more: dict[str, Any] = {} if pair.most is None else {"most": pair.most}
     if one.plan.tiles_in_turn and not one.is_persistent:
@@ -166,7 +168,7 @@ def _races(one: Written, pair: Pair) -> bool:
 
 def _run(launch: Launch, grid: tuple[int, ...], programs: tuple, observer: Rounds | None = None, **options: Any) -> None:
     hooks = Hooks(clusters=tuple((index, ) for index in programs), observer=observer)
-    run(launch.program, grid, launch.values, hooks=hooks, **options)
+    run(launch.program, grid, launch.values, memory=launch.memory, hooks=hooks, **options)
 
 
 # ---- every interleaving ----------------------------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ def _check(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], **how:
     inputs = one.plain.with_values(changed(one.plain.arguments, sizes))
     launched = one.programs(grid, max(1, min(2, prod(grid) // one.tiles_each)))
     return check(one.kernel, launched, *one.arguments(inputs, grid), target=one.plain.chip.name, shrink=False,
-                 **one.options, **how)
+                 memory=list(inputs.memory), **one.options, **how)
 
 
 def _few(one: Written, grid: tuple[int, ...]) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ def fewer_slots(one: Any) -> int:
     try:
         launch = each_alone(one)
         rounds = most_rounds(launch)
-        rounds = most_counted(one) if rounds is None else rounds
+        rounds = most_counted(one) if rounds is None else rounds * one.plan.together
         if 1 < rounds <= stages:
             return rounds - 1
         check_fits(launch.specialisation, launch.program)

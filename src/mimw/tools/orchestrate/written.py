@@ -23,6 +23,7 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.same_program import difference
+from ...compiler.analysis.written import APART
 from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.box_host import host_parts, host_source
 from ...compiler.orchestrate.boxes import Lifted, lifted
@@ -38,15 +39,17 @@ from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.small_loads import loaded_ahead
 from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
 from ...compiler.orchestrate.text import module_text
+from ...compiler.orchestrate.together import together
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.enumerations import enumeration_member
 from ...compiler.triton_port.runtime import descriptors_from, gpu_is_active, keep_file, multiprocessors
 from ...errors import MimwError, NotYet, OutOfSharedMemory
-from ...ir import Program, verify
+from ...ir import Op, Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
+from .inputs import apart_by_address
 from .plain import Plain
 from .slots import beyond, fewer_slots
 
@@ -110,16 +113,16 @@ class Written:
         given = self.given(args, meta)
         return self.module.fits(grid, *given) or overlap(dict(zip(self.plain.parameters, given)), self.made.apart)
 
-    def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any]) -> Callable[[], Any]:
-        """A function that launches this kernel in place of the plain one."""
+    def runs(self, grid: tuple[int, ...], args: tuple, meta: Mapping[str, Any], **more: Any) -> Callable[[], Any]:
+        """A function that launches this kernel in place of the plain one; `more` are keywords of the simulator's launches."""
         given = self.module.arguments(grid, *self.given(args, meta))
         launch = self.kernel[self.programs(grid, (self.plan.programs or 1) * device_programs(self.plain.chip))]
         if not (gpu_is_active() and self.made.program.named("descriptor_slots")):
-            return lambda: launch(*given, **self.options)
+            return lambda: launch(*given, **self.options, **more)
 
         def run() -> Any:
             with descriptors_from(_memory):
-                return launch(*given, **self.options)
+                return launch(*given, **self.options, **more)
         return run
 
     def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
@@ -127,7 +130,8 @@ class Written:
         take tiles in turn with at most so many programs, by default as many as the multiprocessors hold."""
         plain = plain or self.plain
         kernel, grid = getattr(self.module, plain.name), grid or plain.launch.grid
-        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), dict(self.options), plain.chip.name)
+        return prepare(kernel, self.programs(grid, most), self.arguments(plain, grid), dict(self.options), plain.chip.name,
+                       memory=plain.memory)
 
 
 def _memory(size: int, alignment: int, stream: int | None) -> Any:
@@ -189,13 +193,23 @@ def _written(plain: Plain, plan: Plan) -> Written:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
         verify(program)
-    if plan.ahead:
-        early = loaded_ahead(program)
+    settled: frozenset[Op] = frozenset()
+    if plan.together > 1:
+        several = together(program, plan.together)
+        if several.program is program:
+            return _written(plain, replace(plan, together=1))
+        program, remarks, settled = several.program, (*remarks, *several.remarks), several.settled
+        verify(program)
+    for outer in (False, True) if plan.ahead else ():
+        shared = None if not plan.tiles_in_turn else tile_loop(program) if plan.persistent else authors_tiles(program)
+        early = loaded_ahead(program, outer, shared)
         program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
     loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
-    made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ))
+    made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ), settled)
     remarks = (*remarks, *made.remarks)
+    if plan.together > 1 and any(ring.stages < 2 for ring in made.rings.roots if not ring.fixed):   # two chunks are held
+        return _written(plain, replace(plan, together=1))
     if plan.transform and not made.rings.computed:
         return _written(plain, replace(plan, transform=0))
     made = replace(made, apart=made.apart | apart)
@@ -205,7 +219,8 @@ def _written(plain: Plain, plan: Plan) -> Written:
     imports, host = host_parts(boxes, made.blocks, tiles.params)
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
-        text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params))
+        text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params),
+                           plain.annotated)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late),
@@ -230,13 +245,23 @@ def _aligned(program: Program, plain: Plain) -> Program:
     """The program with what its launch says of arguments: which ones 16 divides. Another launch takes the plain kernel
     (`guards`)."""
     attrs = plain.launch.specialisation.attrs
-    return replace(program, params=tuple(replace(param, attrs=tuple(map(tuple, attrs.get(param.path, ()))))
+    return replace(program, params=tuple(replace(param, attrs=(*param.attrs, *map(tuple, attrs.get(param.path, ()))))
                                          for param in program.params))
+
+
+def _promised(program: Program, plain: Plain) -> Program:
+    """The program of a launch whose caller names the arrays that it reaches by addresses: those of each argument are apart."""
+    if not plain.memory:
+        return program
+    names, own = plain.launch.specialisation.fn.arg_names, apart_by_address(plain.arguments, plain.memory)
+    return replace(program, params=tuple(
+        replace(param, attrs=(*param.attrs, (APART, True))) if names[param.path[0]] in own else param for param in program.params))
 
 
 def _boxes(plain: Plain, plan: Plan) -> Lifted:
     """The program with boxes, under a plan that says what they may assume."""
-    branches = taken(with_remainders(plain.program)) if plan.branches else Taken(with_remainders(plain.program))
+    program = _promised(with_remainders(plain.program), plain)
+    branches = taken(program) if plan.branches else Taken(program)
     boxes = _lifted(branches.program, plain, plan)
     return replace(boxes, assumed=(*boxes.assumed, *branches.assumed), remarks=(*boxes.remarks, *branches.remarks))
 
@@ -244,7 +269,7 @@ def _boxes(plain: Plain, plan: Plan) -> Lifted:
 def _lifted(program: Program, plain: Plain, plan: Plan) -> Lifted:
     if not plan.boxes:
         return lifted(program, plain.chip, "none", False)
-    return lifted(program, plain.chip, unsigned=_unsigned(plain), assume=bool(plan.assume))
+    return lifted(program, plain.chip, unsigned=_unsigned(plain), assume=bool(plan.assume), tiles=plan.persistent)
 
 
 def _groups(plain: Plain, plan: Plan, boxes: Lifted) -> tuple[Program, tuple[Remark, ...]]:
