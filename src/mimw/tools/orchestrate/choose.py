@@ -36,7 +36,7 @@ from .several import several
 from .written import Written, device_programs, may_gather, written
 
 TOGETHER = 4        # trips, each with its product beside what the one before does with its own
-TRANSFORMING = 4    # warps of a task that transforms
+TRANSFORMING = 4, 8     # warps of a task that transforms; a consumer beside another one leaves no registers for eight
 COMPILED = 4        # of the best predicted plans, that ptxas takes
 WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
@@ -95,7 +95,8 @@ def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     if may_go_together(accumulate_dots(program)):
         yield from (replace(plan, together=TOGETHER) for plan in some if plan.stores is plan.persistent)
     if may_transform(program):
-        yield from (replace(plan, transform=TRANSFORMING) for plan in some if not plan.stores and not plan.persistent)
+        yield from (replace(plan, transform=warps) for plan in some if not plan.stores and not plan.persistent
+                    for warps in TRANSFORMING if warps == 4 or plan.consumers == 1)
 
 
 def _plans(program: Program, gathers: bool) -> Iterator[Plan]:

@@ -200,8 +200,9 @@ def _written(plain: Plain, plan: Plan) -> Written:
             return _written(plain, replace(plan, together=1))
         program, remarks, settled = several.program, (*remarks, *several.remarks), several.settled
         verify(program)
-    if plan.ahead:
-        early = loaded_ahead(program)
+    for outer in (False, True) if plan.ahead else ():
+        shared = None if not plan.tiles_in_turn else tile_loop(program) if plan.persistent else authors_tiles(program)
+        early = loaded_ahead(program, outer, shared)
         program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
     loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
@@ -218,7 +219,8 @@ def _written(plain: Plain, plan: Plan) -> Written:
     imports, host = host_parts(boxes, made.blocks, tiles.params)
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
-        text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params))
+        text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params),
+                           plain.annotated)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late),
