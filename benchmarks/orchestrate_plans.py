@@ -1,11 +1,11 @@
-"""Every plan of published kernels, predicted and measured on one GPU beside the plain kernel: how far predictions are to be believed.
+"""Every plan of published kernels, predicted and measured on one GPU beside the plain kernel: how far predictions are right.
 
     python -m benchmarks.orchestrate_plans                                  all kernels of orchestrate_others
     python -m benchmarks.orchestrate_plans fla-chunk-o vllm-bmm --packages /tmp/packages
 
 Each row is a kernel: microseconds of the plain one, and of each plan with registers, spilled bytes and the largest difference from
-the plain kernel's result, relative to its largest element. Nothing is proved, and nothing is taken. Without a GPU the same rows have
-predictions alone.
+the plain kernel's result, relative to its largest element. Nothing is proved, and nothing is taken. Without a GPU rows have predictions
+alone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _line(one: Candidate, different: float | None) -> dict[str, Any]:
 
 
 def _different(search: Search, kernel: Any, grid: Any, meta: dict[str, Any]) -> dict[int, float]:
-    """By plan the largest difference of what it writes from what the plain kernel does; infinity where one of the two is no number."""
+    """By plan the largest difference of what it writes from what the plain kernel does; infinity where one is no number."""
     tensors = [one for value in meta.values() if isinstance(one := getattr(value, "base", value), torch.Tensor) and one.is_cuda]
     before = [one.clone() for one in tensors]
 

@@ -97,7 +97,8 @@ def test_what_does_not_fit_is_refused():
 def test_plans_are_tried_where_registers_do():
     launch = plain(m=256, n=256, k=256)
     wide = replace(launch, launch=replace(launch.launch, recorded=plain(m=256, n=512, k=128, bn=256).program))
-    assert [(one.warps, one.consumers, one.programs) for one in several(launch.program, CHIP, 1000) if not one.persistent] == [(4, 1, 2)]
+    one, in_turn = several(launch.program, CHIP, 1000)
+    assert (one.warps, one.consumers, one.programs) == (4, 1, 2) and in_turn == replace(one, persistent=True)
     assert not list(several(wide.program, CHIP, 1000)) and not list(several(launch.program, CHIP, 132))
     narrow = plain(m=256, n=128, k=128, bm=64, bn=64).program
     assert {(one.consumers, one.warps, one.programs) for one in several(narrow, CHIP, 1000)} == {

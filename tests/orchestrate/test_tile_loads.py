@@ -1,4 +1,4 @@
-"""What a tile loads once: operands of products to a producer, small loads a tile ahead; and mistakes in these, which a proof finds."""
+"""What a tile loads once: operands of products to a producer, small loads a tile ahead; mistakes that a proof finds."""
 
 from dataclasses import replace
 
@@ -52,7 +52,8 @@ def test_scales_of_this_tile_for_the_next_one_are_found(monkeypatch):
         *ops, last = loop.blocks[0].ops
         values = tuple(loop.blocks[0].args[1 + at] for at in range(len(last.values)))
         body = loop.blocks[0].with_ops((*ops, last.with_operands(values=values)))
-        return replace(made, program=replace(made.program, body=made.program.body.with_ops((*front, replace(loop, blocks=(body, ))))))
+        now = made.program.body.with_ops((*front, replace(loop, blocks=(body, ))))
+        return replace(made, program=replace(made.program, body=now))
 
     monkeypatch.setattr(module, "loaded_ahead", wrong)
     one = written(plain(), Plan(stages=2, persistent=True))

@@ -2,7 +2,7 @@
 
 Input: a `Line` that stands behind `on 4 warps`. Output: the launch facts, and whether words were used where the ops do not say it:
 
-    in clusters of (2, 1, 1), a mesh of 2, a grid of clusters, the grid meets, waits sleep 100 ns, at most 80 registers, with words {
+    in clusters of (2, 1, 1), a mesh of 2, a grid of clusters, the grid meets, waits sleep 100 ns, at most 80 registers {
 """
 
 from __future__ import annotations
@@ -37,6 +37,6 @@ def parse_facts(line: Line) -> tuple[LaunchFacts, bool | None]:
             words = line.take("word") == "with"
             line.expect("words")
         else:
-            line.fail("'a mesh of N', 'a grid of clusters', 'the grid meets', 'waits sleep N ns', 'at most N registers', 'with words' or 'without words' "
-                      f"is expected, not {line.shown()}")
+            line.fail("'a mesh of N', 'a grid of clusters', 'the grid meets', 'waits sleep N ns', 'at most N registers', 'with words' or "
+                      f"'without words' is expected, not {line.shown()}")
     return facts, words

@@ -21,8 +21,8 @@ class LaunchFacts:
 
     `grid_of_clusters` is true if meshes alone ask for the clusters: the grid of a launch then counts clusters along x, not CTAs.
     `grid_meets` is true once a barrier of the whole grid is recorded. `suspend_ns` is how long a barrier wait may put a thread to
-    sleep before the thread looks again, a hint; None gives none. `registers` is how many a thread has at most when the kernel starts
-    (`maxnreg=`); None leaves it to the compiler.
+    sleep before the thread looks again, a hint; None gives none. `registers` is how many a thread has at most when the kernel
+    starts (`maxnreg=`); None leaves it to the compiler.
     """
 
     cluster: tuple[int, int, int] = ALONE

@@ -57,7 +57,7 @@ def _opened(program: Program, block: Block, assumed: list[Within], remarks: list
             yield op
             continue
         assumed += asked
-        remarks.append(Remark("this branch is taken at each launch for which its condition holds, and other launches take the plain "
+        remarks.append(Remark("this branch is taken at each launch for which its condition holds; other launches take the plain "
                               "kernel", op.site))
         inside = op.blocks[0]
         for one in _opened(program, inside, assumed, remarks, env):
@@ -110,5 +110,5 @@ def _renamed(block: Block, env: dict[Value, Value]) -> Block:
 
     if not env:
         return block
-    return block.with_ops(Op(op.name, now(op.args), op.results, tuple(_renamed(inner, env) for inner in op.blocks), op.attrs, op.site)
-                          for op in block.ops)
+    return block.with_ops(Op(op.name, now(op.args), op.results, tuple(_renamed(inner, env) for inner in op.blocks), op.attrs,
+                             op.site) for op in block.ops)

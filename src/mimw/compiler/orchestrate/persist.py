@@ -128,7 +128,8 @@ def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Val
     b.ops += first
     start, step = b.emit("get_program_id", (0, )), b.emit("get_num_programs", (0, ))
     asked = {op.axis for op in program.named("get_program_id")}
-    layer = b.emit("mul", params[1:], label="tiles_xy") if 2 in asked else None     # in front: a divisor that changes in a loop may be 0
+    # In front of the loop: a divisor that changes in a loop may be 0, and what takes it is not done a trip ahead.
+    layer = b.emit("mul", params[1:], label="tiles_xy") if 2 in asked else None
     outside = b.open()
     places = _places(b, tile, params, asked, layer)
     env = {op.result: places[op.axis] for op in program.named("get_program_id")}

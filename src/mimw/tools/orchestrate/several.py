@@ -5,10 +5,10 @@ warps:
 
     list(several(program, chip, 1024))      [Plan(warps=4, programs=2), the same with programs that take tiles in turn]
 
-A short loop ends before its pipe has paid: the plain kernel then stores one program's tile beside another one's loads. A program with
-every slot that fits is alone on its multiprocessor, and one with half of them is not. What tells it before anything is written are
-registers: a product of N columns has N / 2 of them for its sum in one instruction, and each instruction has to do with what a thread
-has when the kernel starts; all sums of a loop together with what a consumer has later.
+A short loop ends before its pipe has paid: the plain kernel then stores one program's tile beside another one's loads. A
+program with every slot that fits is alone on its multiprocessor, and one with half of them is not. What tells it before
+anything is written are registers: a product of N columns has N / 2 of them for its sum in one instruction, and each instruction
+has to do with what a thread has when the kernel starts; all sums of a loop together with what a consumer has later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHAPES = (1, 4), (2, 4), (1, 8)        # consumers, and the warps of each
 
 
 def several(program: Program, chip: Target, tiles: int) -> Iterator[Plan]:
-    """The plans with two programs or more on a multiprocessor, the fewest first; none for a launch that has no tile for the second."""
+    """The plans with two programs or more on a multiprocessor, the fewest first; none where the second would have no tile."""
     if not chip.has("register_moves") or chip.has("tensor_memory") or not program.named("dot"):
         return
     for programs in range(2, MOST + 1):
