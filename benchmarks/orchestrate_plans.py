@@ -3,9 +3,9 @@
     python -m benchmarks.orchestrate_plans                                  all kernels of orchestrate_others
     python -m benchmarks.orchestrate_plans fla-chunk-o vllm-bmm --packages /tmp/packages
 
-Each row is a kernel: microseconds of the plain one, and of each plan with registers, spilled bytes and the largest difference from
-the plain kernel's result, relative to its largest element. Nothing is proved, and nothing is taken. Without a GPU rows have predictions
-alone.
+Each row is a kernel: microseconds of the plain one, and of each plan with registers, spilled bytes and the largest difference
+from the plain kernel's result, relative to its largest element. Nothing is proved, and nothing is taken. Without a GPU rows
+have predictions alone.
 """
 
 from __future__ import annotations

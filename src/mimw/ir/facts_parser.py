@@ -37,6 +37,6 @@ def parse_facts(line: Line) -> tuple[LaunchFacts, bool | None]:
             words = line.take("word") == "with"
             line.expect("words")
         else:
-            line.fail("'a mesh of N', 'a grid of clusters', 'the grid meets', 'waits sleep N ns', 'at most N registers', 'with words' or "
-                      f"'without words' is expected, not {line.shown()}")
+            line.fail("'a mesh of N', 'a grid of clusters', 'the grid meets', 'waits sleep N ns', 'at most N registers', "
+                      f"'with words' or 'without words' is expected, not {line.shown()}")
     return facts, words
