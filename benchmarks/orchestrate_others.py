@@ -20,6 +20,7 @@ from time import perf_counter
 from typing import Any
 
 import mimw
+from mimw.runtime.call import resolve
 from mimw.testing.benchmark import alternate
 from mimw.tools.orchestrate import Orchestration, choose
 
@@ -62,7 +63,8 @@ def _figures(found: Orchestration) -> dict[str, Any]:
 
 def _in_turn(name: str, kernel: Any, grid: Any, given: dict[str, Any], found: Orchestration) -> dict[str, float]:
     """Microseconds of the plain kernel, of the plan that was proved and of the library's operator, in turn with a cold L2."""
-    runs: dict[str, Callable[[], Any]] = {"plain": lambda: kernel[grid](**given)}
+    plain, args, meta = resolve(kernel, (), dict(given))        # without an autotuner, which takes none of its own names
+    runs: dict[str, Callable[[], Any]] = {"plain": lambda: plain[grid](*args, **meta)}
     if found.chosen is not None:
         runs["ours"] = found.chosen.written.runs(grid, (), given)
     if name in HANDS:
