@@ -29,6 +29,7 @@ from .driver import command, keep_row, some_of
 from .others_hands import HANDS
 from .others_launches import KERNELS
 from .others_sources import NotFetched, kernel_of, pack
+from .others_tutorials import MEMORY
 from .progress import each
 
 
@@ -42,7 +43,8 @@ def report(name: str, packages: Path, plans: bool = False) -> dict[str, Any]:
     except NotFetched as error:
         return row | {"not_fetched": str(error)}
     grid, given = one.launch()
-    found = mimw.orchestrate(kernel, grid, **given)
+    reached = {"memory": MEMORY[name]} if name in MEMORY else {}
+    found = mimw.orchestrate(kernel, grid, **reached, **given)
     print(found, flush=True)
     row |= _figures(found) | {"seconds": round(perf_counter() - start, 1)}
     if found.search.plain_measured is not None:
