@@ -18,6 +18,7 @@ LATER = TRITON, "7649d87cce6c12361bb9da234b9b227b2880b499"
 PERSISTENT = TRITON, "02936a198800b2c0180cf63f2a69e776bcca6d7d", "python/tutorials/09-persistent-matmul.py"
 ATTENTION = TRITON, "003da478d84f5bb0f51b3988cf0ea0bbe60282b7", "python/tutorials/06-fused-attention.py"
 GROUPS: dict[str, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
+MEMORY: dict[str, list[torch.Tensor]] = {}      # what the kernels reach by addresses, result included
 
 
 @kernel("triton-03-matmul", *LATER, "python/tutorials/03-matrix-multiplication.py", "matmul_kernel")
@@ -32,6 +33,7 @@ def _grouped(name: str, turned: bool, groups: int = 4, m: int = 2048, n: int = 4
     """Four groups of one size, in matrices that lie one behind the other; `turned`: B as (n, k)."""
     shape = (groups, n, k) if turned else (groups, k, n)
     a, b, c = (random(*each, dtype=torch.float16) for each in ((groups * m, k), shape, (groups * m, n)))
+    MEMORY[name] = [a, b, c]
     GROUPS[name] = a, b.mT if turned else b, whole([m * (at + 1) for at in range(groups)])
     tables = {f"group_{letter}_ptrs": whole([part.data_ptr() for part in parts], torch.int64)
               for letter, parts in (("a", a.split(m)), ("b", b), ("c", c.split(m)))}
