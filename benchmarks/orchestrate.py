@@ -270,14 +270,15 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = ()) ->
     return row_of(f"orchestrate-{name}", problem.shape, chosen | {"plain": meta}, times, error, "standard normal")
 
 
-def every_plan(name: str) -> Iterator[Row]:
+def every_plan(name: str, only: str = "") -> Iterator[Row]:
     """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain
-    kernel's best configuration and the hand kernel. What is wrong is said, and has no row."""
+    kernel's best configuration and the hand kernel. What is wrong is said, and has no row. `only`: plans whose names hold this
+    text."""
     problem = CASES[name]()
     plain = problem.launches[_best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])]
     least = min(meta["num_stages"] for *_, meta in problem.launches)
     ours = [(launch, one) for launch in problem.launches if launch[3]["num_stages"] == least
-            for one in _candidates(*launch, problem.memory)]
+            for one in _candidates(*launch, problem.memory) if only in one.name]
     runs = [one.written.runs(*launch[1:]) for launch, one in ours]
     times = _times(runs)
     near = sorted((at for at in times if times[at] <= NEAR * min(times.values())), key=times.get)
@@ -348,11 +349,12 @@ def main() -> None:
     some_of(parser, "cases", CASES)
     parser.add_argument("--prove", action="store_true", help="prove the plan of each row as well; takes ten seconds a row")
     parser.add_argument("--plans", action="store_true", help="a row for each plan, not the best one's alone")
+    parser.add_argument("--only", default="", metavar="TEXT", help="of --plans those whose names hold this: `4 x 4 warps`")
     parser.add_argument("--without", nargs="+", default=(), metavar="CHOICE", help="choices that no plan makes: ahead")
     options = parsed(parser)
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     names = each(options.cases or CASES)
-    rows = (row for name in names for row in every_plan(name)) if options.plans else (
+    rows = (row for name in names for row in every_plan(name, options.only)) if options.plans else (
         measure(name, options.prove, options.without) for name in names)
     file = "orchestrate_plans.jsonl" if options.plans else "orchestrate.jsonl"
     table(rows, options.results / file, line, lambda row: "plain", "plain Triton")
