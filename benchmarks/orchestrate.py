@@ -238,7 +238,7 @@ CASES: dict[str, Callable[[], Problem]] = {
 
 
 def measure(name: str, prove_it: bool = False, without: Collection[str] = (), named: str = "") -> Row:
-    """One row, checked. `without` are names of choices of plans that none may make; only plans whose names have `named` are tried."""
+    """One row, checked. `without` are names of choices that no plan makes; of plans, those whose names have `named` are tried."""
     problem = CASES[name]()
     plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
     least = min(meta["num_stages"] for *_, meta in problem.launches)
