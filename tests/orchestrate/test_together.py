@@ -81,6 +81,21 @@ def test_sums_alone_run_on_as_they_are():
         assert not may_go_together(program) and together(program, 4).program is program
 
 
+@triton.jit
+def watching(a_desc, b_desc, flag, out, K, D: tl.constexpr):
+    at = tl.arange(0, D)
+    acc = tl.zeros((D, D), tl.float32)
+    for k in range(0, K, D):
+        acc += tl.dot(a_desc.load([0, k]), b_desc.load([k, 0])) * tl.load(flag, volatile=True)
+    tl.store(out + at[:, None] * D + at[None, :], acc)
+
+
+def test_what_is_read_anew_keeps_its_trip():
+    a, describe = np.zeros((16, 32), np.float16), mimw.TensorDescriptor.from_tensor
+    args = describe(a, [16, 16]), describe(a.reshape(32, 16), [16, 16]), np.ones(1, np.float32), np.zeros((16, 16), np.float32), 32
+    assert not may_go_together(plain_of(watching, (1, ), args, dict(D=16, num_warps=4), "sm_90a").program)
+
+
 @pytest.mark.parametrize("mistake", ["products are waited for one too late", "trips that are left begin a trip late"])
 def test_a_mistake_is_found(mistake):
     make, plan = CORPUS["trips together"]

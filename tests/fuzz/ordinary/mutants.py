@@ -223,7 +223,9 @@ def _late_rest(program: Program) -> Program:
     trip = Value(second.start.type)
 
     def change(op: Op) -> Any:
-        return (Op("add", (second.start, second.step), (trip, ), site=op.site), op.with_operands(start=trip)) if op is second else op
+        if op is not second:
+            return op
+        return Op("add", (second.start, second.step), (trip, ), site=op.site), op.with_operands(start=trip)
     return everywhere(change)(program)
 
 

@@ -23,6 +23,7 @@ from ...ir.flow import bounds, terminator
 from ..analysis.constants import constant_of
 from ..analysis.remarks import Remark
 from ..analysis.uses import uses_of
+from .memory_order import acquires
 
 _MAY_MOVE = frozenset(("pure", "read", "debug"))
 
@@ -39,19 +40,20 @@ class Together:
 
 
 def may_go_together(program: Program) -> bool:
-    """True if a loop of a program has a product whose result its own trip takes, and nothing else that keeps trips in order."""
+    """True if a loop has a product whose result its own trip takes, and nothing else that keeps trips in order."""
     return any(_behind(program, loop) is not None for loop in program.named("for"))
 
 
 def together(program: Program, count: int) -> Together:
     """The program with so many trips together in each loop with one product that its trip waits for; itself if there is none."""
-    found = {loop: behind for loop in program.named("for") if (behind := _behind(program, loop)) is not None}
+    every = {loop: _behind(program, loop) for loop in program.named("for")}
+    found = {loop: behind for loop, behind in every.items() if behind is not None}
     if not found or count < 2:
         return Together(program)
     writer = _Writer(program, found, count)
     body = writer.block(program.body)
-    remarks = tuple(Remark(f"{count} trips are done together, each product beside what the trip before does with its own", loop.site)
-                    for loop in found)
+    said = f"{count} trips are done together, each product beside what the trip before does with its own"
+    remarks = tuple(Remark(said, loop.site) for loop in found)
     return Together(replace(program, body=body), remarks, frozenset(writer.settled))
 
 
@@ -70,7 +72,8 @@ def _behind(program: Program, loop: Op) -> _Behind | None:
     dots = [op for op in body.ops if "dot" in op.row.traits]
     if len(dots) != 1 or dots[0].name != "dot" or (constant_of(uses, loop.step) or 0) <= 0:
         return None
-    if any(not op.row.effects <= _MAY_MOVE and "terminator" not in op.row.traits or op.row.hands_on for op in body.ops):
+    if any(not op.row.effects <= _MAY_MOVE and "terminator" not in op.row.traits or op.row.hands_on or acquires(op)
+           for op in body.ops):
         return None
     late: set[Value] = {dots[0].result}
     behind: set[Op] = set()
