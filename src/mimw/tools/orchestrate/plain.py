@@ -20,7 +20,6 @@ from ...runtime.simulate import Launch, prepare
 from ...target import Target, wanted
 from .inputs import copies_of, on_the_host, relocated
 
-
 _TL = {"i1": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
        **{f"{sign}{bits}": f"{word}{bits}" for sign, word in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)}}
 
