@@ -27,6 +27,7 @@ from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.triton_port.interpreter import one_by_one
 from mimw.errors import LaunchError, OutOfSharedMemory, SimulationError
 from mimw.ir import Program
+from mimw.target import wanted
 from mimw.tools.check import check
 from mimw.tools.orchestrate.choose import every_plan
 from mimw.tools.orchestrate.inputs import copies, different
@@ -38,7 +39,7 @@ from mimw.tools.orchestrate.written import Written, written
 from .draw import Ordinary, drawn
 
 FINE = ("ok", "skipped", "stays plain", "guarded", "refused", "too short", "no plain")
-CHIP = "sm_90a"
+CHIP = wanted().name     # MIMW_TARGET, by default sm_90a
 MANY = 10000        # tiles, of which several programs on each multiprocessor would have some
 DEPTHS = 1, 2, 3, None      # slots of a pipe; None: as many as fit
 SOME = 4            # plans of a program, where not every one is asked for

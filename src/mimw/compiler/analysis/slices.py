@@ -22,9 +22,12 @@ from .uses import uses_of
 class Slice:
     """Ops and block arguments that roots need; grows by `add`."""
 
-    def __init__(self, program: Program, cut: Collection[Op] = (), reads: Callable[[Op], bool] = lambda load: True):
-        """`reads` says of an ordinary load whether a second task may do it as well."""
+    def __init__(self, program: Program, cut: Collection[Op] = (), reads: Callable[[Op], bool] = lambda load: True,
+                 given: Collection[Value] = ()):
+        """`reads` says of an ordinary load whether a second task may do it as well; `given` are values that another task makes:
+        `taken` has those of them that this one needs."""
         self.uses, self.cut, self.reads = uses_of(program), frozenset(cut), reads
+        self.given, self.taken = frozenset(given), set()
         self.ops: set[Op] = set()
         self.roots: set[Op] = set()
         self.values: set[Value] = set()     # block arguments, and results of ops with regions
@@ -33,6 +36,15 @@ class Slice:
     def add(self, op: Op) -> None:
         """An op that this task is to do, whatever its effects."""
         self._op(op, root=True)
+
+    def take(self, value: Value) -> None:
+        """A value that this task is to compute."""
+        self._value(value)
+
+    def around(self, op: Op) -> None:
+        """The loops and branches around an op, and what decides how often they run."""
+        for parent in self.uses.parents(op):
+            self._around(parent)
 
     def may_repeat(self, op: Op) -> bool:
         """True of an op that two tasks may do, each for itself."""
@@ -81,6 +93,9 @@ class Slice:
             self.bad = self.bad or parent
 
     def _value(self, value: Value) -> None:
+        if value in self.given:
+            self.taken.add(value)
+            return
         op = self.uses.definition.get(value)
         if op is None:
             place = self.uses.argument.get(value)

@@ -16,6 +16,13 @@ files, in the order in which a program goes through them:
     rings.py        which loads share a pipe, where they are read, and when a slot is given back
     transforms.py   which tiles a task between producer and consumers may compute; that task is transformer.py's
     tasks.py        program and plan to tasks and pipes
+    emission.py     .. or, on a chip with tensor memory, to the tasks of tensor_tasks.py:
+    tensor_work.py      .. of which each one's share is found here, by
+    tensor_products.py  which products tcgen05 does, and which loads it reads where they lie
+    tensor_sums.py      which products add up in one place, where that begins, and who reads it
+    handovers.py        tiles that a task computes and the tensor core takes
+    phases.py           slots and parities of what is used in turn
+    fetcher.py, multiplier.py, epilogue.py      the task that loads, that multiplies, and that computes
     smaller_blocks.py   the descriptors that get a block of a consumer's rows
     text.py         a program as the text of a module, by the files of writing/
     comments.py     what each word of a pipe orders, in words

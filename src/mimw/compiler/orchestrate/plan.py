@@ -33,6 +33,8 @@ class Plan:
     together            trips of a loop that are done together, each product beside what the trip before does with its own (`together.py`)
     transform           warps of a task that computes the tiles which products take from what is loaded; 0: the consumers do
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
+    sums                places of a sum in tensor memory that are used in turn, where the sums of several tiles follow each other;
+                        None: two, if there are columns and the launch shows that it is right
     programs            that a multiprocessor is to hold at once: slots and registers are chosen so; None: those of one
     pingpong            consumers take turns in starting the products of a trip, so that one's products run beside the arithmetic of
                         another one
@@ -53,6 +55,7 @@ class Plan:
     delayed: bool = True
     persistent: bool = False
     stores: bool = False
+    sums: int | None = None
     programs: int | None = None
     pingpong: bool = False
     tiles_in_turn: bool = False

@@ -43,6 +43,10 @@ class Rebuild:
         """Write an op that becomes something else in this task; False for all others."""
         return False
 
+    def takes(self, op: Op) -> bool:
+        """True if the task has something to do at an op."""
+        return op in self.needs.ops
+
     def before(self, op: Op | None) -> None:
         """In front of each op, and at the end of each block, which is None."""
 
@@ -105,7 +109,7 @@ class Rebuild:
         self.enter(block)
         for op in block.ops:
             ring = self.ring_of.get(op)
-            if op is self.place(ring) if ring is not None else op in self.needs.ops and "terminator" not in op.row.traits:
+            if op is self.place(ring) if ring is not None else self.takes(op) and "terminator" not in op.row.traits:
                 self.before(op)
                 self.enter(op)
                 if ring is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...errors import LayoutConflict
 from ...ir import Op, Program, Value
@@ -113,16 +114,22 @@ class Rings:
         return Rings([ring for ring in self.rings if wanted(ring)], self.products, trailing=self.trailing)
 
 
-def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] = ()) -> Rings:
+DirectOf = Callable[[Program, Uses, list[Op], Plan], tuple[set[Op], set[Op]]]
+
+
+def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] = (), direct_of: DirectOf | None = None,
+             beside: Callable[[Rings], int] = lambda found: 0) -> Rings:
     """The rings of a program under a plan, of which products that are `late` run behind by a trip; without any ring, nothing is to
-    be handed over. `remarks` have the reasons."""
+    be handed over. `remarks` have the reasons. `direct_of` says which products and loads are done where tiles lie, by default those
+    of wgmma; where it is given, another task reads those loads, in a pipe of its own. `beside` says how many more bytes of shared
+    memory are taken."""
     uses = uses_of(program)
     writes = written(program)
     loads, remarks = _candidates(program, uses, writes, gathered(program, target) if plan.gathers else {})
     while True:
         made = transformed(program, loads) if plan.transform else []
         while True:
-            products, direct = _direct(program, uses, loads + made, plan)
+            products, direct = (direct_of or _direct)(program, uses, loads + made, plan)
             kept = confined(program, loads, [op for op in made if op in direct and all(
                 uses.place[use].block is uses.place[op].block for use in reached(uses, op.result))])
             if len(kept) == len(made):
@@ -134,8 +141,8 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         for ring in found.rings:
             ring.raw = not raw.isdisjoint(ring.loads)
         for ring in found.rings:
-            roots = [other for other in found.rings if other.root is other and all(
-                _share(uses, one, ring, plan) for one in found.rings if one.root is other)]
+            roots = [other for other in found.rings if other.root is other and (direct_of is None or other.direct == ring.direct)
+                     and all(_share(uses, one, ring, plan) for one in found.rings if one.root is other)]
             ring.root = next((other for other in roots if _arrays(uses, other) == _arrays(uses, ring)), (*roots, ring)[0])
         alone = [ring for ring in found.rings if not ring.once and not _in_a_loop(uses, ring.loads[0]) and ring.root is ring
                  and all(other is ring or other.root is not ring for other in found.rings)]
@@ -155,7 +162,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         for ring in found.rings:
             ring.rare = not ring.once and all(_is_rare(uses, one, found.rings) for one in found.rings if one.root is ring.root)
     _name(found.roots)
-    _place(found, program, plan, target, late)
+    _place(found, program, plan, target, late, beside(found))
     if all(ring.trails for ring in found.rings if ring.last in trailing and not ring.once and ring.ends is None):
         found.trailing = {dot: [ring for ring in found.rings if ring.trails and ring.last is dot] for dot in trailing}
     for ring in found.rings:
@@ -399,10 +406,10 @@ def _name(roots: list[Ring]) -> None:
         ring.name = name
 
 
-def _place(found: Rings, program: Program, plan: Plan, target: Target, late: Collection[Op]) -> None:
+def _place(found: Rings, program: Program, plan: Plan, target: Target, late: Collection[Op], beside: int) -> None:
     """The depth of each pipe: the plan's, or as much as fits beside the scratch of stores by descriptor. A late product holds its
     slot for a trip more, and so its pipe has another slot where there is room."""
-    free = shared_bytes(plan.programs, target) - RESERVED - staging(program, found, plan)
+    free = shared_bytes(plan.programs, target) - RESERVED - staging(program, found, plan) - beside
     free -= sum(ring.bytes for ring in found.roots if ring.fixed)
     free -= sum(ring.bytes for ring in found.roots if ring.made) * min(plan.stages or MADE_STAGES, MADE_STAGES)
     each = sum(ring.bytes for ring in found.roots if not ring.fixed and not ring.made)

@@ -44,13 +44,16 @@ class Orchestrated:
     """A program in tasks, or None, with what there is to say. `blocks` has by parameter the block that a descriptor of the
     host's needs instead of its own, as each consumer stores its rows alone; `apart` pairs of (array that is read, array that is
     written) which must not overlap, as what is read may be read ahead of the store, or by one consumer while another one
-    stores."""
+    stores. `notes` are comments on ops of the program that are no words of pipes; `sums` is how many places a sum in tensor memory
+    has at most, if the chip has one."""
 
     program: Program | None
     rings: Rings
     remarks: tuple[Remark, ...] = ()
     blocks: dict[str, tuple[int, ...]] = field(default_factory=dict)
     apart: frozenset[tuple[str, str]] = frozenset()
+    notes: dict[Op, str] = field(default_factory=dict)
+    sums: int | None = None
 
 
 def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[Op] = (),
@@ -93,19 +96,19 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
         if isinstance(found, Remark):
             return Orchestrated(None, rings, (*rings.remarks, found))
         smaller = found
-    theirs.ops |= _hints(program, theirs, loads, axes)
-    writer = _Writer(program, plan, rings, (mine, between, theirs), axes, smaller, late, tiles, counted, target)
+    theirs.ops |= hints_of(program, theirs, loads, axes)
+    writer = TaskWriter(program, plan, rings, (mine, between, theirs), axes, smaller, late, tiles, counted, target)
     writer.settled = settled
     made = writer.program()
     names = {param.value: param.name for param in program.params}
     mine.ops |= between.ops
-    apart = _apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
+    apart = arrays_apart(program, mine, theirs if plan.consumers > 1 or plan.stores else None, writes or set())
     if plan.stores:     # a store that runs on may land behind a later one to another array
         apart |= {(one, other) for one in writes or () for other in writes or () if one < other}
     return Orchestrated(made, rings, tuple(rings.remarks), writer.blocks(names), apart)
 
 
-def _hints(program: Program, theirs: Slice, loads: Collection[Op], axes: Mapping[Value, int]) -> set[Op]:
+def hints_of(program: Program, theirs: Slice, loads: Collection[Op], axes: Mapping[Value, int]) -> set[Op]:
     """The hints of integers and addresses that consumers have, whole: divisibility decides how wide accesses are."""
     uses, found = uses_of(program), set()
     for op in program.named("hint"):
@@ -118,7 +121,7 @@ def _hints(program: Program, theirs: Slice, loads: Collection[Op], axes: Mapping
     return found
 
 
-def _apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
+def arrays_apart(program: Program, mine: Slice, theirs: Slice | None, writes: set[str]) -> frozenset[tuple[str, str]]:
     """(array that is read, array that is written): by the producer, and by consumers where there are several, or where stores
     run on. What a consumer reads of the array that it writes are its own elements (`own_elements`, `may_run_on`)."""
     ahead, beside = _read(program, mine), set() if theirs is None else _read(program, theirs)
@@ -129,7 +132,7 @@ def _read(program: Program, needs: Slice) -> set[str]:
     return {name for op in needs.ops for address in accessed(op, "read") for name in parameters_behind(program, address) or ()}
 
 
-class _Writer:
+class TaskWriter:
     """Puts the tasks together."""
 
     def __init__(self, program: Program, plan: Plan, rings: Rings, slices: tuple[Slice, Slice, Slice], axes: dict[Value, int],

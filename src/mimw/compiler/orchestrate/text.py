@@ -16,9 +16,9 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from ...errors import NotYet
-from ...ir import I32, Descriptor, Program, Type
+from ...ir import I32, Descriptor, Op, Program, Type
 from .comments import comments
-from .writing import arithmetic, casts, descriptors, flow, layouts, memory, pipes, products, regions, tiles, words  # noqa: F401
+from .writing import arithmetic, casts, descriptors, flow, layouts, memory, pipes, products, regions, tensor_memory, tiles, words  # noqa: F401  # noqa: F401
 from .writing.descriptors import pieces
 from .writing.lines import broken
 from .writing.signs import argument_signs
@@ -30,7 +30,8 @@ _IMPORTS = (("tl", "import triton.language as tl"), ("", ""), ("mimw", "import m
 
 
 def module_text(program: Program, name: str, host: str = "", docstring: str = "", imports: Sequence[str] = (),
-                unspecialised: Collection[str] = (), annotations: Mapping[str, str] = MappingProxyType({})) -> str:
+                unspecialised: Collection[str] = (), annotations: Mapping[str, str] = MappingProxyType({}),
+                notes: Mapping[Op, str] = MappingProxyType({})) -> str:
     """The text of a module with the kernel `name`.
 
     args:      program      as it was recorded, before pipes are expanded
@@ -38,6 +39,7 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
                host         (opt) text that stands behind the kernel: functions of the host
                docstring    (opt) the module's
                imports      (opt) lines that import what `host` takes
+               notes        (opt) comments on ops, beside those on pipes and loops
                unspecialised   (opt) names of parameters that are compiled for all values alike, also for 1 and multiples of 16
                annotations     (opt) types that the author gave parameters, by name: "tl.int64"
     returns:   the text; `name` in it is the kernel, with the program's arguments in their order
@@ -47,7 +49,7 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
     if facts.mesh_size is not None or facts.grid_meets:
         raise NotYet("a kernel with a mesh, or with barriers of the whole grid, has no text yet", program.site,
                      hint="the kernel is launched as its author wrote it")
-    w = Writer(program, name, comments(program))
+    w = Writer(program, name, comments(program) | dict(notes))
     params = _params(w, program)
     w.block(program.body.ops)
     same = [w.texts[param.value].code for param in program.params if param.name in unspecialised]

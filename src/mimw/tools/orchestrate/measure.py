@@ -19,6 +19,7 @@ from ...compiler.launch import extents_of
 from ...compiler.triton_port.runtime import gpu_is_active
 from ..compile_ahead import compile_ahead
 from .choose import Search
+from .same_on_gpu import strangers
 
 ROUNDS, MOST = 5, 12    # rounds; candidates that are timed
 WARM_MS, TIMED_MS = 5, 20
@@ -42,6 +43,8 @@ def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[
     failed: dict[int, str] = {}
     compile_ahead(lambda: [run() for run in runs])
     try:
+        if any(one.written.plain.chip.has("tensor_memory") for one in tried):
+            failed |= strangers(runs, kept)
         for _ in range(ROUNDS):
             for at, run in enumerate(runs):
                 if at not in failed:

@@ -30,7 +30,7 @@ _SHAPES = (1, 4), (2, 4), (1, 8)        # consumers, and the warps of each
 
 def several(program: Program, chip: Target, tiles: int) -> Iterator[Plan]:
     """The plans with two programs or more on a multiprocessor, the fewest first; none for a launch that has no tile for the second."""
-    if not chip.has("register_moves") or not program.named("dot"):
+    if not chip.has("register_moves") or chip.has("tensor_memory") or not program.named("dot"):
         return
     for programs in range(2, MOST + 1):
         if tiles <= chip.multiprocessors * (programs - 1):

@@ -30,6 +30,7 @@ from ...compiler.orchestrate.boxes import Lifted, lifted
 from ...compiler.orchestrate.boxes_of_groups import grouped
 from ...compiler.orchestrate.branches import Taken, taken
 from ...compiler.orchestrate.delay import delayed
+from ...compiler.orchestrate.emission import orchestrated
 from ...compiler.orchestrate.gathers import gathered, turned
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
@@ -37,7 +38,7 @@ from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.small_loads import loaded_ahead
-from ...compiler.orchestrate.tasks import Orchestrated, orchestrated
+from ...compiler.orchestrate.tasks import Orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.orchestrate.together import together
 from ...compiler.passes.accumulate_dots import accumulate_dots
@@ -52,6 +53,7 @@ from .guards import overlap
 from .inputs import apart_by_address
 from .plain import Plain
 from .slots import beyond, fewer_slots
+from .sum_turns import enough_turns
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Written:
     refused: str = ""
     is_delayed: bool = False
     is_persistent: bool = False
+    is_fitted: bool = True
 
     @property
     def kernel(self) -> Any:
@@ -145,33 +148,44 @@ def device_programs(chip: Target) -> int:
     return multiprocessors() if gpu_is_active() else chip.multiprocessors or 1
 
 
-def written(plain: Plain, plan: Plan) -> Written:
+def written(plain: Plain, plan: Plan, fits: bool = True) -> Written:
     """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the
-    compiler's, and fewer than the launch has rounds (`slots.py`)."""
+    compiler's, and fewer than the launch has rounds (`slots.py`). The scratch takes half of the time to be known: without `fits`
+    nobody asks for it, and `fitted` does later."""
     try:
-        return _with_slots(plain, plan)
+        return _with_slots(plain, plan, fits)
     except Exception as error:      # of any kind: the plain kernel compiles, so that it is ours, and said as a line of the report
         wrong = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
         return Written(plan, plain, Orchestrated(None, Rings([], set())), wrong=wrong)
 
 
-def _with_slots(plain: Plain, given: Plan) -> Written:
+def fitted(one: Written) -> Written:
+    """The same with as many slots as fit, of one that was written without that."""
+    return one if one.is_fitted or one.kernel is None else written(one.plain, one.plan)
+
+
+def _with_slots(plain: Plain, given: Plan, fits: bool) -> Written:
     """The plan carried out, with what it left open decided: another process that has it writes the same kernel, whatever it
     launches first."""
     plan = given if given.branches is not None else replace(given, branches=_takes_branches(plain))
     plan = plan if plan.assume is not None else replace(plan, assume=plan.boxes and _may_assume(plain, plan))
     one = _written(plain, plan)
-    while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
+    while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one, fits)):
         stages, late = _slots(one)
         fewer = stages if late > stages else fewer      # first without the slot that a late product has more
         one = _written(plain, replace(plan, stages=fewer, late_stages=fewer))
+    if fits and one.kernel is not None and given.sums is None and not enough_turns(one):
+        one = _written(plain, replace(one.plan, sums=1))
     if one.kernel is None:
         return one
+    if not fits:
+        return replace(one, plan=replace(one.plan, stages=given.stages, late_stages=given.late_stages), is_fitted=False)
     if more := beyond(one):
         return replace(one, refused=f"{OutOfSharedMemory.__name__}: {plan.programs} programs do not fit on a multiprocessor, "
                                     f"of which each has {more:,} bytes of shared memory too much")
     stages, late = _slots(one)
-    return replace(one, plan=replace(one.plan, stages=stages or None, late_stages=late if late > stages else None))
+    decided = dict(stages=stages or None, late_stages=late if late > stages else None, sums=one.made.sums)
+    return replace(one, plan=replace(one.plan, **decided))
 
 
 def _slots(one: Written) -> tuple[int, int]:
@@ -212,7 +226,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
         return _written(plain, replace(plan, together=1))
     if plan.transform and not made.rings.computed:
         return _written(plain, replace(plan, transform=0))
-    made = replace(made, apart=made.apart | apart)
+    made = replace(made, apart=made.apart | apart | {(one, other) for one, other, _ in boxes.apart})
     if made.program is None:
         return Written(plan, plain, made, remarks)
     verify(made.program)
@@ -220,7 +234,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
         text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params),
-                           plain.annotated)
+                           plain.annotated, made.notes)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late),
