@@ -5,9 +5,9 @@ Input: a seed. Output: (kernel, grid, arguments, constants, output, expected). F
     kernel, grid, args, meta, out, expected = random_groups(3)
     python -m tests.orchestrate.random_groups 0 200         proves the plans of 200 seeds, and prints what is wrong
 
-Drawn are: A and B by pointers that go round, by pointers of each trip, or by descriptors of the author's; B turned or not; tiles by a
-`while` or a `for`; sizes of 32 or 64 bits; masks along K; leading dimensions that are larger than rows, some of them odd; C by pointers
-or by a descriptor; places that 16 bytes do not divide; groups without rows, columns or a sum.
+Drawn are: A and B by pointers that go round, by pointers of each trip, or by descriptors of the author's; B turned or not; tiles
+by a `while` or a `for`; sizes of 32 or 64 bits; masks along K; leading dimensions that are larger than rows, some of them odd; C by
+pointers or by a descriptor; places that 16 bytes do not divide; groups without rows, columns or a sum.
 """
 
 from __future__ import annotations

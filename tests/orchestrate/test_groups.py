@@ -115,7 +115,8 @@ def at_addresses(name, **sizes):
 @pytest.mark.parametrize("name", ["descriptors", "pointers"])
 def test_groups_at_addresses_are_proved_where_memory_names_them(name):
     (kernel, grid, args, meta), memory, outs, expected = at_addresses(name)
-    found = replace(mimw.orchestrate(kernel, grid, *args, memory=memory, plan=Plan(stages=2), seeds=2, limit=10, **meta), is_used=True)
+    found = mimw.orchestrate(kernel, grid, *args, memory=memory, plan=Plan(stages=2), seeds=2, limit=10, **meta)
+    found = replace(found, is_used=True)
     assert found.certificate is not None and found.certificate.ok, (found.because, found.certificate)
     for out in outs:
         out[...] = np.nan
@@ -212,7 +213,7 @@ def test_a_mistake_is_found_in_memory_that_addresses_lead_to(monkeypatch):
     assert "memory[" in proof.wrong, proof
 
 
-# ---- random ones -------------------------------------------------------------------------------------------------------------------
+# ---- random ones --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [0, 3, 5, 13])

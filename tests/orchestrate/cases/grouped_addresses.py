@@ -1,4 +1,4 @@
-"""C[g] = A[g] B[g] for matrices that lie anywhere, as in Triton's tutorial 08: addresses, sizes and leading dimensions are loaded."""
+"""C[g] = A[g] B[g] for matrices that lie anywhere, as in Triton's tutorial 08: addresses, sizes and strides are loaded."""
 import numpy as np
 import triton.language as tl
 

@@ -76,7 +76,7 @@ def parameters_behind(program: Program, address: Value) -> set[str] | None:
 
 
 def _led_to(program: Program, number: Value) -> set[str]:
-    """What a number that was loaded leads to as an address, if all the parameters whose arrays it may come out of hold addresses of
+    """The arrays to which a loaded number leads as an address, if all parameters out of whose arrays it may come hold addresses of
     arrays of their own (`APART`); nothing if that cannot be said. Bits of it may be cut off, as those that do not count."""
     maker = program.kept(Flows).maker.get(number)
     if maker is not None and maker.name == "and":

@@ -117,9 +117,12 @@ def has_a_round(uses: Uses, loop: Op) -> bool:
         if value is other:
             return True
         one, two = uses.definition.get(value), uses.definition.get(other)
-        return one is not None and two is not None and one.name == two.name and "pure" in one.row.effects and not one.blocks and \
-            len(one.args) == len(two.args) and dict(one.attrs) == dict(two.attrs) and all(
-                same(a, b) if isinstance(a, Value) and isinstance(b, Value) else a == b for a, b in zip(one.args, two.args))
+        if one is None or two is None or one.name != two.name or one.result.type != two.result.type:
+            return False
+        if one.name == "constant":
+            return one.value == two.value
+        binary = set(one.row.places) == {"lhs", "rhs"} and "pure" in one.row.effects
+        return binary and all(map(same, one.operands, two.operands))
     return same(terminator(first).condition, parent.condition)
 
 
@@ -206,7 +209,7 @@ class _Rewrite:
             self.of[load] = known[key]
 
     def _group(self, load: Op):
-        """What is asked in front of the descriptors: all that does not differ from tile to tile."""
+        """The conditions that are asked in front of the descriptors: those that do not differ from tile to tile."""
         made = self.boxes[load]
         return [one for one in made.box.assumed if made.ranges.forms.invariant(one.poly, made.around)]
 

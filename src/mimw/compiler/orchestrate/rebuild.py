@@ -143,7 +143,7 @@ class Rebuild:
     # ---- loops and branches ------------------------------------------------------------------------------------------------
 
     def inside(self, op: Op) -> list[Any]:
-        """What is counted inside of an op: the chunks of the pipes that are used there."""
+        """The counts that go on inside of an op: of the chunks of each pipe that is used there."""
         inner = set(op.walk())
         return list(dict.fromkeys(ring.root for ring in self.rings.rings if ring.loads[-1] in inner))
 

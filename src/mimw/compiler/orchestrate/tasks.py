@@ -109,7 +109,7 @@ def orchestrated(program: Program, plan: Plan, target: Target, late: Collection[
 
 
 def hints_of(program: Program, theirs: Slice, loads: Collection[Op], axes: Mapping[Value, int]) -> set[Op]:
-    """What is hinted of integers and addresses that consumers have, whole: what 16 divides decides how wide accesses are."""
+    """The hints of integers and addresses that consumers have, whole: divisibility decides how wide accesses are."""
     uses, found = uses_of(program), set()
     for op in program.named("hint"):
         element, made = element_of(op.value.type), uses.definition.get(op.value)
