@@ -239,7 +239,7 @@ def _order(one: Candidate) -> tuple:
 
 
 def _fault(one: Written) -> str:
-    """What the language's own rules, asked once more of the text, say of a kernel that is there; "" for nothing."""
+    """The complaint of the language's own rules, asked once more of the text of a kernel that is there; "" for none."""
     if one.kernel is None:
         return one.refused or (f"a mistake of mimw's: {one.wrong}" if one.wrong else "")
     try:
