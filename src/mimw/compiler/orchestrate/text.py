@@ -17,8 +17,20 @@ from collections.abc import Collection, Mapping, Sequence
 from ...errors import NotYet
 from ...ir import I32, Descriptor, Op, Program, Type
 from .comments import comments
-from .writing import arithmetic, casts, descriptors, flow, layouts, memory, pipes, products, regions  # noqa: F401
-from .writing import tensor_memory, tiles, words  # noqa: F401
+from .writing import (  # noqa: F401
+    arithmetic,
+    casts,
+    descriptors,
+    flow,
+    layouts,
+    memory,
+    pipes,
+    products,
+    regions,
+    tensor_memory,
+    tiles,
+    words,
+)
 from .writing.descriptors import pieces
 from .writing.lines import broken
 from .writing.signs import argument_signs
