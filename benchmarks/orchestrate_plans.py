@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+import triton
 
 from mimw.compiler.launch import extents_of
 from mimw.runtime.call import resolve
@@ -98,6 +99,7 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, default=Path("packages-of-others"), metavar="DIR",
                         help="where packages are unpacked")
     options = parser.parse_args()
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     for name in each(options.kernels or KERNELS):
         print(f"\n== {name}: {KERNELS[name].source.function}", flush=True)
         try:

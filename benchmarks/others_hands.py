@@ -84,12 +84,6 @@ def _attention(length_first: bool, causal: bool, scale: str | None = None) -> Ca
     return hand
 
 
-def _heads(given: Given) -> Call:
-    """Attention of (batch, heads, length, dim)."""
-    q, k, v = (given[name] for name in "QKV")
-    return lambda: mimw.ops.attention(q, k, v, scale=given["sm_scale"])
-
-
 def _prefill(given: Given) -> Call:
     q, k, v, lengths = given["Q"], given["K"], given["V"], given["B_Seqlen"]
     ends = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
@@ -120,7 +114,6 @@ HANDS: dict[str, Callable[[Given], Call]] = {
     **{name: _groups(name) for name in ("triton-08-grouped", "triton-08-grouped-tma")},
     "fla-attention": _attention(True, True, "scale"),
     "triton-attention": _attention(False, False, "sm_scale"),
-    "triton-06-block-pointers": _heads,
     "vllm-prefill-attention": _prefill,
     "vllm-unified-attention": _unified,
 }

@@ -103,7 +103,7 @@ _INSIDE = {
         "timing": (),
         "explain": (),
         "compile_ahead": ("processes", "search"),
-        "orchestrate": ("check", "compile_ahead", "findings", "timing", "trials"),
+        "orchestrate": ("check", "compile_ahead", "findings", "search", "timing", "trials"),
     },
 }
 # Rooms that only some parts of the compiler may import, and the part that knows Triton's private modules and nothing of ours.

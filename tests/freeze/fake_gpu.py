@@ -8,6 +8,7 @@ Input: the fixture `gpu`. Output: kernels of `mimw.jit` compile for sm_90a up to
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -125,8 +126,8 @@ def _without_llvm(backend=None, stages=None, options=None, language=None, capabi
     stages["ptx"] = lambda source, metadata: ""
 
 
-@pytest.fixture
-def gpu(monkeypatch):
+@contextmanager
+def standing_in(monkeypatch):
     """The fake GPU, as Triton's active driver and mimw's."""
     for name in ("CONSTEXPR", "KERNEL", "TUPLE"):
         monkeypatch.setattr(nvidia, f"ARG_{name}", name.lower())
@@ -140,3 +141,10 @@ def gpu(monkeypatch):
         knobs.runtime.add_stages_inspection_hook = _without_llvm
         yield fake
     gpu_is_active.cache_clear()
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """The fake GPU, as Triton's active driver and mimw's."""
+    with standing_in(monkeypatch) as fake:
+        yield fake

@@ -38,6 +38,8 @@ def refused(a, b, table, c, M, N, K, stride, B: tl.constexpr):
     tl.load(a + rows * rows * stride + cols)  # -> its address multiplies positions with each other
     tl.load(at + tl.program_id(2), mask=rows < M)  # -> its block begins anywhere in a row
     tl.load(at, mask=(i[:, None] < M) & (cols < N))  # -> bounds something else than the address moves by: N +
+    tl.load(at, mask=rows < tl.load(table))  # -> has to run, and a descriptor's extents are made of arguments
+    tl.load(at, mask=rows < 0)  # -> leaves an axis of 0 elements, by constants of this launch
     tl.load(at, mask=(rows < M) & (rows < K))  # -> its mask bounds one axis twice
     tl.load(at, mask=rows >= 1)  # -> box
     tl.load(at, mask=(cols >= 8) & (cols < N))  # -> begins elsewhere than the tensor

@@ -98,7 +98,7 @@ def test_switches():
     assert [one.base for one in lifted(recorded, HOPPER, stores=False).descriptors] == ["a", "b"]
     assert [one.base for one in lifted(recorded, HOPPER, loads="none").descriptors] == ["c"]
     inside = lifted(of_case("attention_pointers", CASES["attention_pointers"][0])[0].launch.recorded, HOPPER)
-    assert [one.base for one in inside.descriptors] == ["k", "v", "o"], "the queries' load stands in no loop"
+    assert [one.base for one in inside.descriptors] == ["q", "k", "v", "o"], "the queries' load stands in no loop, and goes to products"
     older = lifted(recorded, wanted("gfx942"))
     assert older.program is recorded and "has no TMA" in older.remarks[0].message
 

@@ -106,6 +106,17 @@ def of_chunks(batch=2, length=512, chunk=256, width=64, size=32):
     return chunks, (width // 64, batch * length // chunk), args, dict(BM=64, BN=32, BK=64, num_warps=4)
 
 
+@mimw.jit
+def annotated(x, y, out, step: tl.int64, parts: tl.int32, K, B: tl.constexpr):
+    """Types at parameters: of a cache in pages, whose strides are 64 bits wide, and of a number that is 1 without being a constant."""
+    at = tl.arange(0, B)
+    acc = tl.zeros((B, B), tl.float32)
+    for k in range(0, K * parts, B):
+        left = tl.load(x + at[:, None] * step + (k + at)[None, :], mask=(k + at)[None, :] < K, other=0.0)
+        acc = tl.dot(left, tl.load(y + (k + at)[:, None] * B + at[None, :], mask=(k + at)[:, None] < K, other=0.0), acc)
+    tl.store(out + at[:, None] * B + at[None, :], acc)
+
+
 def made(case, plan=PLAN):
     kernel, grid, args, meta = case
     return written(plain_of(kernel, grid, args, meta, "sm_90a"), plan)
@@ -201,3 +212,12 @@ def test_a_mistake_of_the_passes_is_a_line_of_the_report(monkeypatch):
     kernel, grid, args, meta = gemm("remainder")
     found = orchestrate(kernel, grid, *args, **meta)
     assert not found.is_used and "a mistake of mimw's: KeyError" in found.because
+
+
+def test_types_that_parameters_have_stay():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((64, 256)).astype(np.float16), rng.standard_normal((256, 64)).astype(np.float16)
+    one = made((annotated, (1, ), (x, y, np.zeros((64, 64), np.float32), 256, 1, 256), dict(B=64, num_warps=4)))
+    assert one.kernel is not None and "parts: tl.int32" in one.text.partition("def annotated(")[2].partition(")")[0], one.wrong
+    gathers = made((annotated, (1, ), (x, y, np.zeros((64, 64), np.float32), 255, 1, 256), dict(B=64, num_warps=4)))
+    assert gathers.kernel is None or "step: tl.int64" in gathers.text, gathers.wrong

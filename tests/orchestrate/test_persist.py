@@ -11,7 +11,7 @@ import mimw
 from mimw.compiler.orchestrate.persist import persistent, tile_loop
 from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.passes import run_passes
-from mimw.ir import verify
+from mimw.ir import I32, verify
 from mimw.runtime.simulate import prepare
 from mimw.simulator import run
 from mimw.target import wanted
@@ -124,7 +124,8 @@ def slots_from_the_start(made):
         if op not in loops[:-1]:
             return op
         *ops, last = op.blocks[0].ops
-        return replace(op, blocks=(op.blocks[0].with_ops((*ops, last.with_operands(values=tuple(op.inits)))), ))
+        values = tuple(init if init.type == I32 else given for init, given in zip(op.inits, last.values))
+        return replace(op, blocks=(op.blocks[0].with_ops((*ops, last.with_operands(values=values))), ))
     return replace(made, program=everywhere(change)(made.program))
 
 

@@ -13,6 +13,8 @@ from mimw.compiler.orchestrate.residency import at_launch, of_consumers, shared_
 from mimw.runtime.simulate import prepare
 from mimw.simulator.costs import model
 from mimw.target import target
+from mimw.tools.orchestrate.choose import Candidate, Search
+from mimw.tools.orchestrate.found import verdict
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
 from mimw.tools.orchestrate.several import several
@@ -100,6 +102,16 @@ def test_plans_are_tried_where_registers_do():
     narrow = plain(m=256, n=128, k=128, bm=64, bn=64).program
     assert {(one.consumers, one.warps, one.programs) for one in several(narrow, CHIP, 1000)} == {
         (1, 4, 2), (2, 4, 2), (1, 8, 2), (1, 4, 3), (1, 4, 4)}
+
+
+def test_more_is_asked_of_a_prediction_of_a_short_loop(two):
+    """And none is taken of what spills."""
+    best = Candidate(two, predicted=100.0)
+    said = {plain: verdict(best, Search(plain=plain)) for plain in (120.0, 145.0)}
+    assert not said[120.0][0] and "1.40 x is asked for where nothing is measured, of a short loop" in said[120.0][1]
+    assert said[145.0][0] and not verdict(replace(best, stack=8), Search(plain=145.0))[0]
+    long = Candidate(written(plain(m=128, n=64, k=64 * 9, bn=64), Plan(stages=2)), predicted=100.0)
+    assert verdict(long, Search(plain=120.0))[0]
 
 
 def test_a_short_loop_of_many_tiles_takes_several():

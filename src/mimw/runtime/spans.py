@@ -148,11 +148,11 @@ def address(array: Any) -> int:
 
 def apart(one: Any, other: Any) -> bool:
     """True if no byte lies between the first and the last element of both arrays, tensors or tensor descriptors."""
-    (begin, end), (start, stop) = _reach(one), _reach(other)
+    (begin, end), (start, stop) = reach(one), reach(other)
     return end <= start or stop <= begin
 
 
-def _reach(array: Any) -> tuple[int, int]:
+def reach(array: Any) -> tuple[int, int]:
     """The addresses from the first byte of an array to behind its last one."""
     if hasattr(array, "block_shape"):
         base, shape, strides = array.base, tuple(array.shape), tuple(array.strides)
@@ -166,5 +166,5 @@ def _reach(array: Any) -> tuple[int, int]:
     return begin + size * sum(step for step in steps if step < 0), begin + size * (1 + sum(step for step in steps if step > 0))
 
 
-__all__ = ["Span", "address", "apart", "bits", "counter", "either", "larger", "program", "programs", "quotient",
+__all__ = ["Span", "address", "apart", "bits", "counter", "either", "larger", "program", "programs", "quotient", "reach",
            "remainder", "smaller", "trips", "within"]

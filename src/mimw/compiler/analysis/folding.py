@@ -24,6 +24,14 @@ def folded(op: Op, one: int, other: int) -> int | None:
     return signed(op.row.folds(one, other), type_)
 
 
+def cast(op: Op, value: int) -> int | None:
+    """The number that an int_cast of that number gives, as `folded`; None where either is a boolean or a tile."""
+    before, after = op.value.type, op.results[0].type
+    if not all(isinstance(one, Scalar) and not one.is_float and one.bits > 1 for one in (before, after)):
+        return None
+    return signed(signed(value, before) if op.signed else int(value) & (1 << before.bits) - 1, after)
+
+
 def signed(value: int, type_: Scalar) -> int:
     """The number of these bits with a sign."""
     wrapped = int(value) & (1 << type_.bits) - 1

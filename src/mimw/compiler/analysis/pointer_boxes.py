@@ -181,7 +181,20 @@ class Boxes:
         if not self.ranges.is_exact(extent):
             raise NoForm(f"its mask on line {end.op.site.line} bounds something else than the address moves by: "
                          f"{self.ranges.shown(extent)} is not made of arguments alone", end.op.site)
+        if extent.constant is not None and extent.constant < 1:
+            raise NoForm(self._empty(end, extent), end.op.site)
         return extent
+
+    def _empty(self, end: Bound, extent: Poly) -> str:
+        """The reason for which an axis has no element, whatever the arguments are: the kernel alone knows what bounds it, or a
+        constant of the launch is 0."""
+        mask, decides = f"its mask on line {end.op.site.line}", self.ranges.unbounded(end.end)
+        if decides is None:
+            return (f"{mask} leaves an axis of {extent} elements, by constants of this launch: orchestrate a launch with 1 "
+                    "element or more")
+        return (f"{mask} ends at {self.ranges.shown(end.end)}, for which line {decides.line} has to run, and a descriptor's "
+                "extents are made of arguments: pass that size as an argument, or make the descriptor in the kernel "
+                "(tl.make_tensor_descriptor)")
 
 
 class Assuming(Boxes):

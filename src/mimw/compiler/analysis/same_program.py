@@ -7,7 +7,7 @@ Input: two programs. Output: None if both do the same, else one sentence with bo
 Effects (stores, loads, copies, waits, arrivals, loops, branches, tasks) have to be the same in the same order. Values are
 compared by what they are made of, so it makes no difference how often, where, or in which order among themselves pure ops stand,
 nor do ops that nothing needs. Ops that change nothing are their operand: a cast of a value to its own type, a tile spread to its
-own shape. Integer ops of two constants are a constant, a cache policy that asks for nothing is none, and values that a loop
+own shape. Integer ops of constants are a constant, a cache policy that asks for nothing is none, and values that a loop
 carries may come in another order.
 
 Each value gets a number, which stands for the op's name, its attributes and the numbers of its operands. What a loop carries is
@@ -26,7 +26,7 @@ from ...ir import I32, Block, Op, Program, Scalar, Tensor, Value
 from ...ir.flow import induction, loop_carries, region, terminator
 from ...ir.ops import is_pure
 from ...ir.types import element_of
-from .folding import folded
+from .folding import cast, folded
 from .live import live_values
 
 _NO_HINT = "cache", "none", "evict_normal"       # a cache policy that asks for nothing
@@ -121,13 +121,13 @@ class _Numbered:
             return self.number(("splat", type_.shape, self.of[op.value]), op)
         if op.name in ("broadcast", "expand_dims"):
             return self.spread(op, type_)
+        if (op.row.folds or op.name == "int_cast") and (number := self.folded(op)) is not None:
+            return number
         if op.name == "int_cast":
             signed = op.signed and element_of(type_).bits > element_of(op.value.type).bits
             return self.number(("int_cast", self.of[op.value], type_, bool(signed)), op)
         if op.name[:4] in ("icmp", "fcmp"):
             return self.comparison(op)
-        if op.row.folds and (number := self.folded(op)) is not None:
-            return number
         return self.number((op.name, *self.content(op)), op)
 
     def comparison(self, op: Op) -> int:
@@ -143,7 +143,11 @@ class _Numbered:
         return parts[0] == "constant" or parts[0] == "splat" and self.is_constant(parts[2])
 
     def folded(self, op: Op) -> int | None:
-        """The number of a constant that an op of two constants gives."""
+        """The number of a constant that an op of constants gives."""
+        if op.name == "int_cast":
+            inner = self.parts(self.of[op.value])
+            value = cast(op, inner[2]) if inner[0] == "constant" else None
+            return None if value is None else self.number(("constant", op.result.type, _bits(value, op.result.type)), op)
         one, other = self.parts(self.of[op.lhs]), self.parts(self.of[op.rhs])
         if one[0] != "constant" or other[0] != "constant":
             return None

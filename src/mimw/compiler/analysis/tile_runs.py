@@ -84,7 +84,7 @@ def _argument(param) -> Runs:
 
 
 def _hinted(runs: Runs, hint: Op) -> Runs:
-    """What `tl.multiple_of` and `tl.max_contiguous` say."""
+    """The facts, with those that `tl.multiple_of` and `tl.max_contiguous` promise."""
     numbers = [power(number) for number in hint.numbers]
     if not runs.axes:
         return Runs(max(runs.every, numbers[0])) if hint.attribute == "tt.divisibility" else runs

@@ -204,7 +204,8 @@ class _Module:
         return lines
 
     def _arrays(self) -> list[str]:
-        """The questions about arrays: where they begin, and whether two of them share a byte."""
+        """The questions about arrays: where they begin, and whether two of them share a byte. Launches that come again are asked
+        the same without these lines (tools/orchestrate/repeated.py): a question of another kind has to be asked there, too."""
         lines = []
         for base in dict.fromkeys(host.base for host in self.lifted.descriptors):
             lines += [f"    if address({self.names.of_param[base]}) % 16:",

@@ -58,6 +58,8 @@ def grouped(program: Program, target: Target, padding: Any, unsigned: Collection
         return Grouped(program)
     uses, boxes, others = uses_of(program), {}, set()
     for op in candidates(program, "products", False):
+        if not uses.loops(op):
+            continue
         found = made_box(program, op)
         if isinstance(found, MadeBox) and out_of_order(program, op, found.box) is None and _can_be_asked(found):
             boxes[op] = found

@@ -67,7 +67,7 @@ def _opened(program: Program, block: Block, assumed: list[Within], remarks: list
 
 
 def _asked(program: Program, op: Op) -> tuple[Within, ...] | None:
-    """What has to hold so that all programs take a branch; None of what stays one."""
+    """The conditions on a launch under which all programs take a branch; None of what stays one."""
     if op.name != "if":
         return None
     inside = {inner.name for top in op.blocks[0].ops for inner in top.walk()}

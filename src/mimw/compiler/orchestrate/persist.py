@@ -127,8 +127,10 @@ def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Val
     b, tile = Builder(program.site), Value(I32, "tile")
     b.ops += first
     start, step = b.emit("get_program_id", (0, )), b.emit("get_num_programs", (0, ))
+    asked = {op.axis for op in program.named("get_program_id")}
+    layer = b.emit("mul", params[1:], label="tiles_xy") if 2 in asked else None     # in front: a divisor that changes in a loop may be 0
     outside = b.open()
-    places = _places(b, tile, params, {op.axis for op in program.named("get_program_id")})
+    places = _places(b, tile, params, asked, layer)
     env = {op.result: places[op.axis] for op in program.named("get_program_id")}
     b.ops += _replaced(Block((), tuple(inside)), env).ops
     body = Block((tile, ), b.close(outside))
@@ -136,8 +138,8 @@ def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Val
     return Block((), tuple(b.ops))
 
 
-def _places(b: Builder, tile: Value, params: tuple[Value, ...], asked: set[int]) -> dict[int, Value]:
-    """A tile's number along each axis that is asked for."""
+def _places(b: Builder, tile: Value, params: tuple[Value, ...], asked: set[int], layer: Value | None) -> dict[int, Value]:
+    """A tile's number along each axis that is asked for; `layer` are the tiles of one number along z."""
     if len(params) == 1:
         return {0: tile}
     _, x, y = params
@@ -147,7 +149,7 @@ def _places(b: Builder, tile: Value, params: tuple[Value, ...], asked: set[int])
     if 1 in asked:
         found[1] = b.emit("srem", (b.emit("sdiv", (tile, x)), y), label="tile_y")
     if 2 in asked:
-        found[2] = b.emit("sdiv", (tile, b.emit("mul", (x, y))), label="tile_z")
+        found[2] = b.emit("sdiv", (tile, layer), label="tile_z")
     return found
 
 

@@ -95,7 +95,7 @@ class Producer(Rebuild):
         self.word("pipe_commit", (ring.root.pipe, number), (), site)
 
     def _tell(self, ring: Ring, before: int, pending: int | None = None) -> None:
-        """If there is a chunk so many before the next one, since the last time that all were waited for: tell of it."""
+        """Tell of the chunk so many before the next one, if there is one since all were last waited for."""
         site, number = ring.loads[-1].site, self.counters[ring.root]
         first = self.writer.constant(0, I32, site) if ring.flight.drained is None else self.entered[ring.root]
         some = self.writer.emit("icmpSGE", (number, self.writer.by_constant("add", first, before, site)), site)

@@ -54,7 +54,7 @@ class Rebuild:
         """Behind a loop; `results` has the new results."""
 
     def enter(self, place: Op | Block) -> None:
-        """Where a block begins, and in front of each op, behind `before`."""
+        """The beginning of a block, and of each op, behind `before`."""
 
     def leave(self, op: Op) -> None:
         """Behind each op."""

@@ -41,9 +41,11 @@ class LoadedAhead:
     apart: frozenset[tuple[str, str]] = frozenset()
 
 
-def loaded_ahead(program: Program) -> LoadedAhead:
-    """The program with the small loads of its loops with products a trip ahead; itself if there are none."""
-    found, remarks = _found(program)
+def loaded_ahead(program: Program, outer: bool = False, shared: Op | None = None) -> LoadedAhead:
+    """The program with the small loads of its loops with products a trip ahead; itself if there are none. `outer`: of the loops
+    around these instead, as one over tiles, whose next tile's loads are under way beside this tile's products. A loop whose trips
+    consumers share out (`shared`) stays as it is: the next trip is another consumer's."""
+    found, remarks = _found(program, outer, shared)
     if not found:
         return LoadedAhead(program, tuple(remarks))
     names = {name for loads in found.values() for load in loads for address in accessed(load, "read")
@@ -56,13 +58,14 @@ def loaded_ahead(program: Program) -> LoadedAhead:
 # ---- which loads -----------------------------------------------------------------------------------------------------------
 
 
-def _found(program: Program) -> tuple[dict[Op, dict[Op, Ahead]], list[Remark]]:
+def _found(program: Program, outer: bool, shared: Op | None) -> tuple[dict[Op, dict[Op, Ahead]], list[Remark]]:
     """By the loop: its small loads, each with what computes its address; and what is said of all small loads."""
     uses, writes = uses_of(program), written(program)
     found: dict[Op, dict[Op, Ahead]] = {}
     remarks = []
     for loop in program.named("for"):
-        if not any("dot" in op.row.traits for op in loop.blocks[0].ops):
+        own = any("dot" in op.row.traits for op in loop.blocks[0].ops)
+        if loop is shared or own == outer or outer and not _multiplies(loop):
             continue
         in_order = next((op for op in loop.walk() if acquires(op)), None)
         for load in loop.blocks[0].ops:
@@ -75,6 +78,11 @@ def _found(program: Program) -> tuple[dict[Op, dict[Op, Ahead]], list[Remark]]:
             if not why:
                 found.setdefault(loop, {})[load] = ahead
     return found, remarks
+
+
+def _multiplies(op: Op) -> bool:
+    """True of a loop or branch with products."""
+    return any("dot" in inner.row.traits for inner in op.walk())
 
 
 def _name(program: Program, load: Op) -> str:
@@ -97,6 +105,10 @@ def _leads_to_an_address(uses: Uses, loop: Op, load: Op) -> bool:
         value = todo.pop()
         for op in (use.op for use in uses.of(value) if use.op in inside):
             places = op.row.places
+            if op.name == "for" and value in op.inits and value not in bounds(op):
+                at = op.inits.index(value)
+                todo += op.blocks[0].args[at + 1], op.results[at]
+                continue
             if op.row.hands_on or op.name == "condition":
                 return True
             taken = [getattr(op, name) for name in ("pointer", "mask", "descriptor", "offsets") if name in places]
@@ -141,32 +153,42 @@ class _Writer:
         start, end, step = bounds(loop)
         b.site = loop.site
         some = b.emit("icmpSLT", (start, end))
-        first = [self._load(load, ahead, dict(zip(body.args, (start, *loop.inits))), some) for load, ahead in loads.items()]
+        env = dict(zip(body.args, (start, *loop.inits)))
+        first = [self._load(load, ahead, env, some) for load, ahead in loads.items()]
         outside, following = b.open(), []
         for op in body.ops:
             if op is terminator(body):
                 b.emit("yield", ((*op.values, *following), ), op.site)
             elif op not in loads:
+                if op.blocks and _multiplies(op) and not following:
+                    following = self._following(loop, loads)
                 b.ops.append(op.with_blocks(self.block))
                 if "dot" in op.row.traits and not following:
                     following = self._following(loop, loads)
+        if terminator(body) is None:        # of the loop over tiles, which carries nothing else
+            b.emit("yield", (tuple(following), ), loop.site)
         others = Block((*body.args, *(load.result for load in loads)), b.close(outside))
         results = (*loop.results, *(Value(load.result.type, load.result.name) for load in loads))
         b.ops.append(Op("for", (start, end, step, (*loop.inits, *first)), results, (others, ), loop.attrs, loop.site))
 
     def _following(self, loop: Op, loads: dict[Op, Ahead]) -> list[Value]:
-        """The loads of the next trip, behind the first product of this one: it is under way by then."""
+        """The loads of the next trip, behind the first product of this one, which is under way by then; in front of a loop inside
+        that multiplies."""
         _, end, step = bounds(loop)
         b, counter = self.b, induction(loop)
         b.site = loop.site
         then = b.emit("add", (counter, step), label=counter.name)
         some = b.emit("icmpSLT", (then, end))
-        return [self._load(load, ahead, {counter: then, **ahead.next(b, {})}, some) for load, ahead in loads.items()]
+        env, found = {counter: then}, []
+        for load, ahead in loads.items():
+            env |= ahead.next(b, {}) if ahead.carried else {}
+            found.append(self._load(load, ahead, env, some))
+        return found
 
     def _load(self, load: Op, ahead: Ahead, env: dict[Value, Value], some: Value) -> Value:
-        """A load in the trip whose arguments are in `env`, if there is one."""
+        """A load in the trip whose arguments are in `env`, if there is one. What has been computed for it is there afterwards."""
         b, type_ = self.b, load.result.type
-        now = ahead.values(b, env)
+        env |= (now := ahead.values(b, env))
         pointer = replaced(load.pointer, now, b)
         mask = b.emit("splat", (like(type_, I1), some), load.site) if isinstance(type_, Tensor) else some
         other = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from ...errors import NotYet
 from ...ir import I32, Descriptor, Op, Program, Type
@@ -42,7 +43,8 @@ _IMPORTS = (("tl", "import triton.language as tl"), ("", ""), ("mimw", "import m
 
 
 def module_text(program: Program, name: str, host: str = "", docstring: str = "", imports: Sequence[str] = (),
-                unspecialised: Collection[str] = (), notes: Mapping[Op, str] | None = None) -> str:
+                unspecialised: Collection[str] = (), annotations: Mapping[str, str] = MappingProxyType({}),
+                notes: Mapping[Op, str] = MappingProxyType({})) -> str:
     """The text of a module with the kernel `name`.
 
     args:      program      as it was recorded, before pipes are expanded
@@ -52,6 +54,7 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
                imports      (opt) lines that import what `host` takes
                notes        (opt) comments on ops, beside those on pipes and loops
                unspecialised   (opt) names of parameters that are compiled for all values alike, also for 1 and multiples of 16
+               annotations     (opt) types that the author gave parameters, by name: "tl.int64"
     returns:   the text; `name` in it is the kernel, with the program's arguments in their order
     errors:    NotYet for an op that has no text, with its line
     """
@@ -59,10 +62,12 @@ def module_text(program: Program, name: str, host: str = "", docstring: str = ""
     if facts.mesh_size is not None or facts.grid_meets:
         raise NotYet("a kernel with a mesh, or with barriers of the whole grid, has no text yet", program.site,
                      hint="the kernel is launched as its author wrote it")
-    w = Writer(program, name, comments(program) | dict(notes or {}))
+    w = Writer(program, name, comments(program) | dict(notes))
     params = _params(w, program)
     w.block(program.body.ops)
     same = [w.texts[param.value].code for param in program.params if param.name in unspecialised]
+    typed = {w.texts[param.value].code: annotations[param.name] for param in program.params if param.name in annotations}
+    params = [f"{param}: {typed[param]}" if param in typed else param for param in params]
     kernel = _function(name, params, w.lines or ["    pass"], same)
     helpers = [f"@mimw.jit\ndef {helper}{text}" for helper, text in w.helpers.items()]
     parts = [*helpers, kernel, *([host.strip("\n")] if host else [])]

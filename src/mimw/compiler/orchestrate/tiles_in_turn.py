@@ -29,7 +29,7 @@ from .turns import Turns
 
 
 def counting(program: Program, rings: Rings) -> Slice | Remark:
-    """What decides how many chunks a tile has, or why that cannot be counted for a tile that a consumer does not have."""
+    """The ops that decide how many chunks a tile has, or a reason for which a consumer cannot count those of another one's tile."""
     if any(ring.once for ring in rings.rings):
         return Remark("consumers have no tiles of their own: they share what is loaded once, in front of all tiles", program.site)
     found = Slice(program, cut=rings.loads)
@@ -45,7 +45,8 @@ def counting(program: Program, rings: Rings) -> Slice | Remark:
 
 def turns_at_tiles(tiles: Op, rings: Rings) -> Turns:
     """A turn for each tile: from its first chunk to its last one."""
-    found = [op for op in tiles.blocks[0].ops if not rings.loads.isdisjoint(op.walk())]
+    chunk = {load: ring.loads[0] for ring in rings.rings for load in ring.loads}     # at which the chunk of both is waited for
+    found = [chunk.get(op, op) for op in tiles.blocks[0].ops if not rings.loads.isdisjoint(op.walk())]
     return Turns(frozenset(found[:1]), frozenset(found[-1:]))
 
 

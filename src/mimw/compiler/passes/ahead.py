@@ -28,9 +28,12 @@ class Ahead:
     carried: dict[Value, Value]
 
     def values(self, writer: Builder, env: dict[Value, Value]) -> dict[Value, Value]:
-        """The ops once more, for the trip whose arguments are in `env`; returns the new values, by the values of the loop."""
+        """The ops once more, for the trip whose arguments are in `env`, without those whose results are there as well; returns the
+        new values, by the values of the loop."""
         found = dict(env)
         for op in self.ops:
+            if op.result in found:
+                continue
             args = replaced(op.args, found, writer)
             made = writer.emit(op.name, args, op.site, label=op.result.name, **op.attrs)
             found[op.result] = made

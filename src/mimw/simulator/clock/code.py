@@ -136,7 +136,7 @@ def _own_step(machine, op: Op, num_warps: int, parts: int) -> tuple:
         return op, skip, PLAIN, 0.0
     handler = HANDLERS[op.name]
     if is_pure(op.name):
-        run = handler.run if machine.needed.values.issuperset(op.results) else skip
+        run = handler.run_of(op) if machine.needed.values.issuperset(op.results) else skip
         if op.row.ours and not any(isinstance(value.type, Tensor) for value in op.results):
             return op, run, PLAIN, 0.0
         if any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)):

@@ -94,6 +94,6 @@ class Ways:
     def _draw(self, op: Op, lane: str, task: TimedTask, left: float, size: int) -> None:
         start = max(self._drawn.get(lane, 0.0), task.clock)
         self._drawn[lane] = max(start, left)
-        if left > start:
+        if left > start and self.machine.trace is not None:
             self.machine.trace.events.append(
                 Event(LINKS, lane, "copy", start, left, f"{op.row.word or op.name}, {task.where}", op.site, size))

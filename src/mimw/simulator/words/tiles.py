@@ -144,6 +144,19 @@ def constant(task, op):
     task.env[op.result] = filled(op.value, op.result.type, op.site)
 
 
+@made_for("constant")
+def constant_op(op):
+    """A number is made once for all runs; a tile is as large as a task's others, and made where it is wanted."""
+    if isinstance(op.result.type, Tensor):
+        return constant
+    result, number = op.result, filled(op.value, op.result.type, op.site)
+
+    def run(task, op):
+        task.env[result] = number
+
+    return run
+
+
 @handles("poison")
 def poison(task, op):
     """Zeros stand for a value that nobody may use."""

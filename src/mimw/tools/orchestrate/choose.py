@@ -1,13 +1,14 @@
-"""Which way to orchestrate a launch: every plan is written and predicted, the best ones are compiled, and one is proved.
+"""Which way to orchestrate a launch: every plan is written and ranked, the best ones are predicted and compiled, and one is proved.
 
 Input: a `Plain` launch. Output: `Candidate`s, the best one first. For example:
 
     found = candidates(plain)
     found[0].plan, found[0].predicted       Plan(consumers=2, ...), 393.7 microseconds
 
-A plan that spills registers, or of which the assembler has undone what its late products are for, is put behind those that do not.
-Without a cost model of the chip plans stand in the order in which
-they are tried: two consumers with products that run behind first, as that was best in all that was measured.
+What is known of all plans at once costs little: that they can be written, and the time of a short run of each (`ranking.py`). The
+best few of these are predicted, and compiled one after the other until one is right: plans that spill registers, or of which the
+assembler has undone what its late products are for, are put behind the others. Without a cost model of the chip plans stand in the
+order in which they are tried: two consumers with products that run behind first, as that was best in all that was measured.
 """
 
 from __future__ import annotations
@@ -26,30 +27,32 @@ from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.together import may_go_together
 from ...compiler.orchestrate.transforms import may_transform
 from ...compiler.passes.accumulate_dots import accumulate_dots
-from ...errors import MimwError, TargetError
 from ...ir import Program
 from ...runtime.ahead import compile as compiled
-from ..timing.predict import predicted
 from .overlap import undone
 from .plain import Plain
+from .ranking import FEW, close, predictions, ranked
 from .several import several
+from .spent import Spent
 from .tensor_plans import tensor_plans
-from .written import Written, device_programs, may_gather, written
+from .written import Written, device_programs, fitted, may_gather, written
 
 TOGETHER = 4        # trips, each with its product beside what the one before does with its own
-TRANSFORMING = 4    # warps of a task that transforms
-COMPILED = 4        # of the best predicted plans, that ptxas takes
+TRANSFORMING = 4, 8     # warps of a task that transforms; a consumer beside another one leaves no registers for eight
+COMPILED = 4        # of the best plans, that ptxas takes, until one is as it should be
 WHOLE_TILES = 128 * 128     # elements of sums that a consumer of four warps can hold: 128 registers a thread
 QUICKER = 1.10      # what a plan has to be predicted over plain, where nothing can be measured
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan carried out: its predicted microseconds, or None; registers a thread, bytes of stack, and whether the assembler has
-    `undone` what late products were for (`overlap.py`), once it is compiled; and why it is out, "" if it is not."""
+    """A plan carried out: its predicted microseconds, or None; those of a short run, where it was ranked by one; registers a
+    thread, bytes of stack, and whether the assembler has `undone` what late products were for (`overlap.py`), once it is compiled;
+    and why it is out, "" if it is not."""
 
     written: Written
     predicted: float | None = None
+    about: float | None = None
     registers: int | None = None
     stack: int = 0
     undone: bool = False
@@ -74,12 +77,14 @@ class Candidate:
 
 @dataclass
 class Search:
-    """The search's findings: candidates, the plain kernel's predicted time, and what was said of the plain kernel's lines."""
+    """The search's findings: candidates, the plain kernel's predicted time, and what was said of the plain kernel's lines. `spent`
+    has the seconds of its parts."""
 
     candidates: list[Candidate] = field(default_factory=list)
     plain: float | None = None
     plain_measured: float | None = None
     remarks: tuple[Remark, ...] = ()
+    spent: Spent = field(default_factory=Spent)
 
 
 def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
@@ -96,7 +101,8 @@ def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     if may_go_together(accumulate_dots(program)):
         yield from (replace(plan, together=TOGETHER) for plan in some if plan.stores is plan.persistent)
     if may_transform(program):
-        yield from (replace(plan, transform=TRANSFORMING) for plan in some if not plan.stores and not plan.persistent)
+        yield from (replace(plan, transform=warps) for plan in some if not plan.stores and not plan.persistent
+                    for warps in TRANSFORMING if warps == 4 or plan.consumers == 1)
 
 
 def _plans(program: Program, gathers: bool) -> Iterator[Plan]:
@@ -138,33 +144,69 @@ def _sums(program: Program) -> int:
 
 
 def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:
-    """All plans, or one, written; where they are to be predicted also predicted, and the best of them compiled. Who measures needs
-    neither."""
+    """All plans, or one, written; where they are to be predicted also ranked, and the best of them predicted and compiled. Who
+    measures needs neither."""
     found, remarks, seen = Search(), [], set()
     in_turn = _in_turn(plain, remarks)
     every = [only] if only is not None else every_plan(plain)
     for plan in every if only is not None else (one for one in every if in_turn or not one.persistent):
-        one = written(plain, plan)
+        with found.spent.on("write"):
+            one = written(plain, plan, fits=not predict)
         remarks += [remark for remark in one.remarks if remark not in remarks]
         if one.wrong:
             found.candidates.append(Candidate(one, out=f"a mistake of mimw's: {one.wrong}"))
         elif one.kernel is not None and (text := re.sub(r"\nPlan: .*", "", one.text)) not in seen:
             seen.add(text)
-            found.candidates.append(_predicted(one) if predict else Candidate(one))
+            found.candidates.append(Candidate(one, out=_fault(one) if predict else ""))
         elif one.refused:
             found.candidates.append(Candidate(one, out=one.refused))
     found.remarks = tuple(remarks)
-    if not predict:
-        return found
-    found.plain = _time(plain.launch, plain)
-    found.candidates.sort(key=_order)
-    good = 0
-    for at, candidate in enumerate(found.candidates):
-        if not candidate.out and good < COMPILED:
-            found.candidates[at] = _compiled(candidate)
-            good += not found.candidates[at].out
-    found.candidates.sort(key=_order)
+    if predict:
+        _rank(found, plain)
     return found
+
+
+def _rank(found: Search, plain: Plain) -> None:
+    """Put the candidates in order: the best ones predicted, and compiled until one is as it should be."""
+    good, out = ([one for one in found.candidates if bool(one.out) is out] for out in (False, True))
+    with found.spent.on("rank"):
+        found.plain, times = ranked(plain, [one.written for one in good] if len(good) > FEW else [])
+    if times:
+        good = [replace(one, about=time) for one, time in zip(good, times)]
+        best = close(times)
+        good = [good[at] for at in best] + sorted((one for at, one in enumerate(good) if at not in best), key=_order)
+    with found.spent.on("write"):
+        first = [_fitted(one) for one in good[:len(best) if times else FEW]]
+    with found.spent.on("predict"):
+        time = predictions([one.written for one in first if not one.out])
+        first = [one if one.out else replace(one, predicted=time.pop(0)) for one in first]
+    found.candidates = sorted([*first, *good[len(first):]], key=_order) + out
+    tried = 0
+    for at, one in enumerate(found.candidates):
+        if not one.out and tried < COMPILED:
+            found.candidates[at] = one = finished(one, found.spent)
+            tried += not one.out
+            if not (one.out or one.stack or one.undone):
+                break
+    found.candidates.sort(key=_order)
+
+
+def finished(one: Candidate, spent: Spent) -> Candidate:
+    """The candidate with all that is to be known of it before it is proved: its slots, prediction, registers and stack."""
+    if one.out or one.measured is not None:
+        return one
+    with spent.on("write"):
+        one = _fitted(one)
+    if not one.out and one.predicted is None and one.about is not None:
+        with spent.on("predict"):
+            one = replace(one, predicted=predictions([one.written])[0])
+    with spent.on("compile"):
+        return one if one.out or one.registers is not None else _compiled(one)
+
+
+def _fitted(one: Candidate) -> Candidate:
+    whole = fitted(one.written)
+    return one if whole is one.written else replace(one, written=whole, out=_fault(whole))
 
 
 def every_plan(plain: Plain) -> Iterator[Plan]:
@@ -190,26 +232,21 @@ def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:
 
 
 def _order(one: Candidate) -> tuple:
+    """Those that are out last; those that spill behind those that do not; those that were predicted first."""
     measured, predicted = (time if time is not None else other for time, other in ((one.measured, inf), (one.predicted, 0.0)))
-    return bool(one.out), measured, bool(one.stack) or one.undone, predicted
+    ranked_only = one.predicted is None and one.about is not None
+    return bool(one.out), measured, bool(one.stack) or one.undone, ranked_only, predicted, one.about or 0.0
 
 
-def _predicted(one: Written) -> Candidate:
+def _fault(one: Written) -> str:
+    """What the language's own rules, asked once more of the text, say of a kernel that is there; "" for nothing."""
+    if one.kernel is None:
+        return one.refused or (f"a mistake of mimw's: {one.wrong}" if one.wrong else "")
     try:
-        launch = one.launch()
-    except MimwError as error:      # the language's own rules, which are asked once more of the text
-        return Candidate(one, out=_line(error))
-    except Exception as error:      # Triton's CompilationError, of what the rules refuse
-        return Candidate(one, out=_line(error))
-    return Candidate(one, _time(launch, one.plain))
-
-
-def _time(launch: Any, plain: Plain) -> float | None:
-    """Predicted microseconds; None where nothing can be predicted."""
-    try:
-        return predicted(launch, plain.chip).microseconds
-    except (TargetError, MimwError):
-        return None
+        one.launch()
+    except Exception as error:      # Triton's CompilationError, of what the rules refuse, is no MimwError
+        return _line(error)
+    return ""
 
 
 def _compiled(one: Candidate) -> Candidate:

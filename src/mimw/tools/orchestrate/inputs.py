@@ -11,9 +11,13 @@ keep their values.
 
 from __future__ import annotations
 
+import mmap
+import os
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,7 @@ from ...runtime.host import HostArray, TensorDescriptor, element_name, is_array,
 from ...runtime.spans import address, apart
 
 BLOCK = 1 << 16         # random numbers, again and again in a larger array
+FILES = 64              # arrays of a launch
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -145,12 +150,35 @@ def _as_numpy(value: Any) -> np.ndarray:
 def _filled(array: np.ndarray, number: int) -> np.ndarray:
     """An array of the same strides: random numbers for floats, the same values for integers."""
     extent = sum((size - 1) * abs(step) for size, step in zip(array.shape, array.strides)) + array.itemsize if array.size else 0
-    room = np.zeros(-(-extent // array.itemsize), array.dtype)
-    fresh = np.lib.stride_tricks.as_strided(room, array.shape, array.strides)
-    if not _is_float(array):
-        fresh[...] = array
-        return fresh
-    block = np.random.default_rng(number).standard_normal(min(BLOCK, max(1, room.size)), np.float32).astype(array.dtype)
-    for at in range(0, room.size, BLOCK):
-        room[at:at + BLOCK] = block[:room.size - at]
+    elements = -(-extent // array.itemsize)
+    if _is_float(array):
+        room = _random(elements, array.dtype, number)
+        return np.lib.stride_tricks.as_strided(room, array.shape, array.strides)
+    fresh = np.lib.stride_tricks.as_strided(np.zeros(elements, array.dtype), array.shape, array.strides)
+    fresh[...] = array
     return fresh
+
+
+def _random(elements: int, dtype: np.dtype, number: int) -> np.ndarray:
+    """Random numbers that nobody else has. They are made once, and each copy has pages of its own where somebody writes alone: a
+    proof takes ten copies of all arrays, which may be gigabytes, and its launches write a few tiles of them."""
+    if not elements:
+        return np.empty(0, dtype)
+    pages = mmap.mmap(_file(elements, dtype, number).fileno(), elements * dtype.itemsize, access=mmap.ACCESS_COPY)
+    return np.frombuffer(pages, dtype)
+
+
+@lru_cache(FILES)
+def _file(elements: int, dtype: np.dtype, number: int) -> Any:
+    """The numbers as an open file, in memory where the system has such files."""
+    file = open(os.memfd_create("mimw"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()    # noqa: SIM115
+    block = np.random.default_rng(number).standard_normal(min(BLOCK, elements), np.float32).astype(dtype).view(np.uint8)
+    for left in range(elements, 0, -BLOCK):
+        file.write(memoryview(block)[:left * dtype.itemsize])
+    file.flush()
+    return file
+
+
+def forget() -> None:
+    """Give the memory of the random numbers back, as far as no copy has them."""
+    _file.cache_clear()

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...compiler.orchestrate.plan import Plan
 from ...runtime.call import resolve, tool
-from .choose import Search, candidates
+from .choose import Search, candidates, finished
 from .found import Orchestration, verdict
 from .measure import may_measure, measured
 from .plain import plain_of
@@ -50,10 +50,12 @@ def orchestrate(kernel, grid, *args: Any, target: str | Any = None, num_warps: i
     if on_gpu:
         search = measured(search, kernel, grid, args, meta)
     failed = ""
-    for best in search.candidates:
-        if best.out:
+    for at, best in enumerate(search.candidates):
+        if best.out or (best := finished(best, search.spent)).out:
             continue
-        certificate = proof_of(best.written, seeds, limit)
+        search.candidates[at] = best
+        with search.spent.on("prove"):
+            certificate = proof_of(best.written, seeds, limit)
         if certificate.ok:
             used, because = verdict(best, search)
             return Orchestration(plain, search, best, certificate, used, because)

@@ -20,6 +20,9 @@ from ...runtime.simulate import Launch, prepare
 from ...target import Target, wanted
 from .inputs import copies_of, on_the_host, relocated
 
+_TL = {"i1": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
+       **{f"{sign}{bits}": f"{word}{bits}" for sign, word in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)}}
+
 
 class CannotOrchestrate(MimwError):
     """A launch that automatic orchestration does not take, with the reason."""
@@ -62,6 +65,12 @@ class Plain:
         """Those of them whose author wants no kernel of their own for 1 and for multiples of 16."""
         asked = {one.name for one in self.launch.specialisation.fn.params if one.do_not_specialize}
         return [name for name in self.parameters if name in asked]
+
+    @property
+    def annotated(self) -> dict[str, str]:
+        """The types that its author gave numbers among them, as words of `tl`."""
+        asked = {one.name: one.annotation_type for one in self.launch.specialisation.fn.params}
+        return {name: f"tl.{_TL[asked[name]]}" for name in self.parameters if asked[name] in _TL}
 
     @property
     def given(self) -> list[Any]:

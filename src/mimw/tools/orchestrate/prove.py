@@ -35,13 +35,14 @@ from ..check import check
 from ..findings import Report
 from ..trials import most_rounds
 from .comparisons import Pair, have_several, launches, programs_of
-from .inputs import differing, size_of
+from .inputs import differing, forget, size_of
 from .loaded import Rounds, changed, data_decide, slots
 from .sum_turns import enough_turns
 from .tiles import each_alone, tiles_of, tiles_taken
 from .written import Written
 
 CHECKED = (2, 1, 1)         # programs of a grid that are checked, along each axis
+WHOLE, LONG = 2, 4          # seeds for all of a launch in which pipes come round more often than that
 MOST_BYTES = 8 << 30        # of arrays that are copied for a proof
 
 
@@ -107,6 +108,8 @@ def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
         checked, wrong = _checked(one, compared, seeds, limit)
     except MimwError as error:
         return Certificate(**about, compared=tuple(compared), wrong=f"{type(error).__name__}: {error}")
+    finally:
+        forget()
     if not compared:
         nothing = "no launch could be compared: the plain kernel itself fails at all that were tried"
         return Certificate(**about, checked=checked, wrong=nothing)
@@ -180,11 +183,10 @@ def _run(launch: Launch, grid: tuple[int, ...], programs: tuple, observer: Round
 
 def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: int) -> tuple[dict[str, Any], str]:
     """The runs of `mimw.check`, and its first finding: the launch with its smaller ones by seeds, and the shortest one that loops
-    systematically."""
+    systematically. Of a launch whose pipes come round many times two seeds look at all of it, and the others at the longest one
+    that was compared, in which each pipe comes round as well: that is as many interleavings in a fraction of the time."""
     full = _filling(one, compared) if data_decide(one) else None
     sizes, grid = ({}, _few(one, one.plain.launch.grid)) if full is None else full
-    report = _check(one, sizes, grid, seeds=seeds)
-    line = {"runs": report.runs, "seeds": seeds, "tried": [each.as_json() for each in report.tried]}
     looping = [each for each in compared if all(size > 0 for size in each["sizes"].values())]
     if one.is_persistent or one.plan.tiles_in_turn:
         looping = [each for each in looping if (
@@ -192,11 +194,24 @@ def _checked(one: Written, compared: list[dict[str, Any]], seeds: int, limit: in
         if not looping:
             several = "several" if one.tiles_each == 2 else f"{one.tiles_each} or more"
             return {}, f"no launch could be compared in which a program takes {several} tiles: orchestrate one of a larger grid"
+    longest = max((each for each in looping if each["sizes"]), key=lambda each: prod(each["sizes"].values()), default=None)
+    whole = min(seeds, WHOLE) if full is None and longest is not None and _is_long(one) else seeds
+    report = _check(one, sizes, grid, seeds=whole)
+    line = {"runs": report.runs, "seeds": seeds, "tried": [each.as_json() for each in report.tried]}
+    if report.ok and whole < seeds:
+        report = _check(one, longest["sizes"], _few(one, tuple(longest["grid"])), seeds=range(whole, seeds), rounds=False)
+        line |= {"runs": line["runs"] + report.runs, "shorter": {"sizes": longest["sizes"], "runs": report.runs}}
     short = next((each for each in looping if each["sizes"]), None)
     if report.ok and short is not None:
         report = _check(one, short["sizes"], _few(one, tuple(short["grid"])), search="systematic", limit=limit, rounds=False)
         line["systematic"] = {"sizes": short["sizes"], "runs": report.runs, "complete": report.complete}
     return line, "" if report.ok else str(report.findings[0])
+
+
+def _is_long(one: Written) -> bool:
+    """True of a launch in which pipes come round LONG times."""
+    rounds = most_rounds(each_alone(one))
+    return rounds is not None and rounds > LONG * max((ring.stages for ring in one.made.rings.roots), default=1)
 
 
 def _filling(one: Written, compared: list[dict[str, Any]]) -> tuple[dict[str, int], tuple[int, ...]] | None:

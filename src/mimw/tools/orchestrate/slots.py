@@ -24,8 +24,9 @@ from .loaded import most_counted
 from .tiles import each_alone
 
 
-def fewer_slots(one: Any) -> int:
-    """The number of slots to try in place of those of a `Written`; 0 where these are right, and where there is one alone."""
+def fewer_slots(one: Any, fits: bool = True) -> int:
+    """The number of slots to try in place of those of a `Written`; 0 where these are right, and where there is one alone. Without
+    `fits` nobody goes through the compiler for its scratch."""
     rings = [ring for ring in one.made.rings.roots if not ring.fixed and not ring.made]
     stages = max((ring.stages for ring in rings), default=1)
     if stages == 1:
@@ -36,6 +37,8 @@ def fewer_slots(one: Any) -> int:
         rounds = most_counted(one) if rounds is None else rounds * one.plan.together
         if 1 < rounds <= stages:
             return rounds - 1
+        if not fits:
+            return 0
         check_fits(launch.specialisation, launch.program)
         if more := beyond(one):
             return max(1, stages - -(-more // sum(ring.bytes for ring in rings)))

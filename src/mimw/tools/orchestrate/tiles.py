@@ -38,8 +38,8 @@ def each_alone(one: Any) -> Launch:
 
 
 def tiles_taken(launch: Launch) -> int:
-    """How many tiles the first program of a launch takes in turn, 0 where that is not known: the rounds of a loop whose bounds
-    follow from the program's number and from how many there are."""
+    """The number of tiles that the first program of a launch takes in turn, 0 where that is not known: the rounds of a loop whose
+    bounds follow from the program's number and from how many there are."""
     program = launch.program
     values = {param.value: int(launch.values[param.path]) for param in program.params if _is_number(launch.values.get(param.path))}
     loops = [loop for loop in loops_of(program) if loop.by_program and loop.by_grid]

@@ -70,6 +70,7 @@ class Written:
     refused: str = ""
     is_delayed: bool = False
     is_persistent: bool = False
+    is_fitted: bool = True
 
     @property
     def kernel(self) -> Any:
@@ -147,30 +148,38 @@ def device_programs(chip: Target) -> int:
     return multiprocessors() if gpu_is_active() else chip.multiprocessors or 1
 
 
-def written(plain: Plain, plan: Plan) -> Written:
+def written(plain: Plain, plan: Plan, fits: bool = True) -> Written:
     """The plan carried out. Where it leaves the slots of pipes open, there are as many as fit beside all scratch of the
-    compiler's, and fewer than the launch has rounds (`slots.py`)."""
+    compiler's, and fewer than the launch has rounds (`slots.py`). The scratch takes half of the time to be known: without `fits`
+    nobody asks for it, and `fitted` does later."""
     try:
-        return _with_slots(plain, plan)
+        return _with_slots(plain, plan, fits)
     except Exception as error:      # of any kind: the plain kernel compiles, so that it is ours, and said as a line of the report
         wrong = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
         return Written(plan, plain, Orchestrated(None, Rings([], set())), wrong=wrong)
 
 
-def _with_slots(plain: Plain, given: Plan) -> Written:
+def fitted(one: Written) -> Written:
+    """The same with as many slots as fit, of one that was written without that."""
+    return one if one.is_fitted or one.kernel is None else written(one.plain, one.plan)
+
+
+def _with_slots(plain: Plain, given: Plan, fits: bool) -> Written:
     """The plan carried out, with what it left open decided: another process that has it writes the same kernel, whatever it
     launches first."""
     plan = given if given.branches is not None else replace(given, branches=_takes_branches(plain))
     plan = plan if plan.assume is not None else replace(plan, assume=plan.boxes and _may_assume(plain, plan))
     one = _written(plain, plan)
-    while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one)):
+    while one.kernel is not None and given.stages is None and (fewer := fewer_slots(one, fits)):
         stages, late = _slots(one)
         fewer = stages if late > stages else fewer      # first without the slot that a late product has more
         one = _written(plain, replace(plan, stages=fewer, late_stages=fewer))
-    if one.kernel is not None and given.sums is None and not enough_turns(one):
+    if fits and one.kernel is not None and given.sums is None and not enough_turns(one):
         one = _written(plain, replace(one.plan, sums=1))
     if one.kernel is None:
         return one
+    if not fits:
+        return replace(one, plan=replace(one.plan, stages=given.stages, late_stages=given.late_stages), is_fitted=False)
     if more := beyond(one):
         return replace(one, refused=f"{OutOfSharedMemory.__name__}: {plan.programs} programs do not fit on a multiprocessor, "
                                     f"of which each has {more:,} bytes of shared memory too much")
@@ -205,8 +214,9 @@ def _written(plain: Plain, plan: Plan) -> Written:
             return _written(plain, replace(plan, together=1))
         program, remarks, settled = several.program, (*remarks, *several.remarks), several.settled
         verify(program)
-    if plan.ahead:
-        early = loaded_ahead(program)
+    for outer in (False, True) if plan.ahead else ():
+        shared = None if not plan.tiles_in_turn else tile_loop(program) if plan.persistent else authors_tiles(program)
+        early = loaded_ahead(program, outer, shared)
         program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
         verify(program)
     loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
@@ -216,7 +226,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
         return _written(plain, replace(plan, together=1))
     if plan.transform and not made.rings.computed:
         return _written(plain, replace(plan, transform=0))
-    made = replace(made, apart=made.apart | apart)
+    made = replace(made, apart=made.apart | apart | {(one, other) for one, other, _ in boxes.apart})
     if made.program is None:
         return Written(plan, plain, made, remarks)
     verify(made.program)
@@ -224,7 +234,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
     about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
     try:
         text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params),
-                           made.notes)
+                           plain.annotated, made.notes)
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late),

@@ -76,11 +76,24 @@ def predicted(launch: Launch, chip: Target, ctas: int = MOST_CTAS, megahertz: fl
     return Predictor(launch, model(chip), chip, ctas).prediction(megahertz)
 
 
+def timed(launch: Launch, chip: Target) -> tuple[float, float]:
+    """(microseconds, MHz) as `predicted` has them, without the timeline, a third of its time. Errors as of `predict`."""
+    one = Predictor(launch, model(chip), chip, MOST_CTAS, traced=False)
+    _, clock, _, cycles = one.settled(None)
+    return one.costs["launch.microseconds"] + cycles / clock, clock
+
+
+def rough(launch: Launch, chip: Target, megahertz: float | None = None) -> float:
+    """Microseconds of a launch by one run of a few CTAs at a clock, by default the boost clock: for comparing forms of one kernel.
+    A prediction takes three to six times as long, and looks for the clock that the power limit leaves. Errors as of `predict`."""
+    return Predictor(launch, model(chip), chip, 1, traced=False).rough(megahertz)
+
+
 class Predictor:
     """The runs of one launch."""
 
-    def __init__(self, launch: Launch, costs: Model, chip, most: int):
-        self.launch, self.costs, self.chip = launch, costs, chip
+    def __init__(self, launch: Launch, costs: Model, chip, most: int, traced: bool = True):
+        self.launch, self.costs, self.chip, self.traced = launch, costs, chip, traced
         program = launch.program
         self.needed = needed(program)
         if self.needed.bounds:
@@ -131,6 +144,8 @@ class Predictor:
         if not most_loads:      # a load that is asked for ahead is told by this trip's bytes: of what is counted each has its own
             machine.pipelined = self.pipelined
         machine.addresses, machine.vector = self.addresses, self.vector
+        if most_loads or not self.traced:
+            machine.trace = None        # nobody looks at it, and its texts take a fifth of the time
         machine.most_steps = MOST_STEPS if self.side_by_side > 1 else machine.most_steps
         try:
             with np.errstate(all="ignore"):
@@ -154,7 +169,9 @@ class Predictor:
         self.alone = _asked_first(probe.loads) / total if total else 0.0
         return self.alone
 
-    def prediction(self, megahertz: float | None) -> Prediction:
+    def settled(self, megahertz: float | None) -> tuple[TimedMachine, float, float, float]:
+        """(a run at the launch's clock, by default what the power limit leaves at its load; that clock; the share of what is loaded
+        that comes from DRAM; the launch's cycles)."""
         clock, size = megahertz or self.costs["chip.boost_mhz"], self.launch.program.cluster_size
         from_dram = self.traffic()
         machine = self.first_run(clock, from_dram)
@@ -167,7 +184,10 @@ class Predictor:
             machine = self.run(clock, from_dram, self.sample.chosen, self.slots)
             if abs(clock - before) < 0.02 * clock:
                 break
-        cycles = self.of_all(machine, clock, from_dram)
+        return machine, clock, from_dram, self.of_all(machine, clock, from_dram)
+
+    def prediction(self, megahertz: float | None) -> Prediction:
+        machine, clock, from_dram, cycles = self.settled(megahertz)
         launch = self.costs["launch.microseconds"]
         trace = Trace([replace(event, start=event.start / clock, end=event.end / clock, cta=self.number(machine, event.cta))
                        for event in machine.trace.events], "us",
@@ -181,6 +201,12 @@ class Predictor:
                            self.costs.note, self.costs.names, program=self.launch.program, target=self.chip,
                            memory=partial(as_compiled, self.launch.specialisation, self.launch.program))
         return replace(found, bound=bound_of(found))
+
+    def rough(self, megahertz: float | None) -> float:
+        """The microseconds of one run of the sample."""
+        clock = megahertz or self.costs["chip.boost_mhz"]
+        from_dram = self.traffic()
+        return self.costs["launch.microseconds"] + self.of_all(self.first_run(clock, from_dram), clock, from_dram) / clock
 
     def of_all(self, machine: TimedMachine, clock: float, from_dram: float) -> float:
         """The cycles of the launch, of which the machine has run a sample."""

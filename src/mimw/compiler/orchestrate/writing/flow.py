@@ -104,7 +104,9 @@ def _bounds(w, op: Op) -> tuple[str, bool | None]:
     bare = [_before_cast(w, value) for value in values]
     if max(value.type.bits for value in bare) == op.start.type.bits:
         values = bare
-    texts = [_bound(w, value, value is values[2]) for value in values]
+    others = [w.text(value) for value in values if w.constant(value) is None and value.type == op.start.type]
+    wide = bool(others) and all(text.signed for text in others)      # of which Triton makes the type of the loop
+    texts = [_bound(w, value, value is values[2], wide) for value in values]
     signs = {text.signed for text, value in zip(texts, values) if value.type.bits == op.start.type.bits}
     signed = None if None in signs else False not in signs
     code = [text.code for text in texts]
@@ -123,9 +125,11 @@ def _before_cast(w, value: Value) -> Value:
     return op.value if same or op.value.type.bits > 1 and signed is not None and signed == bool(op.signed) else value
 
 
-def _bound(w, value: Value, is_step: bool) -> Text:
+def _bound(w, value: Value, is_step: bool, wide: bool) -> Text:
+    """A bound; a literal where it is a number that has its type by itself, or by those beside it, which are `wide`."""
     number = w.constant(value)
-    if number is not None and reads_as(number.value, number.type) and not (is_step and number.value < 0):
+    fits = number is not None and (reads_as(number.value, number.type) or wide and 0 <= number.value < 1 << 31)
+    if fits and not (is_step and number.value < 0):
         return Text(literal(number.value, number.type), signed=True)
     return w.typed(value)
 

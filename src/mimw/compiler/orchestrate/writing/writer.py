@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from ....ir import Op, Program, Scalar, Tensor, Value
 from ....ir.ops import is_pure
 from ....ir.types import element_of
-from ...analysis.folding import folded
+from ...analysis.folding import cast, folded
 from .holders import Holders
 from .inlining import Inlining
 from .lines import broken
@@ -167,8 +167,11 @@ class Writer:
         """The constant that an op of numbers gives."""
         if op.name == "constant" and isinstance(op.type, Scalar):
             return op
-        if op.name == "int_cast" and op.value.type == op.type:
-            return self.constants.get(op.value)
+        if op.name == "int_cast" and op.value in self.constants:
+            if op.value.type == op.type:
+                return self.constants[op.value]
+            value = cast(op, self.constants[op.value].value)
+            return None if value is None else Op("constant", (value, op.result.type), op.results, site=op.site)
         if not op.row.folds or op.lhs not in self.constants or op.rhs not in self.constants:
             return None
         value = folded(op, self.constants[op.lhs].value, self.constants[op.rhs].value)
