@@ -18,7 +18,20 @@ from types import MappingProxyType
 from ...errors import NotYet
 from ...ir import I32, Descriptor, Op, Program, Type
 from .comments import comments
-from .writing import arithmetic, casts, descriptors, flow, layouts, memory, pipes, products, regions, tensor_memory, tiles, words  # noqa: F401  # noqa: F401
+from .writing import (  # noqa: F401
+    arithmetic,
+    casts,
+    descriptors,
+    flow,
+    layouts,
+    memory,
+    pipes,
+    products,
+    regions,
+    tensor_memory,
+    tiles,
+    words,
+)
 from .writing.descriptors import pieces
 from .writing.lines import broken
 from .writing.signs import argument_signs
