@@ -367,7 +367,8 @@ class _Evaluator:
 
 
 _BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and, "icmpEQ": np.equal,
-           "minsi": np.minimum, "maxsi": np.maximum, "icmpSLT": np.less, "icmpSLE": np.less_equal, "icmpSGT": np.greater, "icmpSGE": np.greater_equal}
+           "minsi": np.minimum, "maxsi": np.maximum, "icmpSLT": np.less, "icmpSLE": np.less_equal, "icmpSGT": np.greater,
+           "icmpSGE": np.greater_equal}
 
 
 def read_by(box, visit: Visit) -> tuple[np.ndarray, np.ndarray]:

@@ -108,7 +108,7 @@ def of_chunks(batch=2, length=512, chunk=256, width=64, size=32):
 
 @mimw.jit
 def annotated(x, y, out, step: tl.int64, parts: tl.int32, K, B: tl.constexpr):
-    """Types at parameters: of a cache in pages, whose strides are 64 bits wide, and of a number that is 1 without being a constant."""
+    """Types at parameters: of a cache in pages, whose strides are 64 bits wide, and of a number that is 1 and no constant."""
     at = tl.arange(0, B)
     acc = tl.zeros((B, B), tl.float32)
     for k in range(0, K * parts, B):

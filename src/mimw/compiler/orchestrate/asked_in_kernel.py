@@ -178,7 +178,7 @@ class Asked:
         if least >= 0 or most <= 0:
             return (0, end) if least >= 0 else (end, 0)
         zero = self.b.constant(0, I64, self.site)
-        return tuple(self.b.emit(name, (end, zero), self.site) for name in ("minsi", "maxsi"))
+        return self.b.emit("minsi", (end, zero), self.site), self.b.emit("maxsi", (end, zero), self.site)
 
     # ---- sums and products -------------------------------------------------------------------------------------------
 

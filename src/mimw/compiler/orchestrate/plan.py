@@ -30,7 +30,8 @@ class Plan:
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     ahead               small loads of a loop with products are done a trip ahead, into registers
-    together            trips of a loop that are done together, each product beside what the trip before does with its own (`together.py`)
+    together            trips of a loop that are done together, each product beside the arithmetic of the trip before it
+                        (`together.py`)
     transform           warps of a task that computes the tiles which products take from what is loaded; 0: the consumers do
     stores              stores by descriptor run on beside the next tile, from a buffer of their own
     sums                places of a sum in tensor memory that are used in turn, where the sums of several tiles follow each other;

@@ -428,8 +428,8 @@ def _place(found: Rings, program: Program, plan: Plan, target: Target, late: Col
 
 def staging(program: Program, found: Rings, plan: Plan) -> int:
     """Bytes of shared memory besides the pipes: a buffer for each store that runs on; and for all else that passes through shared
-    memory, one after the other, as much as the largest takes: tiles of other accesses by descriptor, operands of other products, of which each
-    consumer of rows has its own B."""
+    memory, one after the other, as much as the largest takes: tiles of other accesses by descriptor, operands of other products, of
+    which each consumer of rows has its own B."""
     own = may_run_on(program) if plan.stores else []
     passing = [op.value for op in program.named("descriptor_store") if op not in own]
     passing += [op.result for op in program.named("descriptor_load") if op not in found.loads]

@@ -105,8 +105,8 @@ def spread(grid: tuple[int, ...], along: int) -> tuple[tuple[int, int, int], ...
 
 
 def most_counted(one: Any) -> int:
-    """The most rounds of a loop of a `Written` at its own launch, in the programs of `spread`; counted in a run without arithmetic on
-    tiles."""
+    """The most rounds of a loop of a `Written` at its own launch, in the programs of `spread`; counted in a run without
+    arithmetic on tiles."""
     launch, rounds = each_alone(one), Rounds()
     some = tuple((index, ) for index in spread(launch.grid, slots(one) + 2))
     run(launch.program, launch.grid, launch.values, memory=launch.memory,

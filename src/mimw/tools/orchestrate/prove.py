@@ -123,8 +123,8 @@ def _too_short(one: Written, compared: list[dict[str, Any]]) -> str:
     """A sentence on a launch that shows nothing of longer ones: a ring that is never full hides what is wrong with it. Where data
     decide how often loops go round, the runs that were compared say it."""
     if not enough_turns(one):
-        return (f"no program of this launch makes a sum more than {one.made.sums} times, and tensor memory has {one.made.sums} places "
-                "for it in turn: orchestrate a launch of more tiles")
+        return (f"no program of this launch makes a sum more than {one.made.sums} times, and tensor memory has {one.made.sums} "
+                "places for it in turn: orchestrate a launch of more tiles")
     launch = each_alone(one)
     if all(loop.known and not loop.parameters and not loop.by_program and not loop.by_grid for loop in loops_of(launch.program)):
         return ""       # constants say how often they go round: there are no longer launches
