@@ -19,6 +19,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import torch
+import triton
+
 import mimw
 from mimw.runtime.call import resolve
 from mimw.testing.benchmark import alternate
@@ -110,6 +113,7 @@ def main() -> None:
             except NotFetched as error:
                 print(error)
         return
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     failed = []
     for name in each(options.kernels or KERNELS):
         print(f"\n== {name}: {KERNELS[name].source.function} of {KERNELS[name].source.folder}", flush=True)

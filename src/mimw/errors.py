@@ -20,7 +20,7 @@ This file has all kinds in one place, so that every package folder raises the sa
     │   ├── ProtocolError      barriers that can never work out; the compiler raises the kinds of the simulator:
     │   │   ├── ArriveCountMismatch     TooFewArrivals, TooManyArrivals
     │   │   ├── ExpectedBytesMismatch   BytesNeverSent, BytesNotExpected
-    │   │   ├── AsyncDotMisuse          AsyncDotReadEarly
+    │   │   ├── AsyncDotMisuse          AsyncDotReadEarly, AsyncDotOverwritten
     │   │   └── WaitCycle
     │   ├── TaskError          what tasks may hold and capture
     │   ├── StructError        an invalid `tle.struct`: its class, a call of the class, a name that it does not have
@@ -461,6 +461,10 @@ class BarrierNotReady(BarrierMisuse):
 
 class AsyncDotReadEarly(SimulationError, AsyncDotMisuse):
     """The result of an asynchronous dot is read before the wait that finishes it."""
+
+
+class AsyncDotOverwritten(AsyncDotMisuse):
+    """The next trip of a loop writes the registers from which an asynchronous dot may still read its first operand."""
 
 
 class PeerExited(SimulationError):

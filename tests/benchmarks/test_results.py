@@ -55,7 +55,7 @@ def test_nobody_else_says_what_results_is_or_keeps_rows():
     assert {*keeping} - {*BY_DRIVER} == {"gpu"}
 
 
-@pytest.mark.parametrize("name", [name for name in BY_DRIVER if name not in ("counters", "launch_time")])
+@pytest.mark.parametrize("name", [name for name in BY_DRIVER if name not in ("counters", "launch_time", "auto_launch")])
 def test_lists_of_rows_say_where_they_stand(name):
-    """All but one row in all (launch_time), and what one process under ncu measures (counters)."""
+    """All but one row in all (launch_time, auto_launch), and what one process under ncu measures (counters)."""
     assert "each(" in SOURCES[name], f"{name} measures without progress.each"

@@ -136,6 +136,15 @@ def large_sums(x_desc, y_desc, r_desc, c, K):
 
 
 @mimw.jit
+def computed_rows(x_desc, y_desc, c_desc, K):
+    """A is computed in each trip, in registers that the next trip writes while a product that runs on would still read them."""
+    acc = tl.zeros((128, 64), tl.float32)
+    for k in range(0, K, 64):
+        acc = tl.dot((x_desc.load([0, k]) * 2.0).to(tl.float16), y_desc.load([k, 0]), acc)
+    c_desc.store([0, 0], acc.to(tl.float16))
+
+
+@mimw.jit
 def one_slot(x_desc, y_desc, c_desc, K):
     """Slots of 196,608 bytes: one fits, and no product runs on into the next trip."""
     acc = tl.zeros((128, 64), tl.float32)
@@ -174,6 +183,7 @@ CASES = {
     "sums that change their layout": (large_sums, (*_arguments()[:2], _arguments()[2], np.zeros((M, N), np.float32), K),
     Plan(stages=2)),
     "two loops of one pipe": (two_loops_in_turn, _arguments(), Plan(stages=3)),
+    "computed rows": (computed_rows, _arguments(), Plan(stages=2)),
     "one slot fits": (one_slot, _deep(), Plan()),
     "a while": (by_while, _arguments(), Plan(stages=2)),
     "a load that stays is carried": (loaded_ahead, _arguments(), Plan(stages=2)),

@@ -41,3 +41,9 @@ def test_slots_are_fewer_where_scratch_takes_their_place():
     deep = written(plain, Plan(stages=slots + 1))
     with pytest.raises(OutOfSharedMemory):
         check_fits(deep.launch().specialisation, deep.launch().program)
+
+
+def test_products_of_computed_rows_end_in_their_trip():
+    kernel, args, plan = CASES["computed rows"]
+    one = written(plain_of(kernel, (1, ), args, {"num_warps": 4}, "sm_90a"), plan)
+    assert one.kernel is not None and not one.made.rings.trailing and "async_dot_wait(1, " not in one.text

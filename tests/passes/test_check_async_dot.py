@@ -1,9 +1,13 @@
 """Results of asynchronous dots before and after their wait."""
 
+import numpy as np
 import pytest
+import triton.language as tl
 
+import mimw
+import mimw.tlx as tlx
 from mimw.compiler.passes import check_async_dot
-from mimw.errors import AsyncDotReadEarly
+from mimw.errors import AsyncDotOverwritten, AsyncDotReadEarly
 from mimw.target import target
 from tests.analysis.building import ACC, Kernel
 
@@ -139,3 +143,37 @@ def test_a_while_that_hands_it_on():
         k.op("yield", (k.at(7).dot(after), ))
     k.at(9).use(op.results[0])
     assert "kernel.py:9: 'fneg' uses a value while the asynchronous dot at kernel.py:7" in k.refused()
+
+
+# ---- the operand that lies in registers ------------------------------------------------------------------------------------------
+
+
+@mimw.jit
+def of_registers(x_desc, y_desc, out, K, PENDING: tl.constexpr):
+    """A is computed, so it lies in registers; B lies in shared memory."""
+    y = tlx.local_alloc((64, 64), tl.float16, 2)
+    full = tlx.alloc_barriers(2)
+    acc = tl.zeros((64, 64), tl.float32)
+    for k in range(0, K, 64):
+        at = (k // 64) % 2
+        tlx.barrier_expect_bytes(full[at], 64 * 64 * 2)
+        tlx.async_descriptor_load(y_desc, y[at], [k, 0], full[at])
+        tlx.barrier_wait(full[at], (k // 128) & 1)
+        a = (x_desc.load([0, k]) * 2.0).to(tl.float16)
+        acc = tlx.async_dot(a, y[at], acc)
+        acc = tlx.async_dot_wait(PENDING, acc)
+    acc = tlx.async_dot_wait(0, acc)
+    tl.store(out + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], acc)
+
+
+def compiled(pending):
+    describe = mimw.TensorDescriptor.from_tensor
+    x, y = np.zeros((64, 256), np.float16), np.zeros((256, 64), np.float16)
+    args = describe(x, [64, 64]), describe(y, [64, 64]), np.zeros((64, 64), np.float32), 256
+    return mimw.compile(of_registers, (1, ), *args, PENDING=pending, num_warps=4, target="sm_90a")
+
+
+def test_a_trip_does_not_write_registers_that_the_dot_before_still_reads():
+    with pytest.raises(AsyncDotOverwritten, match="may still read them"):
+        compiled(1)
+    assert compiled(0).registers

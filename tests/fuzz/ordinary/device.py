@@ -16,6 +16,7 @@ never ends is ended by the worker's limit, with its process (`tests.fuzz.workers
 from __future__ import annotations
 
 import random
+import re
 import traceback
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -209,16 +210,16 @@ def _add(seconds: dict[str, float], name: str, began: float) -> None:
 
 
 def _by_triton(case: Case) -> Any:
-    """A function that launches the plain kernel; on a GPU as stock Triton compiles it."""
-    import torch
-    import triton
+    """A function that launches the plain kernel; on a GPU as stock Triton compiles it, without stages that a loop asks for: with
+    these it loads what a trip updates before the trip in front has stored it."""
     from triton.tools.tensor_descriptor import TensorDescriptor as Described
 
     import mimw
     source, describe = case.program.source, mimw.TensorDescriptor
     if gpu_is_active():
-        triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+        _give_scratch()
         source, describe = source.replace("@mimw.jit", "@triton.jit").replace("import mimw", "import triton"), Described
+        source = re.sub(r", num_stages=\d+\):", "):", source)
     kernel = kernel_of(source, f"by_triton_{case.program.seed}")[case.program.grid]
 
     def launch(room: Room, placed: Any) -> bool:
@@ -227,11 +228,20 @@ def _by_triton(case: Case) -> Any:
     return launch
 
 
+def _give_scratch() -> None:
+    """Memory for descriptors that kernels make, which Triton asks of its user."""
+    import torch
+    import triton
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+
+
 def _by_mimw(case: Case, one: Written, turn: random.Random) -> Any:
     """A function that launches an orchestrated kernel, if it may; programs that take tiles in turn are few, so that they have
     several."""
     import mimw
     grid = case.program.grid
+    if gpu_is_active():
+        _give_scratch()
     kernel = one.kernel[one.programs(grid, turn.choice([1, 2, None]))]
 
     def launch(room: Room, placed: Any) -> bool:

@@ -155,7 +155,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         found.rings.clear()
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
-    trailing = _trailing(uses, products)
+    trailing = _trailing(uses, products, direct)
     for ring in found.rings:
         ring.trails = ring.direct and not ring.once and ring.ends is None and ring.last in trailing
     if not plan.tiles_in_turn:
@@ -282,17 +282,26 @@ def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
     return a.element.bits == 16 or a.element.bits == 8 and _source(uses, dot.b)[1] and not _source(uses, dot.a)[1]
 
 
-def _trailing(uses: Uses, products: set[Op]) -> set[Op]:
+def _trailing(uses: Uses, products: set[Op], direct: set[Op]) -> set[Op]:
     """Products that run on into the next trip: of loops whose products do nothing but add to what goes round. They end in the order
-    in which they are issued."""
+    in which they are issued. None that reads a tile of this trip from registers: the next trip writes these registers while the
+    product still reads them, which PTX leaves undefined (PTX ISA, "wgmma.mma_async") and a GPU got wrong."""
     loops = dict.fromkeys(uses.place[dot].parent for dot in products)
     found: set[Op] = set()
     for loop in loops:
         if loop is not None and loop.name == "for":
             dots = {op for op in loop.walk() if "dot" in op.row.traits}
-            if dots <= products and all(_only_adds(uses, loop, dot) for dot in dots):
+            if dots <= products and all(_only_adds(uses, loop, dot) and _stays(uses, loop, dot, direct) for dot in dots):
                 found |= dots
     return found
+
+
+def _stays(uses: Uses, loop: Op, dot: Op, direct: set[Op]) -> bool:
+    """True if no trip of a loop writes registers from which a product reads A: it lies in a slot, or is made before the loop."""
+    source, _ = _source(uses, dot.a)
+    if source in direct:
+        return True
+    return source is not None and uses.definition.get(dot.a) is not None and loop not in uses.loops(uses.definition[dot.a])
 
 
 def _only_adds(uses: Uses, loop: Op, dot: Op) -> bool:

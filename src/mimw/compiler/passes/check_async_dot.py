@@ -5,6 +5,8 @@ waits for too little. For example:
 
     acc = tlx.async_dot(a, b, acc); tl.store(p, acc)      refused: async_dot_wait(0, acc) has to stand between
 
+Nor may the next trip of a loop write the registers from which a dot still reads its first operand: `AsyncDotOverwritten`.
+
 The tensor core is still writing those registers. Until the wait, the value may be the accumulator of a further dot, go
 round a loop or through an `if`, and nothing else (PTX ISA, `wgmma.mma_async`: accessing the registers before
 `wgmma.wait_group` is undefined).
@@ -12,8 +14,8 @@ round a loop or through an `if`, and nothing else (PTX ISA, `wgmma.mma_async`: a
 
 from __future__ import annotations
 
-from ...errors import AsyncDotReadEarly
-from ...ir import Op, Program, Value
+from ...errors import AsyncDotOverwritten, AsyncDotReadEarly
+from ...ir import Op, Program, Tensor, Value
 from ...ir.flow import handed_to
 from ...target import Target
 from ..analysis import Uses, uses_of
@@ -25,11 +27,45 @@ def check_async_dot(program: Program, target: Target) -> None:
     if not program.named("async_dot"):
         return
     uses = uses_of(program)
+    for dot in program.named("async_dot"):
+        _check_operand(uses, dot)
     running = _running(uses)
     for op in uses.ops:
         for index, value in enumerate(op.operands):
             if value in running and not _may_take(op, index):
                 _refuse(op, value, *running[value])
+
+
+def _check_operand(uses: Uses, dot: Op) -> None:
+    """Raise `AsyncDotOverwritten` if a trip of a loop certainly comes to write the registers of operand A while the dot of the trip
+    before may still read them. PTX leaves that undefined, ptxas says nothing, and an H200 multiplied the wrong numbers.
+
+    Decided where the dot stands in the loop's own block, and no dot or wait stands in regions on the way; else it counts as right.
+    A dot that is done by other instructions (fp32 in full) has read its operands at once.
+    """
+    place = uses.place[dot]
+    if place.parent is None or place.parent.name != "for" or not isinstance(dot.a.type, Tensor):
+        return
+    if dot.a.type.element.name == "fp32" and dot.precision != "tf32":
+        return
+    ops, made = list(place.block.ops), uses.definition.get(dot.a)
+    if made is None and dot.a not in place.block.args or made is not None and uses.place[made].block is not place.block:
+        return      # made in front of the loop
+    behind = ops[ops.index(dot) + 1:]
+    way = behind if made is None else behind + ops[:ops.index(made)]
+    if any(inner.row.layout in ("mma", "mma_wait") for op in way if op.blocks for inner in op.walk()):
+        return
+    younger = 0
+    for op in way:
+        if op.name == "async_dot_wait" and op.pending <= younger:
+            return
+        younger += op.name == "async_dot"
+    raise AsyncDotOverwritten(
+        f"the next trip of the loop at {place.parent.site} writes the registers of the first operand "
+        f"while the asynchronous dot at {dot.site} may still read them: no wait on the way has finished it.", dot.site,
+        (made or place.parent).site,
+        hint="wait with async_dot_wait(0, ...) in the trip of the dot, or store the operand to shared memory: "
+        "one buffer a trip under way.")
 
 
 def _running(uses: Uses) -> dict[Value, tuple[Op, Op | None]]:
