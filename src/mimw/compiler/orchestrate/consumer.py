@@ -20,7 +20,8 @@ from ..analysis.slices import Slice
 from ..passes.accumulate_dots import is_zero
 from .box_rewrite import CACHED
 from .rebuild import Rebuild
-from .rings import Ring, Rings, flattens
+from .rings import Ring, Rings
+from .tiles_read import flattens
 from .turns import Turn, Turns
 
 

@@ -11,26 +11,25 @@ reads: the producer is ahead of the kernel's stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import LayoutConflict
 from ...ir import Op, Program, Value
-from ...ir.flow import induction
 from ...target import Target
 from ..analysis.remarks import Remark
 from ..analysis.slices import Slice
 from ..analysis.tensor_boxes import Refused
 from ..analysis.uses import Uses, uses_of
 from ..analysis.written import accessed, parameters_behind, written
-from ..constraints.wgmma import accumulator_layout
 from .gathers import gathered
 from .held import Ends, ends
 from .lags import Flight, set_flights
 from .memory_order import may_run_on
 from .plan import Plan
 from .residency import shared_bytes
+from .running_on import running_on
+from .tiles_read import direct_reads, reached
 from .transforms import confined, raw_loads, transformed
 
 MOST_STAGES = 8
@@ -129,7 +128,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
     while True:
         made = transformed(program, loads) if plan.transform else []
         while True:
-            products, direct = (direct_of or _direct)(program, uses, loads + made, plan)
+            products, direct = (direct_of or direct_reads)(program, uses, loads + made, plan)
             kept = confined(program, loads, [op for op in made if op in direct and all(
                 uses.place[use].block is uses.place[op].block for use in reached(uses, op.result))])
             if len(kept) == len(made):
@@ -155,7 +154,7 @@ def rings_of(program: Program, plan: Plan, target: Target, late: Collection[Op] 
         found.rings.clear()
         found.remarks.append(Remark("no loop multiplies what it loads: a producer would not pay", program.site))
         return found
-    trailing = _trailing(uses, products, direct)
+    trailing = running_on(uses, products, direct)
     for ring in found.rings:
         ring.trails = ring.direct and not ring.once and ring.ends is None and ring.last in trailing
     if not plan.tiles_in_turn:
@@ -215,112 +214,6 @@ def _from_elsewhere(program: Program, load: Op) -> str:
     where = "it loads" if written is None else f"line {written} writes"
     return (f"stays with the consumer: {where} through an address that comes out of an array, so nothing says at a launch whether "
             "what is written is what a producer has loaded ahead. `memory=` of mimw.orchestrate promises it")
-
-
-# ---- where tiles are read --------------------------------------------------------------------------------------------------
-
-
-def reached(uses: Uses, value: Value) -> Iterator[Op]:
-    """The ops that take a tile, as it is, transposed, or without axes of one element."""
-    for use in uses.of(value):
-        if _turns(use.op) or flattens(use.op):
-            yield from reached(uses, use.op.result)
-        else:
-            yield use.op
-
-
-def _turns(op: Op) -> bool:
-    return op.name == "trans" and tuple(op.order) == (1, 0)
-
-
-def flattens(op: Op) -> bool:
-    """True if an op leaves out axes of one element in front of a tile: `[1, 128, 64]` as `[128, 64]`, which are the same bytes."""
-    if op.name != "reshape":
-        return False
-    shape, whole = op.result.type.shape, op.value.type.shape
-    return len(shape) < len(whole) and whole == (1, ) * (len(whole) - len(shape)) + shape
-
-
-def _source(uses: Uses, value: Value) -> tuple[Op | None, bool]:
-    """The op behind a tile, and whether the tile is turned."""
-    op, turned = uses.definition.get(value), False
-    while op is not None and (_turns(op) or flattens(op)):
-        op, turned = uses.definition.get(op.value), turned != _turns(op)
-    return op, turned
-
-
-def _direct(program: Program, uses: Uses, loads: list[Op], plan: Plan) -> tuple[set[Op], set[Op]]:
-    """(products that the tensor core does from slots, loads that are read by such products alone)."""
-    warps = plan.warps_of(program.num_warps)
-    products = {op for op in program.named("dot") if _suits(uses, op, warps, plan.parts)}
-    direct = set(loads)
-    while True:
-        before = len(products), len(direct)
-        products = {op for op in products if _source(uses, op.b)[0] in direct}
-        direct = {load for load in direct if all(
-            use in products and (uses.place[use].block is uses.place[load].block or _inside(uses, use, load))
-            for use in reached(uses, load.result))}
-        if before == (len(products), len(direct)):
-            return products, direct
-
-
-def _inside(uses: Uses, use: Op, load: Op) -> bool:
-    """True if an op stands in a loop or a branch of the block of a load."""
-    return uses.place[load].parent is None or uses.place[load].parent in uses.parents(use)
-
-
-def _suits(uses: Uses, dot: Op, warps: int, parts: int) -> bool:
-    """True if wgmma takes B from shared memory: types of 16 bits, or 8 bits, of which A and B lie along K, and whole
-    warpgroups of 64 rows."""
-    a, b, acc = dot.a.type, dot.b.type, dot.acc.type
-    if len(a.shape) != 2 or a.element != b.element or acc.element.name != "fp32" or acc.shape[0] % parts:
-        return False
-    try:
-        accumulator_layout(type(acc)(acc.element, (acc.shape[0] // parts, acc.shape[1])), a.element, a.shape[1], warps, dot.site)
-    except LayoutConflict:
-        return False
-    return a.element.bits == 16 or a.element.bits == 8 and _source(uses, dot.b)[1] and not _source(uses, dot.a)[1]
-
-
-def _trailing(uses: Uses, products: set[Op], direct: set[Op]) -> set[Op]:
-    """Products that run on into the next trip: of loops whose products do nothing but add to what goes round. They end in the order
-    in which they are issued. None that reads a tile of this trip from registers: the next trip writes these registers while the
-    product still reads them, which PTX leaves undefined (PTX ISA, "wgmma.mma_async") and a GPU got wrong."""
-    loops = dict.fromkeys(uses.place[dot].parent for dot in products)
-    found: set[Op] = set()
-    for loop in loops:
-        if loop is not None and loop.name == "for":
-            dots = {op for op in loop.walk() if "dot" in op.row.traits}
-            if dots <= products and all(_only_adds(uses, loop, dot) and _stays(uses, loop, dot, direct) for dot in dots):
-                found |= dots
-    return found
-
-
-def _stays(uses: Uses, loop: Op, dot: Op, direct: set[Op]) -> bool:
-    """True if no trip of a loop writes registers from which a product reads A: it lies in a slot, or is made before the loop."""
-    source, _ = _source(uses, dot.a)
-    if source in direct:
-        return True
-    return source is not None and uses.definition.get(dot.a) is not None and loop not in uses.loops(uses.definition[dot.a])
-
-
-def _only_adds(uses: Uses, loop: Op, dot: Op) -> bool:
-    """True if a product adds to a number that the loop carries, itself or through other such products, and nothing else takes its
-    result."""
-    block = uses.place[dot].block
-    if uses.place[dot].parent is not loop:
-        return False
-    first = dot
-    while first.acc not in block.args:
-        before = uses.definition.get(first.acc)
-        if before is None or before.name != "dot" or uses.place[before].block is not block:
-            return False
-        first = before
-    if first.acc is induction(loop) or len(uses.of(first.acc)) != 1 or len(uses.of(dot.result)) != 1:
-        return False
-    after = uses.of(dot.result)[0].op
-    return block.yielded[block.args.index(first.acc) - 1] is dot.result or \
-        after.name == "dot" and after.acc is dot.result and uses.place[after].block is block
 
 
 # ---- which loads go together -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ...ir import Block, Op, Program, Value
 from ..analysis.uses import Uses
 from .plan import Plan
-from .rings import flattens, reached
+from .tiles_read import flattens, reached
 
 ROWS, WIDEST, STEP, LEAST = (64, 128), 256, 32, 16     # rows, most columns, bytes of a step along K, least K
 _SUMS = {"fp16": "fp32", "bf16": "fp32", "fp8e5": "fp32", "fp8e4nv": "fp32", "i8": "i32"}
