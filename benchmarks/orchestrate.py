@@ -356,7 +356,7 @@ def main() -> None:
     names = each(options.cases or CASES)
     rows = (row for name in names for row in every_plan(name, options.only)) if options.plans else (
         measure(name, options.prove, options.without, options.only) for name in names)
-    file = "orchestrate_plans.jsonl" if options.plans else "orchestrate.jsonl"
+    file = "plans/orchestrate.jsonl" if options.plans else "orchestrate.jsonl"
     table(rows, options.results / file, line, lambda row: "plain", "plain Triton")
 
 
