@@ -7,6 +7,7 @@ import mimw
 from mimw.compiler.orchestrate.plan import Plan
 from mimw.errors import OutOfSharedMemory
 from mimw.runtime.fits import check_fits
+from mimw.tools.orchestrate.loaded import most_counted
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
 from mimw.tools.orchestrate.written import written
@@ -47,3 +48,12 @@ def test_products_of_computed_rows_end_in_their_trip():
     kernel, args, plan = CASES["computed rows"]
     one = written(plain_of(kernel, (1, ), args, {"num_warps": 4}, "sm_90a"), plan)
     assert one.kernel is not None and not one.made.rings.trailing and "async_dot_wait(1, " not in one.text
+
+
+def test_counting_rounds_leaves_the_arrays_of_the_caller_alone():
+    describe = mimw.TensorDescriptor.from_tensor
+    x, y, c = (np.ones(shape, np.float16) for shape in ((128, 1024), (1024, 64), (128, 64)))
+    args = describe(x, [128, 64]), describe(y, [64, 64]), describe(c, [128, 64]), np.array([1024], np.int32)
+    one = written(plain_of(CASES["as long as an array says"][0], (1, ), args, {"num_warps": 4}, "sm_90a"), Plan())
+    assert one.kernel is not None and most_counted(one) == 16
+    assert (c == 1).all() and (x == 1).all()

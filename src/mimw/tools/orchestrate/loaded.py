@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
@@ -105,9 +106,9 @@ def spread(grid: tuple[int, ...], along: int) -> tuple[tuple[int, int, int], ...
 
 
 def most_counted(one: Any) -> int:
-    """The most rounds of a loop of a `Written` at its own launch, in the programs of `spread`; counted in a run without
-    arithmetic on tiles."""
-    launch, rounds = each_alone(one), Rounds()
+    """The most rounds of a loop of a `Written` at its own launch, in the programs of `spread`; counted in a run on copies of its
+    arrays, without arithmetic on tiles."""
+    launch, rounds = each_alone(replace(one, plain=one.plain.with_values(copies(one.plain.arguments)))), Rounds()
     some = tuple((index, ) for index in spread(launch.grid, slots(one) + 2))
     run(launch.program, launch.grid, launch.values, memory=launch.memory,
         hooks=Hooks(clusters=some, skipped=TileData(launch), observer=rounds))
