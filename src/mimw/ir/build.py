@@ -16,7 +16,7 @@ are in the new one, where that differs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
@@ -64,6 +64,16 @@ class Builder:
         """End the block; its ops."""
         ops, self.ops = _finished(self.ops), outside
         return ops
+
+    def anew(self, block: Block, changes: Container[Op], change: Callable[[Op], object]) -> Block:
+        """The block with what `change` writes in place of each op of `changes`, wherever it stands; else as it is."""
+        outside = self.open()
+        for op in block.ops:
+            if op in changes:
+                change(op)
+            else:
+                self.ops.append(op.with_blocks(lambda inner: self.anew(inner, changes, change)))
+        return block.with_ops(self.close(outside))
 
     @contextmanager
     def inside(self, placed: Placed, types: tuple[Type, ...] = ()) -> Iterator[tuple[Value, ...]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...ir import Block, Builder, Op, Program, Scalar, Value
+from ...ir import Builder, Op, Program, Scalar, Value
 from ...ir.extents import is_odd
 from ...target import Target
 from ..analysis.pointer_boxes import is_plus_zero, is_tile_access
@@ -46,21 +46,14 @@ def turned(program: Program, target: Target) -> Program:
         return program
     b = Builder(program.site)
 
-    def walk(block: Block) -> Block:
-        outside = b.open()
-        for op in block.ops:
-            if op in along:
-                given = {name: b.emit("trans", (getattr(op, name), (1, 0)), op.site) for name in ("pointer", "mask", "other")
-                         if name in op.row.places and getattr(op, name) is not None}
-                changed = op.with_operands(**given)
-                tile = Value(replace(op.result.type, shape=op.result.type.shape[::-1]), op.result.name)
-                b.ops.append(replace(changed, results=(tile, )))
-                b.emit("trans", (tile, (1, 0)), op.site, results=op.results)
-            else:
-                b.ops.append(op.with_blocks(walk))
-        return block.with_ops(b.close(outside))
+    def change(op: Op) -> None:
+        given = {name: b.emit("trans", (getattr(op, name), (1, 0)), op.site) for name in ("pointer", "mask", "other")
+                 if name in op.row.places and getattr(op, name) is not None}
+        tile = Value(replace(op.result.type, shape=op.result.type.shape[::-1]), op.result.name)
+        b.ops.append(replace(op.with_operands(**given), results=(tile, )))
+        b.emit("trans", (tile, (1, 0)), op.site, results=op.results)
 
-    return replace(program, body=walk(program.body))
+    return replace(program, body=b.anew(program.body, along, change))
 
 
 def _why_not(program: Program, uses: Uses, op: Op, target: Target) -> Refused | None:

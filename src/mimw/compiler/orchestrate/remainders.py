@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir import Block, Builder, Op, Program, Value
+from ...ir import Builder, Op, Program, Value
 
 _SIGNED = {"sdiv": "srem", "udiv": "urem"}
 
@@ -25,17 +25,11 @@ def with_remainders(program: Program) -> Program:
         return program
     builder = Builder(program.site)
 
-    def walk(block: Block) -> Block:
-        outside = builder.open()
-        for op in block.ops:
-            if op in found:
-                quotient = found[op]
-                builder.emit(_SIGNED[quotient.name], (quotient.lhs, quotient.rhs), op.site, results=op.results)
-            else:
-                builder.ops.append(op.with_blocks(walk))
-        return block.with_ops(builder.close(outside))
+    def change(op: Op) -> None:
+        quotient = found[op]
+        builder.emit(_SIGNED[quotient.name], (quotient.lhs, quotient.rhs), op.site, results=op.results)
 
-    return replace(program, body=walk(program.body))
+    return replace(program, body=builder.anew(program.body, found, change))
 
 
 def _quotient(op: Op, made: dict[Value, Op]) -> Op | None:

@@ -140,13 +140,7 @@ class _Writer:
         self.found, self.b = found, Builder(program.site)
 
     def block(self, block: Block) -> Block:
-        outside = self.b.open()
-        for op in block.ops:
-            if op in self.found:
-                self._loop(op, self.found[op])
-            else:
-                self.b.ops.append(op.with_blocks(self.block))
-        return block.with_ops(self.b.close(outside))
+        return self.b.anew(block, self.found, lambda loop: self._loop(loop, self.found[loop]))
 
     def _loop(self, loop: Op, loads: dict[Op, Ahead]) -> None:
         body, b = loop.blocks[0], self.b

@@ -102,13 +102,7 @@ class _Writer:
         self.settled: set[Op] = set()
 
     def block(self, block: Block) -> Block:
-        outside = self.b.open()
-        for op in block.ops:
-            if op in self.found:
-                self._loop(op, self.found[op])
-            else:
-                self.b.ops.append(op.with_blocks(self.block))
-        return block.with_ops(self.b.close(outside))
+        return self.b.anew(block, self.found, lambda loop: self._loop(loop, self.found[loop]))
 
     def _loop(self, loop: Op, behind: _Behind) -> None:
         """The loop of whole groups of trips, and that of the trips that are left."""
