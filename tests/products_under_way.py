@@ -66,7 +66,9 @@ def _nothing_touches_products_under_way():
         pytest.fail("\n".join(failed), pytrace=False)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config):
+    """Around `tests.kept_stages`, which stands before it in conftest.py: what was kept from a run before is looked at as well."""
     make = compiler.CUDABackend.make_cubin
 
     @functools.wraps(make)

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from triton.backends.nvidia import compiler
 
 from mimw.tools.orchestrate.touched import touched
 from mimw.tools.sass import touches
@@ -103,3 +104,8 @@ def test_a_product_that_reads_what_the_next_trip_writes():
     both.add(made.stage("cubin"))
     assert both.failures() == [f"machine code of {os.environ['PYTEST_CURRENT_TEST'].removesuffix(' (call)')}: {len(bad)} "
                                f"instructions touch registers of a product under way, first {bad[0]}"]
+
+
+def test_what_was_kept_is_looked_at_as_well():
+    """The plugin stands around the one that keeps what stages made, so a kernel that is found there is seen."""
+    assert compiler.CUDABackend.make_cubin.__code__.co_name == "seeing"
