@@ -24,7 +24,7 @@ def takes_registers(one: Written) -> bool:
 
 
 def touched(made: Compiled) -> str:
-    """What is wrong with the machine code, as a sentence; "" if nothing is, or nothing here prints it."""
+    """A sentence about what is wrong with the machine code; "" if nothing is, or nothing here prints it."""
     try:
         found = touches(made.stage("sass"))
     except (OSError, RuntimeError):     # no cuobjdump: nobody knows

@@ -37,7 +37,7 @@ def opcode(text: str) -> str:
 
 
 def operands(text: str) -> list[str]:
-    """What stands behind the opcode, cut at commas."""
+    """The operands behind the opcode, cut at commas."""
     return [part.strip() for part in _PREDICATE.sub("", text).partition(" ")[2].split(",")]
 
 
@@ -100,8 +100,8 @@ class Code:
         return found
 
     def following(self, index: int) -> list[int]:
-        """Where an instruction may go on. After a branch by a table nothing is known: the places are none here. A call comes
-        back, and what it calls is looked at as well."""
+        """The instructions that may come next, by index: none after a branch by a table, of which nothing is known. A call comes
+        back, and its callee is looked at as well."""
         text = self.texts[index]
         name, is_sure = opcode(text).partition(".")[0], not _PREDICATE.match(text)
         found = [index + 1] if index + 1 < len(self.texts) else []

@@ -74,7 +74,7 @@ State = tuple[tuple[Product, ...], ...]         # groups of products under way, 
 
 
 def touches(sass: str) -> list[Touch]:
-    """What touches registers of products under way, in the order of the code."""
+    """The instructions that touch registers of products under way, in the order of the code."""
     code = Code.read(sass)
     found: dict[int, Touch] = {}
     todo: list[tuple[int, State]] = [(index, ()) for index in _first_products(code)]
