@@ -1,0 +1,162 @@
+"""A task whose threads may read, or write once more, what another of its threads has written in global memory meets in between.
+
+Input: a program, and the chip. Output: the program with a barrier of the task's threads before each such access. For example:
+
+    tl.store(u + at, x)                                   tl.store(u + at, x)
+    y = tl.load(u + at)             becomes               tl.debug_barrier()
+                                                          y = tl.load(u + at)
+
+A task is one strand to its author and to the simulator: what it stored, it loads. On a GPU many threads share out its tiles, each
+access in a layout of its own, and Triton puts syncs in for shared memory alone: of two accesses to global memory that stand one
+behind the other, nothing orders what two threads do. Threads that meet at a barrier have their accesses ordered (PTX ISA, "barrier",
+"Memory Consistency Model": synchronizes and causality order; on AMD `s_barrier` behind waits for the stores).
+
+* A write and a later access to the same elements, or to elements that may be the same, are two threads' business unless both are one
+  access: layouts are not known yet, and differ where one of the two is a product's.
+* A read and a later write need nothing where the written value comes from what was read, at the same elements: a thread writes what
+  it has, and what it has from others came through shared memory or a shuffle, behind their reads.
+* A TMA store of Triton's (`desc.store`) is waited for before (`cp.async.bulk.wait_group 0`): Triton waits until it has read its tile.
+  Those of the author's own words are waited for by the author; the simulator finds where not.
+* Arrays are told apart by the parameters that they come from: who hands one array over twice, and writes through the one what the
+  same launch reads through the other, writes a barrier (`tl.debug_barrier()`). Addresses that are loaded are told apart from all.
+* Two writes of which nobody knows whether they meet are left alone: these are parts of a workspace, or tiles in turn.
+
+Kernels in `tl` words alone are compiled by Triton, without this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ...ir import Block, Op, Program, Value
+from ...target import Target
+from ..analysis.same_elements import Accesses, Meeting, address_of, is_access
+from ..analysis.uses import uses_of
+from ..analysis.written import parameters_behind
+
+_MEETS = ("cluster", "rendezvous")      # what an op waits for, where all threads of its task do
+_TMA = ("descriptor_store", "descriptor_reduce")
+
+
+@dataclass(frozen=True)
+class _Done:
+    """An access since the task's threads last met, and the loops of which a trip has ended since then."""
+
+    op: Op
+    between: frozenset[Op] = frozenset()
+
+
+Touched = frozenset[_Done]
+NONE: Touched = frozenset()
+
+
+def order_globals(program: Program, target: Target) -> Program:
+    """The program with such barriers; the same object if no array is both written and accessed elsewhere."""
+    walk = _Walk(program, target)
+    return replace(program, body=walk.block(program.body, NONE)[0]) if walk.shared else program
+
+
+class _Walk:
+    """`shared` are the accesses to arrays that are written and accessed at two places, with the parameters that they reach."""
+
+    def __init__(self, program: Program, target: Target):
+        self.target, self.uses = target, uses_of(program)
+        self.accesses = Accesses(self.uses)
+        reached = {op: parameters_behind(program, address_of(op), loaded=False) or set() for op in program.walk() if is_access(op)}
+        places: dict[str, list[Op]] = {}
+        for op, names in reached.items():
+            for name in names:
+                places.setdefault(name, []).append(op)
+        kept = {name for name, ops in places.items() if any(map(_writes, ops)) and (len(ops) > 1 or _reads(ops[0]))}
+        self.shared = {op: names & kept for op, names in reached.items() if names & kept}
+        self.changed = False
+
+    def block(self, block: Block, touched: Touched) -> tuple[Block, Touched]:
+        """The block with its barriers, and what has been touched at its end."""
+        ops: list[Op] = []
+        for op in block.ops:
+            if op.name == "warp_specialize":
+                op, touched = op.with_blocks(lambda one: self.block(one, NONE)[0]), NONE
+            elif op.blocks:
+                op, touched = self._regions(op, touched)
+            elif op.name == "barrier" or op.row.blocks in _MEETS:
+                touched = NONE
+            elif op in self.shared:
+                if clashing := [one for one in touched if self._clashes(one, op)]:
+                    ops += self._meet(clashing, op)
+                    touched = NONE
+                touched |= {_Done(op)}
+            ops.append(op)
+        return block.with_ops(ops), touched
+
+    def _regions(self, op: Op, touched: Touched) -> tuple[Op, Touched]:
+        if "branch" in op.row.traits:
+            branches = [self.block(block, touched) for block in op.blocks]
+            left = [state for _, state in branches] + ([touched] if len(op.blocks) < 2 else [])
+            return replace(op, blocks=tuple(block for block, _ in branches)), frozenset().union(*left)
+        while True:
+            blocks, ends, state = [], [], touched
+            for inner in op.blocks:
+                block, state = self.block(inner, state)
+                blocks.append(block)
+                ends.append(state)
+            again = frozenset(self._a_trip_later(one, op) for one in state)
+            if again <= touched:      # a `while` is left after its first block, a `for` perhaps before its first round
+                return replace(op, blocks=tuple(blocks)), ends[0] if op.name == "while" else touched | state
+            touched |= again
+
+    def _a_trip_later(self, one: _Done, loop: Op) -> _Done:
+        return replace(one, between=one.between | {loop}) if loop in self.uses.loops(one.op) else one
+
+    def _clashes(self, one: _Done, op: Op) -> bool:
+        first = one.op
+        if self.shared[first].isdisjoint(self.shared[op]) or not (_writes(first) or _writes(op)):
+            return False
+        if _is_atomic(first) and _is_atomic(op) or _is_copy(first) and (_is_copy(op) or not _writes(first)):
+            return False
+        meeting = self.accesses.meeting(first, op, one.between)
+        if meeting is Meeting.APART:
+            return False
+        if _writes(first) and _writes(op):
+            return first is not op and meeting is not Meeting.UNKNOWN
+        if _writes(first):
+            return True
+        return meeting is not Meeting.SAME or not self._comes_from(op, first)
+
+    def _comes_from(self, write: Op, read: Op) -> bool:
+        """True if what is written is made of what was read, in the same trip."""
+        seen: set[Value] = set()
+        todo = [value for value in write.operands if value is not address_of(write)]
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if value in read.results:
+                return True
+            maker = self.uses.definition.get(value)
+            todo += maker.operands if maker is not None else ()
+        return False
+
+    def _meet(self, clashing: Iterable[_Done], op: Op) -> Iterator[Op]:
+        if self.target.has("tma") and any(one.op.name in _TMA and not one.op.attrs.get("by_pointers") for one in clashing):
+            yield Op("tma_store_wait", (0, ), site=op.site)
+        yield Op("barrier", site=op.site)
+
+
+def _writes(op: Op) -> bool:
+    return any(how.endswith("write") for name, how in op.row.touches if name in ("pointer", "descriptor"))
+
+
+def _reads(op: Op) -> bool:
+    return any(how.endswith("read") for name, how in op.row.touches if name in ("pointer", "descriptor"))
+
+
+def _is_atomic(op: Op) -> bool:
+    return "atomic" in op.row.traits or "reduces" in op.row.traits
+
+
+def _is_copy(op: Op) -> bool:
+    """True of a copy by the author's own word, which its author waits for."""
+    return op.row.ours and "async" in op.row.effects
