@@ -5,7 +5,7 @@ Input: an access, a later one, and the loops of which a trip lies between them. 
     tl.store(u + at, x); tl.load(u + at)                        SAME: what element 5 of the one tile is, is element 5 of the other
     tl.store(u + at, x); tl.load(u + at + k * 64)               SAME: the same tile, or another one
     tl.store(u + at, x); tl.load(u + at + 64 * stride)          APART: rows further down, whatever the stride
-    tl.store(u + at, x); tl.load(u + at + 1)                    MIXED: an element is element 5 of one tile and element 4 of the other
+    tl.store(u + at, x); tl.load(u + at + 1)                    MIXED: an element has index 5 in one tile and 4 in the other
     tl.store(u + at, x); tl.load(u + n)                         UNKNOWN
 
 Addresses are compared as polynomials (`pointer_forms`), boxes by their offsets. Rows are taken not to reach into each other, as in
@@ -39,8 +39,8 @@ class Meeting(Enum):
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """A number of a loop's round: that of the `first` access, of the `second` one, or how much `later` the second one's is, which is
-    1 or more."""
+    """A number of a loop's round: that of the `first` access, of the `second` one, or how much `later` the second one's is, 1 or
+    more."""
 
     loop: Op
     whose: str
@@ -59,7 +59,7 @@ class Accesses:
         self.known: dict[Any, Meeting] = {}
 
     def meeting(self, first: Op, second: Op, between: frozenset[Op] = frozenset()) -> Meeting:
-        """Where `second` may meet `first`, which stands in front of it, or in an earlier trip of the loops `between`."""
+        """The meeting of an access with one that stands in front of it, or is of an earlier trip of the loops `between`."""
         key = first, second, between
         if key not in self.known:
             try:
@@ -151,7 +151,7 @@ def _whole_tiles(distance: Poly, axes: list[Axis]) -> Meeting | None:
 
 
 def _by_numbers(distance: Poly, mine: list[Axis], theirs: list[Axis]) -> Meeting:
-    """What the numbers in strides and distance say of two tiles, of which the second begins at a distance from the first."""
+    """The meeting of two tiles, of which the second begins at a distance from the first, by the numbers in these."""
     strides = [stride.constant for stride, _ in (*mine, *theirs)]
     number = distance.terms.get((), 0)
     if None in strides:

@@ -50,8 +50,8 @@ def results(program: Program) -> dict[str, list[Op]]:
 
 
 def parameters_behind(program: Program, address: Value, loaded: bool = True) -> set[str] | None:
-    """The names of the parameters that an address may come from; None if it may come from elsewhere. An address that is loaded comes
-    from where it lies, or, without `loaded`, from elsewhere."""
+    """The names of the parameters that an address may come from; None if it may come from elsewhere. An address that is loaded
+    comes from where it lies, or, without `loaded`, from elsewhere."""
     flows: Flows = program.kept(Flows)
     params = {param.value: param.name for param in program.params}
     found, seen, todo = set(), set(), [address]

@@ -1,4 +1,4 @@
-"""A task whose threads may read, or write once more, what another of its threads has written in global memory meets in between.
+"""The threads of a task synchronise between a write to global memory and another access, which may be another thread's.
 
 Input: a program, and the chip. Output: the program with a barrier of the task's threads before each such access. For example:
 
@@ -6,19 +6,19 @@ Input: a program, and the chip. Output: the program with a barrier of the task's
     y = tl.load(u + at)             becomes               tl.debug_barrier()
                                                           y = tl.load(u + at)
 
-A task is one strand to its author and to the simulator: what it stored, it loads. On a GPU many threads share out its tiles, each
-access in a layout of its own, and Triton puts syncs in for shared memory alone: of two accesses to global memory that stand one
-behind the other, nothing orders what two threads do. Threads that meet at a barrier have their accesses ordered (PTX ISA, "barrier",
-"Memory Consistency Model": synchronizes and causality order; on AMD `s_barrier` behind waits for the stores).
+A task is one strand to its author and to the simulator: what it stored, it loads. On a GPU its threads share out its tiles,
+each access in a layout of its own, and Triton puts syncs in for shared memory alone: nothing orders what two threads do in
+global memory. A barrier orders their accesses (PTX ISA, "barrier"; "Memory Consistency Model",
+synchronizes and causality order; on AMD, `s_barrier` behind waits for the stores).
 
-* A write and a later access to the same elements, or to elements that may be the same, are two threads' business unless both are one
-  access: layouts are not known yet, and differ where one of the two is a product's.
-* A read and a later write need nothing where the written value comes from what was read, at the same elements: a thread writes what
-  it has, and what it has from others came through shared memory or a shuffle, behind their reads.
-* A TMA store of Triton's (`desc.store`) is waited for before (`cp.async.bulk.wait_group 0`): Triton waits until it has read its tile.
-  Those of the author's own words are waited for by the author; the simulator finds where not.
-* Arrays are told apart by the parameters that they come from: who hands one array over twice, and writes through the one what the
-  same launch reads through the other, writes a barrier (`tl.debug_barrier()`). Addresses that are loaded are told apart from all.
+* A write and a later access to the same elements, or to elements that may be the same, may be two threads' unless both are one op:
+  layouts are not known yet, and differ where one of the two is a product's.
+* A read and a later write need nothing where the written value comes from what was read, at the same elements: what a thread has
+  from others came through shared memory or a shuffle, behind their reads.
+* A TMA store of Triton's (`desc.store`) is waited for before (`cp.async.bulk.wait_group 0`): Triton waits until it has read its
+  tile. Copies by the author's own words are waited for by the author; the simulator finds where not.
+* Arrays are told apart by the parameters that they come from: who hands one array over twice, writes through the one and reads
+  through the other in one launch, writes a barrier (`tl.debug_barrier()`). Addresses that are loaded are told apart from all.
 * Two writes of which nobody knows whether they meet are left alone: these are parts of a workspace, or tiles in turn.
 
 Kernels in `tl` words alone are compiled by Triton, without this.
@@ -35,13 +35,12 @@ from ..analysis.same_elements import Accesses, Meeting, address_of, is_access
 from ..analysis.uses import uses_of
 from ..analysis.written import parameters_behind
 
-_MEETS = ("cluster", "rendezvous")      # what an op waits for, where all threads of its task do
-_TMA = ("descriptor_store", "descriptor_reduce")
+_BARRIERS = ("cluster", "rendezvous")       # of CTAs: all threads of a task wait for them
 
 
 @dataclass(frozen=True)
 class _Done:
-    """An access since the task's threads last met, and the loops of which a trip has ended since then."""
+    """An access since the task's last barrier, and the loops of which a trip has ended since then."""
 
     op: Op
     between: frozenset[Op] = frozenset()
@@ -80,11 +79,11 @@ class _Walk:
                 op, touched = op.with_blocks(lambda one: self.block(one, NONE)[0]), NONE
             elif op.blocks:
                 op, touched = self._regions(op, touched)
-            elif op.name == "barrier" or op.row.blocks in _MEETS:
+            elif op.name == "barrier" or op.row.blocks in _BARRIERS:
                 touched = NONE
             elif op in self.shared:
                 if clashing := [one for one in touched if self._clashes(one, op)]:
-                    ops += self._meet(clashing, op)
+                    ops += self._barrier(clashing, op)
                     touched = NONE
                 touched |= {_Done(op)}
             ops.append(op)
@@ -139,8 +138,8 @@ class _Walk:
             todo += maker.operands if maker is not None else ()
         return False
 
-    def _meet(self, clashing: Iterable[_Done], op: Op) -> Iterator[Op]:
-        if self.target.has("tma") and any(one.op.name in _TMA and not one.op.attrs.get("by_pointers") for one in clashing):
+    def _barrier(self, clashing: Iterable[_Done], op: Op) -> Iterator[Op]:
+        if self.target.has("tma") and any(_is_tma_store(one.op) for one in clashing):
             yield Op("tma_store_wait", (0, ), site=op.site)
         yield Op("barrier", site=op.site)
 
@@ -155,6 +154,11 @@ def _reads(op: Op) -> bool:
 
 def _is_atomic(op: Op) -> bool:
     return "atomic" in op.row.traits or "reduces" in op.row.traits
+
+
+def _is_tma_store(op: Op) -> bool:
+    """True of a store by a tensor descriptor that Triton makes, and waits for no longer than until its tile has been read."""
+    return not op.row.ours and ("descriptor", "async-write") in op.row.touches and not op.attrs.get("by_pointers")
 
 
 def _is_copy(op: Op) -> bool:

@@ -248,8 +248,8 @@ PASSES: tuple[Pass, ...] = (
             "arrivals in", after="join_copies group_barriers sync_clusters fence_deliveries"),
     rewrite("narrow_releases", narrow_releases, "narrows remote arrivals that have nothing to release to their CTA",
             after="group_barriers sync_clusters"),
-    rewrite("order_globals", order_globals, "a task's threads meet between a write to global memory and another access to it; behind "
-            "what makes copies, or accesses by pointers, of others", after="expand_pipes copies_by_pointers drop_unused",
+    rewrite("order_globals", order_globals, "synchronises a task between a write to global memory and another access to it; "
+            "behind what makes copies, or accesses by pointers, of others", after="expand_pipes copies_by_pointers drop_unused",
             needs="target"),
     rewrite("keep_loops", keep_loops, "marks loops that must not be pipelined, also for ops of the passes above",
             after="sync_clusters fence_barriers fence_globals fence_deliveries fence_handovers order_globals"),
