@@ -13,8 +13,9 @@ synchronizes and causality order; on AMD, `s_barrier` behind waits for the store
 
 * A write and a later access to the same elements, or to elements that may be the same, may be two threads' unless both are one op:
   layouts are not known yet, and differ where one of the two is a product's.
-* A read and a later write need nothing where the written value comes from what was read, at the same elements: what a thread has
-  from others came through shared memory or a shuffle, behind their reads.
+* A read and a later write need nothing where the written value comes from what was read, at the same elements, and each element
+  was read by one thread: what a thread has from others came through shared memory or a shuffle, behind their reads. Numbers, and
+  tiles of fewer elements than there are threads, each thread may read for itself, and late.
 * A TMA store of Triton's (`desc.store`) is waited for before (`cp.async.bulk.wait_group 0`): Triton waits until it has read its
   tile. Copies by the author's own words are waited for by the author; the simulator finds where not.
 * Arrays are told apart by the parameters that they come from: who hands one array over twice, writes through the one and reads
@@ -28,8 +29,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
-from ...ir import Block, Op, Program, Value
+from ...ir import Block, Op, Program, Tensor, Value
 from ...target import Target
 from ..analysis.same_elements import Accesses, Meeting, address_of, is_access
 from ..analysis.uses import uses_of
@@ -124,7 +126,9 @@ class _Walk:
         return meeting is not Meeting.SAME or not self._comes_from(op, first)
 
     def _comes_from(self, write: Op, read: Op) -> bool:
-        """True if what is written is made of what was read, in the same trip."""
+        """True if what is written is made of what was read, in the same trip, and one thread has read each element."""
+        if not self._is_read_once(read):
+            return False
         seen: set[Value] = set()
         todo = [value for value in write.operands if value is not address_of(write)]
         while todo:
@@ -137,6 +141,11 @@ class _Walk:
             maker = self.uses.definition.get(value)
             todo += maker.operands if maker is not None else ()
         return False
+
+    def _is_read_once(self, read: Op) -> bool:
+        task, tile = self.uses.task(read), read.results[0].type if read.results else None
+        warps = self.uses.program.num_warps if task is None else task.num_warps
+        return isinstance(tile, Tensor) and prod(tile.shape) >= warps * self.target.warp_size
 
     def _barrier(self, clashing: Iterable[_Done], op: Op) -> Iterator[Op]:
         if self.target.has("tma") and any(_is_tma_store(one.op) for one in clashing):
