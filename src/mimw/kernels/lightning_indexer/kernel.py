@@ -1,0 +1,174 @@
+"""scores[s, t] = scale[t] sum over heads h of weights[s, h] relu(q[s, h] . k[t]) on Hopper, in fp8 or in 2-byte types.
+
+Input: descriptors of q, keys and their scales, weights, bounds and scores as pointers. Output: scores are written. For example:
+
+    grid, args, meta = arguments(q, k, weights, scores, programs, k_scale)
+    lightning_indexer[grid](*args, **meta)
+
+The product is transposed: its rows are keys, its columns all heads of some queries. So a thread of the tensor core's layout has many
+heads of few keys, and the sum over heads is arithmetic in its own registers and two shuffles, where a product with heads as rows
+would send all of it through shared memory. Weights stay in registers for all keys of a piece of work.
+
+Pipes: `queries` (heads of the queries of a piece), `keys` (BK keys with their scales). Roles: `load`, FORM.CONSUMERS times `score`,
+and with FILL `fill`, which writes -inf where no query of a piece looks. One consumer's products run while another one sums.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..consumers import consumer, consumers
+from .nouns import Cache, Rules
+from .schedule import keys_of, pieces, queries_of, work_of
+from .sums import stage, store, target_of, weights_of
+
+WIDE = tl.constexpr(512)    # scores that `fill` writes at a time: 16 bytes a thread
+
+
+@mimw.jit
+def load_queries(queries, turn, desc, work, rules, form):
+    """The heads of a piece's queries, those of each consumer as a box."""
+    BOX: tl.constexpr = desc.block_shape
+    slot = queries.acquire(turn)
+    row = (work.batch * rules.problem.S + work.query) * form.HEADS
+    for box in tl.static_range(slot.rows.shape[0] // BOX[0]):
+        tle.gpu.copy(desc, tlx.local_slice(slot.rows, [box * BOX[0], 0], BOX), BOX, [row + box * BOX[0], 0])
+    queries.commit(turn)
+
+
+@mimw.jit
+def page_at(cache, work, key, rules, form):
+    """The page that holds a key of the sequence; the one behind the last, where TMA reads zeros, for a key that does not count."""
+    if form.PAGE == 0:
+        return 0
+    else:
+        at = cache.table + work.batch.to(tl.int64) * rules.problem.table_step + key // form.PAGE
+        return tl.load(at, mask=key < work.length, other=rules.problem.pages)
+
+
+@mimw.jit
+def load_keys(keys, chunk, cache, work, block, rules, form):
+    """A block of keys and their scales, a box from each of its pages."""
+    BOX: tl.constexpr = cache.keys.block_shape
+    slot = keys.acquire(chunk)
+    rows = tlx.local_reshape(slot.rows, [1, form.BK, BOX[2]])
+    for box in tl.static_range(form.BK // BOX[1]):
+        key = block * form.BK + box * BOX[1]
+        page, at = page_at(cache, work, key, rules, form), key
+        if form.PAGE > 0:
+            at = key % form.PAGE
+        tle.gpu.copy(cache.keys, tlx.local_slice(rows, [0, box * BOX[1], 0], BOX), BOX, [page, at, 0])
+        if cache.scales is not None:
+            scales = tlx.local_reshape(slot.scales, [1, form.BK])
+            tle.gpu.copy(cache.scales, tlx.local_slice(scales, [0, box * BOX[1]], [1, BOX[1]]), [1, BOX[1]], [page, at])
+    keys.commit(chunk)
+
+
+@mimw.jit
+def load(queries, keys, q_desc, cache, rules, form):
+    """All pieces of this program, one after the other."""
+    turn, chunk = 0, 0
+    for number in range(tl.program_id(0), pieces(rules.problem, form), tl.num_programs(0)):
+        work = work_of(number, rules, form)
+        if work.low < work.high:
+            load_queries(queries, turn, q_desc, work, rules, form)
+            for block in range(work.low, work.high):
+                load_keys(keys, chunk, cache, work, block, rules, form)
+                chunk += 1
+            turn += 1
+
+
+@mimw.jit
+def products(keys, chunk, rows, at: tl.constexpr, last: tl.constexpr, form, scaled: tl.constexpr):
+    """(ROWS keys of a slot from number `at` on times all heads, the keys' scales); behind its `last` ones the slot is released."""
+    slot = keys.wait(chunk).slot
+    product = tlx.async_dot(tlx.local_slice(slot.rows, [at, 0], [form.ROWS, slot.rows.shape[1]]), tlx.local_trans(rows))
+    product = tlx.async_dot_wait(0, product)
+    scale = 1.0
+    if scaled:
+        scale = tlx.local_load(tlx.local_slice(slot.scales, [at], [form.ROWS]))
+    if last:
+        keys.release(chunk)
+    return product, scale
+
+
+@mimw.jit
+def score(queries, keys, staged, weights, scores, rules, form, scaled: tl.constexpr, me: tl.constexpr):
+    """Consumer `me`: scores of its queries, or of all queries at its part of each slot of keys."""
+    COLUMNS: tl.constexpr = form.QUERIES * form.HEADS
+    KEYS: tl.constexpr = keys_of(form)
+    FIRST: tl.constexpr = 0 if form.APART else me * KEYS
+    turn, chunk = 0, 0
+    for number in range(tl.program_id(0), pieces(rules.problem, form), tl.num_programs(0)):
+        work = work_of(number, rules, form)
+        if work.low < work.high:
+            query = work.query + (me * form.QUERIES if form.APART else 0)
+            factors = weights_of(weights, work.batch, query, rules.problem, form)
+            target = target_of(scores, work, query, rules, form)
+            rows = queries.wait(turn).slot.rows
+            if form.APART:
+                rows = tlx.local_slice(rows, [me * COLUMNS, 0], [COLUMNS, rows.shape[1]])
+            for block in range(work.low, work.high):
+                for part in tl.static_range(FIRST, FIRST + KEYS, form.ROWS):
+                    product, scale = products(keys, chunk, rows, part, part + form.ROWS == FIRST + KEYS, form, scaled)
+                    stage(staged, product, factors, scale, part - FIRST, form)
+                store(staged, target, block * form.BK + FIRST, form)
+                chunk += 1
+            queries.release(turn)
+            turn += 1
+
+
+@mimw.jit
+def fill_keys(scores, work, first, end, rules, form):
+    """-inf for all queries of a piece, from key `first` up to `end`."""
+    for i in range(queries_of(form)):
+        row = scores + (work.batch * rules.problem.S + work.query + i).to(tl.int64) * rules.problem.stride
+        stop = tl.where(work.query + i < rules.problem.S, end, first)
+        for at in range(first, stop, WIDE):
+            key = at + tl.arange(0, WIDE)
+            tl.store(row + key, tl.full((WIDE, ), float("-inf"), scores.dtype.element_ty), mask=key < stop)
+
+
+@mimw.jit
+def fill(scores, rules, form):
+    """What no consumer writes."""
+    for number in range(tl.program_id(0), pieces(rules.problem, form), tl.num_programs(0)):
+        work = work_of(number, rules, form)
+        if work.low < work.high:
+            fill_keys(scores, work, work.first, work.low * form.BK, rules, form)
+            fill_keys(scores, work, work.high * form.BK, work.end, rules, form)
+        else:
+            fill_keys(scores, work, work.first, work.end, rules, form)
+
+
+@mimw.jit
+def lightning_indexer(q_desc, k_desc, scale_desc, weights, scores, starts, ends, lengths, table, problem, FORM: tl.constexpr):
+    """scores (B, S, T): fp32 or bf16.
+
+    args:      q_desc  (B S HEADS, D), a box has the heads of QUERIES queries
+               k_desc, scale_desc   (pages, keys of a page, D) and (pages, keys), fp32; of keys in one piece 1 page. None: no scales
+               weights (B, S, HEADS) fp32
+               starts, ends   (S), int32, of one sequence, each may be None; lengths (B), int32, or None: T keys each
+               table   (B, pages of a sequence), int32, or None
+    """
+    D: tl.constexpr = q_desc.block_shape[1]
+    TYPE: tl.constexpr = tlx.dtype_of(q_desc)
+    CONSUMER_REGS: tl.constexpr = 480 // FORM.CONSUMERS
+    OTHER_REGS: tl.constexpr = 24 if FORM.CONSUMERS == 2 else 32
+    rules, cache = Rules(problem, starts, ends, lengths), Cache(k_desc, scale_desc, table)
+    queries = tle.pipe(capacity=FORM.TURNS, readers=consumers(FORM.CONSUMERS), name="queries",
+                       rows=tle.gpu.alloc([FORM.TURNS, queries_of(FORM) * FORM.HEADS, D], TYPE))
+    keys = tle.pipe(capacity=FORM.STAGES, readers=consumers(FORM.CONSUMERS), name="keys",
+                    rows=tle.gpu.alloc([FORM.STAGES, FORM.BK, D], TYPE), scales=tle.gpu.alloc([FORM.STAGES, FORM.BK], tl.float32))
+    staged = tlx.local_alloc((FORM.QUERIES, keys_of(FORM)), tl.float32, FORM.CONSUMERS)
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=FORM.CONSUMERS):
+            me: tl.constexpr = tlx.async_task_replica_id()
+            score(queries.reader(consumer(me)), keys.reader(consumer(me)), staged[me], weights, scores, rules, FORM, scale_desc is not None, me)
+        with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # load
+            load(queries.writer(), keys.writer(), q_desc, cache, rules, FORM)
+        if FORM.FILL:
+            with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # fill
+                fill(scores, rules, FORM)
