@@ -155,8 +155,8 @@ def lightning_indexer(q_desc, k_desc, scale_desc, weights, scores, starts, ends,
     """
     D: tl.constexpr = q_desc.block_shape[1]
     TYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    CONSUMER_REGS: tl.constexpr = 480 // FORM.CONSUMERS
-    OTHER_REGS: tl.constexpr = 24 if FORM.CONSUMERS == 2 else 32
+    CONSUMER_REGS: tl.constexpr = 112 if FORM.CONSUMERS == 4 else 480 // FORM.CONSUMERS
+    OTHER_REGS: tl.constexpr = 32 if FORM.CONSUMERS == 3 else 24
     rules, cache = Rules(problem, starts, ends, lengths), Cache(k_desc, scale_desc, table)
     queries = tle.pipe(capacity=FORM.TURNS, readers=consumers(FORM.CONSUMERS), name="queries",
                        rows=tle.gpu.alloc([FORM.TURNS, queries_of(FORM) * FORM.HEADS, D], TYPE))
