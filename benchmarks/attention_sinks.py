@@ -3,12 +3,12 @@
     python -m benchmarks.attention_sinks                        64 query heads, 8 heads of keys, 64 wide; full and a window of 128
     python -m benchmarks.attention_sinks 128-window 64-full --seq 8192 --ms 50      some cases; 128 wide, too
 
-A sink is a logit of each head that joins the denominators of its rows and has no value. gpt-oss's layers alternate between all keys
-up to a query's own and the last 128 of them. `eager` is the definition, in bf16: scores with the mask, the sinks as one more column,
-softmax, that column left out, the product with the values. `Flex` is torch's FlexAttention, compiled, whose result is multiplied by
-sigmoid(lse - sink), which is the same; the lse carries gradients. `FlashAttention` is there where it is installed, forward alone.
-Inputs are standard normal, bf16. Results and all gradients of one head of keys are checked against fp64 before anything is timed.
-Only pairs that the mask leaves count: 4 D operations each forward, 3.5 times as many with the pass backward.
+A sink is a logit of each head that joins the denominators of its rows and has no value. gpt-oss's layers alternate between all
+keys up to a query's own and the last 128 of them. `eager` is the definition, in bf16: scores with the mask, the sinks as one more
+column, softmax, that column left out, the product with the values. `Flex` is torch's FlexAttention, compiled, whose result is
+multiplied by sigmoid(lse - sink), which is the same; the lse carries gradients. `FlashAttention` is there where it is installed,
+forward alone. Inputs are standard normal, bf16. Results and all gradients of one head of keys are checked against fp64 before
+anything is timed. Only pairs that the mask leaves count: 4 D operations each forward, 3.5 times as many with the pass backward.
 """
 
 from __future__ import annotations

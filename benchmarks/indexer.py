@@ -4,11 +4,11 @@
     python -m benchmarks.indexer prefill-8192 decode-64x2x32768 --ms 50     some of them
     python -m benchmarks.indexer prefill-8192 --tune --jobs 12              every candidate configuration of theirs
 
-64 heads of 128 columns, e4m3 or bf16, weights and scales fp32, scores fp32. A case `prefill-T` has T queries and T keys,
-causal; `chunk-SxT` the last S queries of T keys; `decode-BxSxT` the last S tokens of each of B sequences of about T keys, in pages of 64.
+64 heads of 128 columns, e4m3 or bf16, weights and scales fp32, scores fp32. A case `prefill-T` has T queries and T keys, causal;
+`chunk-SxT` the last S queries of T keys; `decode-BxSxT` the last S tokens of each of B sequences of about T keys, in pages of 64.
 What no query looks at is not written (fill=False), as where the selector follows; `filled-T` writes -inf there. `topk-T` is the
-operator with its 2048 largest for each query, against the same of torch, whose scores are ours. Inputs are standard normal, rounded.
-The baseline `torch` is a product, relu and a product, some queries at a time, in bf16 with fp32 sums. Some rows of every case are
+operator with its 2048 largest for each query, against torch.topk of the same scores. Inputs are standard normal, rounded. The
+baseline `torch` is a product, relu and a product, some queries at a time, in bf16 with fp32 sums. Some rows of every case are
 checked against fp64 before anything is timed. Only pairs that count are operations: 2 x 64 x 128 each.
 """
 

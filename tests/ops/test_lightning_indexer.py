@@ -119,7 +119,8 @@ def test_nothing_to_do():
 
 @pytest.mark.parametrize("change, error, text", [
     (dict(k=torch.zeros(9, 31).to(E4M3)), RuntimeError, "D"), (dict(weights=torch.zeros(3, 7)), RuntimeError, "weights"),
-    (dict(q=torch.zeros(3, 8, 32)), NotImplementedError, "q is torch.float32"), (dict(k_scale=torch.zeros(8)), RuntimeError, "k_scale"),
+    (dict(q=torch.zeros(3, 8, 32)), NotImplementedError, "q is torch.float32"),
+    (dict(k_scale=torch.zeros(8)), RuntimeError, "k_scale"),
     (dict(k=torch.zeros(9, 32, dtype=BF16)), RuntimeError, "both must be of one type"),
     (dict(topk=-1), RuntimeError, "k may be 0"), (dict(out_dtype=torch.float16), NotImplementedError, "out_dtype"),
     (dict(q=torch.zeros(3, 0, 32).to(E4M3), weights=torch.zeros(3, 0)), RuntimeError, "there must be heads")])

@@ -35,7 +35,8 @@ CONTRACT = Contract(
 DECODE = Contract(
     "lightning_indexer_decode", f"q: {TYPES} (B, S, H, D)", "cache: =q (pages, page, D)", "weights: float (B, S, H)",
     "lengths: int (B)", "page_table: int (B, most)", "scales?: fp32 (pages, page)", "out_dtype?: fp32|bf16",
-    "H > 0 and D > 0 -- there must be heads, and columns", "-> scores: out_dtype|fp32 (B, S, most * page)", flops="2 * B * S * most * page * H * D")
+    "H > 0 and D > 0 -- there must be heads, and columns", "-> scores: out_dtype|fp32 (B, S, most * page)",
+    flops="2 * B * S * most * page * H * D")
 
 
 def lightning_indexer(q: Tensor, k: Tensor, weights: Tensor, k_scale: Tensor | None = None, starts: Tensor | None = None,
@@ -47,8 +48,8 @@ def lightning_indexer(q: Tensor, k: Tensor, weights: Tensor, k_scale: Tensor | N
                k        (T, D) of q's type, any strides
                weights  (S, H): bf16, fp16 or fp32; they may be negative
                k_scale  (T) fp32, by default 1
-               starts, ends   (S), int32 or int64: query s looks at keys starts[s] .. ends[s], cut to 0 and T, as of packed sequences;
-                        by default from 0 on, and up to T
+               starts, ends   (S), int32 or int64: query s looks at keys starts[s] .. ends[s], cut to 0 and T, as of packed
+                        sequences; by default from 0 on, and up to T
                causal   without `ends`: query s looks at keys up to its own, s + T - S
                fill     scores of other keys are -inf; else they are not written and may be anything
                out_dtype   fp32 by default, or bf16
@@ -81,8 +82,8 @@ def lightning_indexer_decode(q: Tensor, cache: Tensor, weights: Tensor, lengths:
                weights  (B, S, H): bf16, fp16 or fp32
                lengths  (B), int32 or int64, on the device: keys of each sequence, the new ones among them; below 0 counts as 0, and
                         more than the table's pages hold as that. The host never waits for it
-               page_table  (B, most), int32 or int64: page j of a sequence has its keys from j * page on. Entries behind its keys are
-                        not looked at
+               page_table  (B, most), int32 or int64: page j of a sequence has its keys from j * page on. Entries behind its keys
+                        are not looked at
                scales   (pages, page) fp32, any strides; by default 1
                fill, out_dtype   as in `lightning_indexer`
                topk     as there: places in the sequence, of each query
@@ -124,8 +125,8 @@ def _plan_decode(of: Extents, q: Tensor, cache: Tensor, weights: Tensor, lengths
 
 
 def _planned(of: Extents, on_hopper: Callable, anywhere: Callable, copied: bool, *given: Tensor | None) -> Callable[..., Tensor]:
-    """The plan of a call with queries, keys, weights, scales and integers. Keys that TMA cannot read are `copied` for it, or are for
-    the plain kernel."""
+    """The plan of a call with queries, keys, weights, scales and integers. Keys that TMA cannot read are `copied` for it, or are
+    for the plain kernel."""
     q, keys, _, scales, *_ = given
     if of.scores.empty(q).numel() == 0:
         return lambda q, *_: of.empty(q)

@@ -10,8 +10,6 @@ scores[s, t] = k_scale[t] sum over h of weights[s, h] relu(q[s, h] . k[t]).
 
 from __future__ import annotations
 
-import mimw
-
 from ..checks import PROGRAMS
 from ..contract import Contract
 from ..contract.memory import strides
@@ -21,17 +19,27 @@ from .kernel import lightning_indexer as kernel
 from .nouns import Problem
 
 __all__ = ["CONTRACT", "DIMS", "HEADS", "PAGED", "PAGES", "Configuration", "arguments", "configuration", "kernel", "paged",
-           "paged_configuration"]
+           "paged_configuration", "paged_tensors", "tensors"]
+
+def tensors(keys: str) -> tuple[str, ...]:
+    """The lines of contracts for keys in one piece, whose rows lie as `keys` says."""
+    return ("q: e4m3|bf16|fp16 (S, H, D) contiguous", f"k: =q (T, D) {keys}", "weights: fp32 (S, H) contiguous",
+            "scores: fp32|bf16 (S, T) rows", "k_scale?: fp32 (T) contiguous", "starts?: i32 (S) contiguous",
+            "ends?: i32 (S) contiguous")
+
+
+def paged_tensors(keys: str) -> tuple[str, ...]:
+    """The same for keys in pages."""
+    return ("q: e4m3|bf16|fp16 (B, S, H, D) contiguous", f"cache: =q (pages, page, D) {keys}",
+            "weights: fp32 (B, S, H) contiguous", "scores: fp32|bf16 (B, S, T) contiguous", "lengths: i32 (B) contiguous",
+            "table: i32 (B, most) rows", f"scales?: fp32 (pages, page) {keys}",
+            "T <= most * page -- there must be no more scores than keys in the table's pages")
+
 
 OFFERED = (f"H in {HEADS} -- there may be {', '.join(map(str, HEADS))} heads", f"D in {DIMS} -- heads may have "
            f"{', '.join(map(str, DIMS))} columns", PROGRAMS)
-CONTRACT = Contract("q: e4m3|bf16|fp16 (S, H, D) contiguous", "k: =q (T, D) tma", "weights: fp32 (S, H) contiguous",
-                    "scores: fp32|bf16 (S, T) rows", "k_scale?: fp32 (T) contiguous", "starts?: i32 (S) contiguous",
-                    "ends?: i32 (S) contiguous", *OFFERED)
-PAGED = Contract("q: e4m3|bf16|fp16 (B, S, H, D) contiguous", "cache: =q (pages, page, D) tma", "weights: fp32 (B, S, H) contiguous",
-                 "scores: fp32|bf16 (B, S, T) contiguous", "lengths: i32 (B) contiguous", "table: i32 (B, most) rows",
-                 "scales?: fp32 (pages, page) tma", f"page in {PAGES} -- pages may have {', '.join(map(str, PAGES))} keys",
-                 "T <= most * page -- there must be no more scores than keys in the table's pages", *OFFERED)
+CONTRACT = Contract(*tensors("tma"), *OFFERED)
+PAGED = Contract(*paged_tensors("tma"), f"page in {PAGES} -- pages may have {', '.join(map(str, PAGES))} keys", *OFFERED)
 
 
 def arguments(q, k, weights, scores, programs: int, k_scale=None, starts=None, ends=None, causal: bool = False, fill: bool = True,
@@ -73,7 +81,8 @@ def paged(q, cache, weights, scores, lengths, table, programs: int, scales=None,
                programs, fill, chosen   as above
     errors:    as above
     """
-    of = PAGED.check(q=q, cache=cache, weights=weights, scores=scores, lengths=lengths, table=table, scales=scales, programs=programs)
+    of = PAGED.check(q=q, cache=cache, weights=weights, scores=scores, lengths=lengths, table=table, scales=scales,
+                     programs=programs)
     chosen = chosen or paged_configuration(of.H, of.D, q.dtype.itemsize, of.S, of.page)
     problem = Problem(of.S, of.T, of.B, of.T, chosen.chunk, of.pages, strides(table)[0])
     return _launch(q, cache, scales, weights, scores, None, None, lengths, table, problem, programs, chosen,

@@ -1,7 +1,7 @@
 """How a launch is cut.
 
-Input: heads, columns of a head, bytes of a number, and for keys in pages the queries of a sequence and the keys of a page. Output: a
-`Configuration`:
+Input: heads, columns of a head, bytes of a number, and for keys in pages the queries of a sequence and the keys of a page. Output:
+a `Configuration`:
 
     configuration(64, 128, 1)               Configuration(queries=4, bk=128, apart=True, stages=5, turns=2, chunk=2048)
     paged_configuration(64, 128, 1, 2, 64)  Configuration(queries=2, bk=128, apart=False, ..): both consumers have both queries
@@ -40,8 +40,8 @@ class Configuration:
 
 
 def configuration(heads: int, dim: int, size: int) -> Configuration:
-    """Of keys in one piece: each consumer has as many queries as its registers hold sums of; two turns of queries where there is room
-    for as many keys beside them, so that the next ones come meanwhile."""
+    """Of keys in one piece: each consumer has as many queries as its registers hold sums of; two turns of queries where there is
+    room for four slots beside them, so that the next ones come meanwhile."""
     queries, key = COLUMNS // heads, dim * size + 4
     rows = 2 * queries * heads * dim * size
     turns = 2 if ROOM - 2 * rows >= 4 * 128 * key else 1
@@ -50,8 +50,8 @@ def configuration(heads: int, dim: int, size: int) -> Configuration:
 
 
 def paged_configuration(heads: int, dim: int, size: int, queries: int, page: int) -> Configuration:
-    """Of keys in pages: all queries of a sequence together where they fit, a power of two of them, and a half of each block of keys for
-    each consumer."""
+    """Of keys in pages: all queries of a sequence together where they fit, a power of two of them, and a half of each block of keys
+    for each consumer."""
     queries, bk = min(1 << (queries - 1).bit_length(), COLUMNS // heads), max(128, page)
     return Configuration(queries, bk, 2, False, stages_of(bk, dim * size + 4, 2 * queries * heads * dim * size), 2, 1024)
 

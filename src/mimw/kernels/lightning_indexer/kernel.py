@@ -5,9 +5,9 @@ Input: descriptors of q, keys and their scales, weights, bounds and scores as po
     grid, args, meta = arguments(q, k, weights, scores, programs, k_scale)
     lightning_indexer[grid](*args, **meta)
 
-The product is transposed: its rows are keys, its columns all heads of some queries. So a thread of the tensor core's layout has many
-heads of few keys, and the sum over heads is arithmetic in its own registers and two shuffles, where a product with heads as rows
-would send all of it through shared memory. Weights stay in registers for all keys of a piece of work.
+The product is transposed: its rows are keys, its columns all heads of some queries. So a thread of the tensor core's layout has
+many heads of few keys, and the sum over heads is arithmetic in its own registers and two shuffles, where a product with heads as
+rows would send all of it through shared memory. Weights stay in registers for all keys of a piece of work.
 
 Pipes: `queries` (heads of the queries of a piece), `keys` (BK keys with their scales). Roles: `load`, FORM.CONSUMERS times `score`,
 and with FILL `fill`, which writes -inf where no query of a piece looks. One consumer's products run while another one sums.
@@ -166,7 +166,8 @@ def lightning_indexer(q_desc, k_desc, scale_desc, weights, scores, starts, ends,
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=FORM.CONSUMERS):
             me: tl.constexpr = tlx.async_task_replica_id()
-            score(queries.reader(consumer(me)), keys.reader(consumer(me)), staged[me], weights, scores, rules, FORM, scale_desc is not None, me)
+            score(queries.reader(consumer(me)), keys.reader(consumer(me)), staged[me], weights, scores, rules, FORM,
+                  scale_desc is not None, me)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # load
             load(queries.writer(), keys.writer(), q_desc, cache, rules, FORM)
         if FORM.FILL:

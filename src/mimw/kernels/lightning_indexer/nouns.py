@@ -16,8 +16,8 @@ import mimw.tle as tle
 @tle.struct
 class Form:
     """Constants: HEADS of a query, QUERIES of a product, whose other operand are ROWS keys; BK keys of a slot; so many CONSUMERS,
-    which have queries of their own (APART) or the same queries and keys of their own; STAGES slots of keys, TURNS of queries; keys of a PAGE, 0 for keys in
-    one piece; CAUSAL bounds; FILL: -inf outside of the bounds."""
+    which have queries of their own (APART) or the same queries and keys of their own; STAGES slots of keys, TURNS of queries; keys
+    of a PAGE, 0 for keys in one piece; CAUSAL bounds; FILL: -inf outside of the bounds."""
 
     HEADS: tl.constexpr
     QUERIES: tl.constexpr
@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 @tle.struct
 class Rules:
-    """The launch's numbers, and which keys count: a start and an end for each query, or a length for each sequence; None for all."""
+    """The launch's numbers, and which keys count: a start and an end for each query, or a length for each sequence; None: all."""
 
     problem: Any
     starts: Any

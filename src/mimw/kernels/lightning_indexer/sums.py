@@ -7,8 +7,8 @@ Input: a product, ROWS keys x the heads of QUERIES queries, in registers. Output
     stage(staged, product, factors, scale, 0, form)                     for each product of a slot
     store(staged, target, key, form)
 
-A sum over heads is a chain of multiply-adds over tiles of 8 heads, the narrowest that tensor cores lay out: two heads of a key are in a
-thread. The tree of `tl.sum` over all heads would multiply half of them apart from their sum.
+A sum over heads is a chain of multiply-adds over tiles of 8 heads, the narrowest that tensor cores lay out: two heads of a key are
+in a thread. The tree of `tl.sum` over all heads would multiply half of them apart from their sum.
 """
 
 from typing import Any
@@ -26,8 +26,8 @@ EACH = tl.constexpr(8)      # heads of a tile
 
 @tle.struct
 class Target:
-    """Where a consumer's scores go: rows of some queries, which of them there are, where their keys begin and end, where those begin
-    and end that all of them look at (nowhere, if one is not there), and where the keys of the piece of work end."""
+    """Where a consumer's scores go: rows of some queries, which of them there are, where their keys begin and end, where those
+    begin and end that all of them look at (nowhere, if one is not there), and where the keys of the piece of work end."""
 
     rows: Any
     there: Any

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..contract import Contract
 from ..contract.memory import strides
+from ..lightning_indexer import paged_tensors, tensors
 from ..lightning_indexer.nouns import Problem
 from .kernel import plain_lightning_indexer as kernel
 from .nouns import Form, Strides
@@ -17,13 +18,8 @@ from .nouns import Form, Strides
 __all__ = ["CONTRACT", "PAGED", "arguments", "kernel", "paged"]
 
 BK, QUERIES = 64, 8         # keys and queries of a program
-CONTRACT = Contract("q: e4m3|bf16|fp16 (S, H, D) contiguous", "k: =q (T, D) rows", "weights: fp32 (S, H) contiguous",
-                    "scores: fp32|bf16 (S, T) rows", "k_scale?: fp32 (T) contiguous", "starts?: i32 (S) contiguous",
-                    "ends?: i32 (S) contiguous", "H > 0 and D > 0 -- there must be heads, and columns")
-PAGED = Contract("q: e4m3|bf16|fp16 (B, S, H, D) contiguous", "cache: =q (pages, page, D) rows", "weights: fp32 (B, S, H) contiguous",
-                 "scores: fp32|bf16 (B, S, T) contiguous", "lengths: i32 (B) contiguous", "table: i32 (B, most) rows",
-                 "scales?: fp32 (pages, page) rows", "T <= most * page -- there must be no more scores than keys in the table's pages",
-                 "H > 0 and D > 0 -- there must be heads, and columns")
+SOME = "H > 0 and D > 0 -- there must be heads, and columns"
+CONTRACT, PAGED = Contract(*tensors("rows"), SOME), Contract(*paged_tensors("rows"), SOME)
 
 
 def arguments(q, k, weights, scores, k_scale=None, starts=None, ends=None, causal: bool = False, fill: bool = True,
@@ -36,8 +32,8 @@ def arguments(q, k, weights, scores, k_scale=None, starts=None, ends=None, causa
     """
     of = CONTRACT.check(q=q, k=k, weights=weights, scores=scores, k_scale=k_scale, starts=starts, ends=ends)
     problem = Problem(of.S, of.T, 1, strides(scores)[0], BK, 1, 0)
-    return _launch((q, k, k_scale, weights, scores, starts, ends, None, None), problem, Strides(0, strides(k)[0], 0), 0, causal, fill,
-                   direct)
+    given = q, k, k_scale, weights, scores, starts, ends, None, None
+    return _launch(given, problem, Strides(0, strides(k)[0], 0), 0, causal, fill, direct)
 
 
 def paged(q, cache, weights, scores, lengths, table, scales=None, fill: bool = True,
@@ -51,13 +47,14 @@ def paged(q, cache, weights, scores, lengths, table, scales=None, fill: bool = T
     of = PAGED.check(q=q, cache=cache, weights=weights, scores=scores, lengths=lengths, table=table, scales=scales)
     problem = Problem(of.S, of.T, of.B, of.T, BK, of.pages, strides(table)[0])
     steps = Strides(*strides(cache)[:2], 0 if scales is None else strides(scales)[0])
-    return _launch((q, cache, scales, weights, scores, None, None, lengths, table), problem, steps, of.page, True, fill, direct)
+    given = q, cache, scales, weights, scores, None, None, lengths, table
+    return _launch(given, problem, steps, of.page, True, fill, direct)
 
 
-def _launch(tensors: tuple, problem: Problem, steps: Strides, page: int, causal: bool, fill: bool,
+def _launch(given: tuple, problem: Problem, steps: Strides, page: int, causal: bool, fill: bool,
             direct: bool) -> tuple[tuple[int, int], tuple, dict]:
-    heads, dim = tensors[0].shape[-2:]
+    heads, dim = given[0].shape[-2:]
     h_tile, d_tile = (max(32, 1 << (extent - 1).bit_length()) for extent in (heads, dim))
     form = Form(heads, dim, h_tile, d_tile, BK, QUERIES, page, causal, fill, direct)
     grid = -(-problem.S // QUERIES) * problem.B, -(-problem.T // BK)
-    return grid, (*tensors, problem, steps), dict(FORM=form, num_warps=4)
+    return grid, (*given, problem, steps), dict(FORM=form, num_warps=4)

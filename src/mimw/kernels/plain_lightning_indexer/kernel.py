@@ -5,8 +5,8 @@ Input: pointers of queries, keys, their scales, weights, bounds and scores. Outp
     grid, args, meta = arguments(q, k, weights, scores, k_scale)
     plain_lightning_indexer[grid](*args, **meta)
 
-Program (i, j) scores the keys from number j BK on against tile i of the queries, the heads of one after the other, and fills with -inf what a
-query does not look at. Tiles of heads and columns are powers of two; what is beyond them is 0.
+Program (i, j) scores the keys from number j BK on against tile i of the queries, the heads of one after the other, and fills with
+-inf what a query does not look at. Tiles of heads and columns are powers of two; what is beyond them is 0.
 """
 
 import triton.language as tl
