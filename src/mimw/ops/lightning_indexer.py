@@ -19,7 +19,7 @@ from torch import Tensor
 from mimw.kernels import lightning_indexer as hopper
 from mimw.kernels import plain_lightning_indexer as plain
 
-from .chips import has_e4m3, is_amd
+from .chips import chip_of, is_amd
 from .contract import Contract, Extents
 from .launching import Launch, programs
 from .notes import another_chip, takes
@@ -28,6 +28,7 @@ from .planned import Planned
 from .topk_selector import topk_selector
 
 TYPES = "e4m3|bf16|fp16"
+WITHOUT_E4M3 = ("sm_75", "sm_80", "sm_86", "sm_87")        # of chips that Triton compiles for
 CONTRACT = Contract(
     "lightning_indexer", f"q: {TYPES} (S, H, D)", "k: =q (T, D)", "weights: float (S, H)", "k_scale?: fp32 (T)", "starts?: int (S)",
     "ends?: int (S)", "out_dtype?: fp32|bf16", "H > 0 and D > 0 -- there must be heads, and columns",
@@ -136,7 +137,7 @@ def _planned(of: Extents, on_hopper: Callable, anywhere: Callable, copied: bool,
                    not copied and keys.shape[1] not in hopper.PAGES and f"a page has {keys.shape[1]} keys; it takes {hopper.PAGES}",
                    not copied and not (_tma_reads(keys) and (scales is None or _tma_reads(scales)))
                    and "TMA cannot read the cache or its scales as they lie")
-    for_products = not by_tma and not has_e4m3(q)
+    for_products = chip_of(q) in WITHOUT_E4M3
 
     def ready(*given: Tensor | None) -> list[Tensor | None]:
         return _ready(by_tma and copied, for_products, *given)
