@@ -39,43 +39,50 @@ def load_queries(queries, turn, desc, work, rules, form):
 
 
 @mimw.jit
-def page_at(cache, work, key, rules, form):
-    """The page that holds a key of the sequence; the one behind the last, where TMA reads zeros, for a key that does not count."""
-    if form.PAGE == 0:
-        return 0
-    else:
-        at = cache.table + work.batch.to(tl.int64) * rules.problem.table_step + key // form.PAGE
-        return tl.load(at, mask=key < work.length, other=rules.problem.pages)
+def pages_of(cache, work, block, rules, form):
+    """The pages of a block's boxes. One that holds no key that counts is the one behind the last, where TMA reads zeros."""
+    BOX: tl.constexpr = cache.keys.block_shape
+    pages = ()
+    for box in tl.static_range(form.BK // BOX[1]):
+        if form.PAGE == 0:
+            pages = pages + (0, )
+        else:
+            key = block * form.BK + box * BOX[1]
+            at = cache.table + work.batch.to(tl.int64) * rules.problem.table_step + key // form.PAGE
+            pages = pages + (tl.load(at, mask=key < work.length, other=rules.problem.pages), )
+    return pages
 
 
 @mimw.jit
-def load_keys(keys, chunk, cache, work, block, rules, form):
+def load_keys(keys, chunk, cache, pages, block, form):
     """A block of keys and their scales, a box from each of its pages."""
     BOX: tl.constexpr = cache.keys.block_shape
     slot = keys.acquire(chunk)
     rows = tlx.local_reshape(slot.rows, [1, form.BK, BOX[2]])
     for box in tl.static_range(form.BK // BOX[1]):
-        key = block * form.BK + box * BOX[1]
-        page, at = page_at(cache, work, key, rules, form), key
+        at = block * form.BK + box * BOX[1]
         if form.PAGE > 0:
-            at = key % form.PAGE
-        tle.gpu.copy(cache.keys, tlx.local_slice(rows, [0, box * BOX[1], 0], BOX), BOX, [page, at, 0])
+            at = at % form.PAGE
+        tle.gpu.copy(cache.keys, tlx.local_slice(rows, [0, box * BOX[1], 0], BOX), BOX, [pages[box], at, 0])
         if cache.scales is not None:
             scales = tlx.local_reshape(slot.scales, [1, form.BK])
-            tle.gpu.copy(cache.scales, tlx.local_slice(scales, [0, box * BOX[1]], [1, BOX[1]]), [1, BOX[1]], [page, at])
+            tle.gpu.copy(cache.scales, tlx.local_slice(scales, [0, box * BOX[1]], [1, BOX[1]]), [1, BOX[1]], [pages[box], at])
     keys.commit(chunk)
 
 
 @mimw.jit
 def load(queries, keys, q_desc, cache, rules, form):
-    """All pieces of this program, one after the other."""
+    """All pieces of this program, one after the other. The pages of a block are looked up while the one before is loaded."""
     turn, chunk = 0, 0
     for number in range(tl.program_id(0), pieces(rules.problem, form), tl.num_programs(0)):
         work = work_of(number, rules, form)
         if work.low < work.high:
             load_queries(queries, turn, q_desc, work, rules, form)
+            pages = pages_of(cache, work, work.low, rules, form)
             for block in range(work.low, work.high):
-                load_keys(keys, chunk, cache, work, block, rules, form)
+                next_pages = pages_of(cache, work, block + 1, rules, form)
+                load_keys(keys, chunk, cache, pages, block, form)
+                pages = next_pages
                 chunk += 1
             turn += 1
 
@@ -133,7 +140,7 @@ def fill_keys(scores, work, first, end, rules, form):
 
 @mimw.jit
 def fill(scores, rules, form):
-    """What no consumer writes."""
+    """-inf at keys that no consumer scores."""
     for number in range(tl.program_id(0), pieces(rules.problem, form), tl.num_programs(0)):
         work = work_of(number, rules, form)
         if work.low < work.high:

@@ -26,8 +26,8 @@ EACH = tl.constexpr(8)      # heads of a tile
 
 @tle.struct
 class Target:
-    """Where a consumer's scores go: rows of some queries, which of them there are, where their keys begin and end, where those
-    begin and end that all of them look at (nowhere, if one is not there), and where the keys of the piece of work end."""
+    """The place of a consumer's scores: rows of some queries, which of them there are, the first key of each and the one behind its
+    last, the same for those that all look at (none, if a query is not there), and the end of the keys of the piece of work."""
 
     rows: Any
     there: Any
