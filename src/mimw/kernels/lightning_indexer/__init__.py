@@ -60,9 +60,8 @@ def arguments(q, k, weights, scores, programs: int, k_scale=None, starts=None, e
     """
     of = CONTRACT.check(q=q, k=k, weights=weights, scores=scores, k_scale=k_scale, starts=starts, ends=ends, programs=programs)
     chosen = chosen or configuration(of.H, of.D, q.dtype.itemsize)
-    scales = None if k_scale is None else k_scale.reshape(1, of.T)
-    problem = Problem(of.S, of.T, 1, strides(scores)[0], chosen.chunk, 1, 0)
-    return _launch(q, k.reshape(1, of.T, of.D), scales, weights, scores, starts, ends, None, None, problem, programs, chosen,
+    problem = Problem(of.S, of.T, 1, strides(scores)[0], 1, 0)
+    return _launch(q, k.reshape(1, of.T, of.D), k_scale, weights, scores, starts, ends, None, None, problem, programs, chosen,
                    chosen.meta(of.H, 0, causal, fill))
 
 
@@ -84,7 +83,7 @@ def paged(q, cache, weights, scores, lengths, table, programs: int, scales=None,
     of = PAGED.check(q=q, cache=cache, weights=weights, scores=scores, lengths=lengths, table=table, scales=scales,
                      programs=programs)
     chosen = chosen or paged_configuration(of.H, of.D, q.dtype.itemsize, of.S, of.page)
-    problem = Problem(of.S, of.T, of.B, of.T, chosen.chunk, of.pages, strides(table)[0])
+    problem = Problem(of.S, of.T, of.B, of.T, of.pages, strides(table)[0])
     return _launch(q, cache, scales, weights, scores, None, None, lengths, table, problem, programs, chosen,
                    chosen.meta(of.H, of.page, True, fill))
 
@@ -96,5 +95,5 @@ def _launch(q, keys, scales, weights, scores, starts, ends, lengths, table, prob
     many = chosen.queries * (chosen.consumers if chosen.apart else 1)
     work = -(-problem.S // many) * problem.B * -(-problem.T // chosen.chunk)
     descriptors = (described(q.reshape(-1, dim), [chosen.queries * heads, dim]), described(keys, [1, box, dim]),
-                   None if scales is None else described(scales, [1, box]))
+                   scales if scales is None or table is None else described(scales, [1, box]))
     return (min(programs, work), ), (*descriptors, weights, scores, starts, ends, lengths, table, problem), meta

@@ -35,8 +35,8 @@ class Configuration:
 
     def meta(self, heads: int, page: int, causal: bool, fill: bool) -> dict:
         """The kernel's constants, and launch options."""
-        return dict(FORM=Form(heads, self.queries, ROWS, self.bk, self.consumers, self.apart, self.stages, self.turns, page, causal,
-                              fill), num_warps=4)
+        return dict(FORM=Form(heads, self.queries, ROWS, self.bk, self.consumers, self.apart, self.stages, self.turns, self.chunk,
+                              page, causal, fill), num_warps=4)
 
 
 def configuration(heads: int, dim: int, size: int) -> Configuration:

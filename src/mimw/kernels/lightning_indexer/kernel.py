@@ -22,7 +22,7 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers
 from .nouns import Cache, Rules
 from .schedule import keys_of, pieces, queries_of, work_of
-from .sums import stage, store, target_of, weights_of
+from .sums import scales_of, store, sums_of, target_of, weights_of
 
 WIDE = tl.constexpr(512)    # scores that `fill` writes at a time: 16 bytes a thread
 
@@ -39,74 +39,81 @@ def load_queries(queries, turn, desc, work, rules, form):
 
 
 @mimw.jit
-def pages_of(cache, work, block, rules, form):
-    """The pages of a block's boxes. One that holds no key that counts is the one behind the last, where TMA reads zeros."""
-    BOX: tl.constexpr = cache.keys.block_shape
-    pages = ()
-    for box in tl.static_range(form.BK // BOX[1]):
-        if form.PAGE == 0:
-            pages = pages + (0, )
-        else:
-            key = block * form.BK + box * BOX[1]
-            at = cache.table + work.batch.to(tl.int64) * rules.problem.table_step + key // form.PAGE
-            pages = pages + (tl.load(at, mask=key < work.length, other=rules.problem.pages), )
-    return pages
+def pages_of(cache, work, rules, form):
+    """The pages of a piece of work. One that holds no key that counts is the one behind the last, where TMA reads zeros."""
+    if form.PAGE == 0:
+        return None
+    else:
+        number = work.first // form.PAGE + tl.arange(0, form.CHUNK // form.PAGE)
+        at = cache.table + work.batch.to(tl.int64) * rules.problem.table_step + number
+        return tl.load(at, mask=number * form.PAGE < work.length, other=rules.problem.pages)
 
 
 @mimw.jit
-def load_keys(keys, chunk, cache, pages, block, form):
-    """A block of keys and their scales, a box from each of its pages."""
+def place_of(key, pages, work, form):
+    """(page, row of the page) of a key: of a warp's pages in registers, so that no copy waits for the table."""
+    if form.PAGE == 0:
+        return 0, key
+    else:
+        number = (key - work.first) // form.PAGE
+        mine = tl.arange(0, form.CHUNK // form.PAGE) == number
+        return tl.sum(tl.where(mine, pages, 0), 0), key % form.PAGE
+
+
+@mimw.jit
+def load_keys(keys, chunk, cache, pages, work, block, form):
+    """A block of keys, a box from each of its pages; in pages also their scales."""
     BOX: tl.constexpr = cache.keys.block_shape
+    places = ()
+    for box in tl.static_range(form.BK // BOX[1]):
+        places = places + (place_of(block * form.BK + box * BOX[1], pages, work, form), )
     slot = keys.acquire(chunk)
     rows = tlx.local_reshape(slot.rows, [1, form.BK, BOX[2]])
     for box in tl.static_range(form.BK // BOX[1]):
-        at = block * form.BK + box * BOX[1]
+        page, at = places[box]
+        tle.gpu.copy(cache.keys, tlx.local_slice(rows, [0, box * BOX[1], 0], BOX), BOX, [page, at, 0])
         if form.PAGE > 0:
-            at = at % form.PAGE
-        tle.gpu.copy(cache.keys, tlx.local_slice(rows, [0, box * BOX[1], 0], BOX), BOX, [pages[box], at, 0])
-        if cache.scales is not None:
-            scales = tlx.local_reshape(slot.scales, [1, form.BK])
-            tle.gpu.copy(cache.scales, tlx.local_slice(scales, [0, box * BOX[1]], [1, BOX[1]]), [1, BOX[1]], [pages[box], at])
+            if cache.scales is not None:
+                scales = tlx.local_reshape(slot.scales, [1, form.BK])
+                tle.gpu.copy(cache.scales, tlx.local_slice(scales, [0, box * BOX[1]], [1, BOX[1]]), [1, BOX[1]], [page, at])
     keys.commit(chunk)
 
 
 @mimw.jit
 def load(queries, keys, q_desc, cache, rules, form):
-    """All pieces of this program, one after the other. The pages of a block are looked up while the one before is loaded."""
+    """All pieces of this program, one after the other."""
     turn, chunk = 0, 0
     for number in range(tl.program_id(0), pieces(rules.problem, form), tl.num_programs(0)):
         work = work_of(number, rules, form)
         if work.low < work.high:
+            pages = pages_of(cache, work, rules, form)
             load_queries(queries, turn, q_desc, work, rules, form)
-            pages = pages_of(cache, work, work.low, rules, form)
             for block in range(work.low, work.high):
-                next_pages = pages_of(cache, work, block + 1, rules, form)
-                load_keys(keys, chunk, cache, pages, block, form)
-                pages = next_pages
+                load_keys(keys, chunk, cache, pages, work, block, form)
                 chunk += 1
             turn += 1
 
 
 @mimw.jit
-def products(keys, chunk, rows, at: tl.constexpr, last: tl.constexpr, form, scaled: tl.constexpr):
-    """(ROWS keys of a slot from number `at` on times all heads, the keys' scales); behind its `last` ones the slot is released."""
-    slot = keys.wait(chunk).slot
-    product = tlx.async_dot(tlx.local_slice(slot.rows, [at, 0], [form.ROWS, slot.rows.shape[1]]), tlx.local_trans(rows))
-    product = tlx.async_dot_wait(0, product)
-    scale = 1.0
-    if scaled:
-        scale = tlx.local_load(tlx.local_slice(slot.scales, [at], [form.ROWS]))
-    if last:
-        keys.release(chunk)
-    return product, scale
+def scores_of(slot, rows, factors, scale, FIRST: tl.constexpr, form):
+    """(sums over heads of a slot's keys from number FIRST on: for ROWS after ROWS keys one of each query; the scales of these keys, in
+    pages the slot's own)."""
+    found = ()
+    for part in tl.static_range(keys_of(form) // form.ROWS):
+        own = tlx.local_slice(slot.rows, [FIRST + part * form.ROWS, 0], [form.ROWS, slot.rows.shape[1]])
+        product = tlx.async_dot_wait(0, tlx.async_dot(own, tlx.local_trans(rows)))
+        found = found + sums_of(product, factors, form)
+    if form.PAGE > 0:
+        if scale is not None:
+            scale = tlx.local_load(tlx.local_slice(slot.scales, [FIRST], [keys_of(form)]))[None, :]
+    return found, scale
 
 
 @mimw.jit
-def score(queries, keys, staged, weights, scores, rules, form, scaled: tl.constexpr, me: tl.constexpr):
+def score(queries, keys, staged, cache, weights, scores, rules, form, me: tl.constexpr):
     """Consumer `me`: scores of its queries, or of all queries at its part of each slot of keys."""
     COLUMNS: tl.constexpr = form.QUERIES * form.HEADS
-    KEYS: tl.constexpr = keys_of(form)
-    FIRST: tl.constexpr = 0 if form.APART else me * KEYS
+    FIRST: tl.constexpr = 0 if form.APART else me * keys_of(form)
     turn, chunk = 0, 0
     for number in range(tl.program_id(0), pieces(rules.problem, form), tl.num_programs(0)):
         work = work_of(number, rules, form)
@@ -118,10 +125,11 @@ def score(queries, keys, staged, weights, scores, rules, form, scaled: tl.conste
             if form.APART:
                 rows = tlx.local_slice(rows, [me * COLUMNS, 0], [COLUMNS, rows.shape[1]])
             for block in range(work.low, work.high):
-                for part in tl.static_range(FIRST, FIRST + KEYS, form.ROWS):
-                    product, scale = products(keys, chunk, rows, part, part + form.ROWS == FIRST + KEYS, form, scaled)
-                    stage(staged, product, factors, scale, part - FIRST, form)
-                store(staged, target, block * form.BK + FIRST, form)
+                key = block * form.BK + FIRST
+                scale = scales_of(cache, key, work, form)
+                found, scale = scores_of(keys.wait(chunk).slot, rows, factors, scale, FIRST, form)
+                keys.release(chunk)
+                store(staged, found, scale, target, key, form)
                 chunk += 1
             queries.release(turn)
             turn += 1
@@ -151,11 +159,12 @@ def fill(scores, rules, form):
 
 
 @mimw.jit
-def lightning_indexer(q_desc, k_desc, scale_desc, weights, scores, starts, ends, lengths, table, problem, FORM: tl.constexpr):
+def lightning_indexer(q_desc, k_desc, scales, weights, scores, starts, ends, lengths, table, problem, FORM: tl.constexpr):
     """scores (B, S, T): fp32 or bf16.
 
     args:      q_desc  (B S HEADS, D), a box has the heads of QUERIES queries
-               k_desc, scale_desc   (pages, keys of a page, D) and (pages, keys), fp32; of keys in one piece 1 page. None: no scales
+               k_desc  (pages, keys of a page, D); of keys in one piece 1 page
+               scales  a pointer (T), fp32, for keys in one piece; else a descriptor (pages, keys of a page); or None
                weights (B, S, HEADS) fp32
                starts, ends   (S), int32, of one sequence, each may be None; lengths (B), int32, or None: T keys each
                table   (B, pages of a sequence), int32, or None
@@ -164,7 +173,7 @@ def lightning_indexer(q_desc, k_desc, scale_desc, weights, scores, starts, ends,
     TYPE: tl.constexpr = tlx.dtype_of(q_desc)
     CONSUMER_REGS: tl.constexpr = 112 if FORM.CONSUMERS == 4 else 480 // FORM.CONSUMERS
     OTHER_REGS: tl.constexpr = 32 if FORM.CONSUMERS == 3 else 24
-    rules, cache = Rules(problem, starts, ends, lengths), Cache(k_desc, scale_desc, table)
+    rules, cache = Rules(problem, starts, ends, lengths), Cache(k_desc, scales, table)
     queries = tle.pipe(capacity=FORM.TURNS, readers=consumers(FORM.CONSUMERS), name="queries",
                        rows=tle.gpu.alloc([FORM.TURNS, queries_of(FORM) * FORM.HEADS, D], TYPE))
     keys = tle.pipe(capacity=FORM.STAGES, readers=consumers(FORM.CONSUMERS), name="keys",
@@ -173,8 +182,7 @@ def lightning_indexer(q_desc, k_desc, scale_desc, weights, scores, starts, ends,
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=FORM.CONSUMERS):
             me: tl.constexpr = tlx.async_task_replica_id()
-            score(queries.reader(consumer(me)), keys.reader(consumer(me)), staged[me], weights, scores, rules, FORM,
-                  scale_desc is not None, me)
+            score(queries.reader(consumer(me)), keys.reader(consumer(me)), staged[me], cache, weights, scores, rules, FORM, me)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # load
             load(queries.writer(), keys.writer(), q_desc, cache, rules, FORM)
         if FORM.FILL:

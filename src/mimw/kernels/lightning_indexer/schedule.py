@@ -33,7 +33,7 @@ def keys_of(form):
 @mimw.jit
 def pieces(problem, form):
     """The number of pieces of work."""
-    return tl.cdiv(problem.S, queries_of(form)) * problem.B * tl.cdiv(problem.T, problem.chunk)
+    return tl.cdiv(problem.S, queries_of(form)) * problem.B * tl.cdiv(problem.T, form.CHUNK)
 
 
 @mimw.jit
@@ -64,8 +64,8 @@ def work_of(number, rules, form):
     length = problem.T
     if rules.lengths is not None:
         length = tl.minimum(tl.maximum(tl.load(rules.lengths + batch), 0), problem.T)
-    first = chunk * problem.chunk
-    stop = tl.minimum(first + problem.chunk, problem.T)
+    first = chunk * form.CHUNK
+    stop = tl.minimum(first + form.CHUNK, problem.T)
     start, end = bounds_of(batch, query + tl.arange(0, MANY), length, rules, form)
     lowest, highest = tl.min(tl.where(start < end, start, stop), 0), tl.max(tl.where(start < end, end, 0), 0)
     lowest, highest = tl.maximum(lowest, first), tl.minimum(highest, stop)

@@ -4,8 +4,7 @@ Input: a product, ROWS keys x the heads of QUERIES queries, in registers. Output
 
     factors = weights_of(weights, batch, query, problem, form)          once for a piece of work
     target = target_of(scores, work, query, rules, form)
-    stage(staged, product, factors, scale, 0, form)                     for each product of a slot
-    store(staged, target, key, form)
+    store(staged, sums_of(product, factors, form), scale, target, key, form)
 
 A sum over heads is a chain of multiply-adds over tiles of 8 heads, the narrowest that tensor cores lay out: two heads of a key are
 in a thread. The tree of `tl.sum` over all heads would multiply half of them apart from their sum.
@@ -19,7 +18,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .schedule import bounds_of
+from .schedule import bounds_of, keys_of
 
 EACH = tl.constexpr(8)      # heads of a tile
 
@@ -72,33 +71,53 @@ def halves(pieces, WIDTH: tl.constexpr):
 
 
 @mimw.jit
-def sum_of(heads, weights, first: tl.constexpr, scale, form):
+def sum_of(heads, weights, first: tl.constexpr, form):
     """Of each key, the sum over the heads of one query of weights times what is above 0. NaN stays NaN."""
     found = halves((heads, ), form.HEADS)
     acc = tl.maximum(found[0], 0.0, propagate_nan=tl.PropagateNan.ALL) * weights[first][None, :]
     for i in tl.static_range(1, form.HEADS // EACH):
         acc += tl.maximum(found[i], 0.0, propagate_nan=tl.PropagateNan.ALL) * weights[first + i][None, :]
-    return tl.sum(acc, 1) * scale
+    return tl.sum(acc, 1)
 
 
 @mimw.jit
-def stage(staged, product, weights, scale, part: tl.constexpr, form):
-    """The scores of a product, to columns number `part` on of the rows of `staged`, one a query."""
-    KEYS: tl.constexpr = staged.shape[1]
-    flat = tlx.local_reshape(staged, [form.QUERIES * KEYS])
+def sums_of(product, weights, form):
+    """A tile of sums, one a key, for each query."""
+    found = ()
     for i in tl.static_range(form.QUERIES):
         heads = tle.extract_tile(product, [0, i], [form.ROWS, form.HEADS])
-        found = sum_of(heads, weights, i * (form.HEADS // EACH), scale, form)
-        tlx.local_store(tlx.local_slice(flat, [i * KEYS + part], [form.ROWS]), found)
+        found = found + (sum_of(heads, weights, i * (form.HEADS // EACH), form), )
+    return found
 
 
 @mimw.jit
-def store(staged, target, key, form):
-    """Staged scores of keys from number `key` on; those outside of a query's bounds are -inf, or left as they are."""
+def scales_of(cache, key, work, form):
+    """The scales of a consumer's keys from number `key` on, once for each query, as `store` has its tile; asked for in front of the
+    product. None without any (`cache.scales`), 1 for keys in pages, whose scales come with them."""
+    if cache.scales is None:
+        return None
+    else:
+        if form.PAGE > 0:
+            return 1.0
+        else:
+            keys = tl.broadcast_to((key + tl.arange(0, keys_of(form)))[None, :], (form.QUERIES, keys_of(form)))
+            return tl.load(cache.scales + keys, mask=keys < work.length, other=0.0)
+
+
+@mimw.jit
+def store(staged, found, scale, target, key, form):
+    """Sums of ROWS after ROWS keys from number `key` on, each of them one of each query, times the keys' scales to where the scores
+    are: those outside of a query's bounds are -inf, or left as they are. The tile goes through `staged`, to be whole rows."""
     KEYS: tl.constexpr = staged.shape[1]
+    flat = tlx.local_reshape(staged, [form.QUERIES * KEYS])
+    for part in tl.static_range(KEYS // form.ROWS):
+        for i in tl.static_range(form.QUERIES):
+            tlx.local_store(tlx.local_slice(flat, [i * KEYS + part * form.ROWS], [form.ROWS]), found[part * form.QUERIES + i])
+    sums = tlx.local_load(staged)
+    if scale is not None:
+        sums = sums * scale
     keys = (key + tl.arange(0, KEYS))[None, :]
     pointers = target.rows[:, None] + keys
-    sums = tlx.local_load(staged)
     if (key >= target.low) & (key + KEYS <= target.high):
         tl.store(pointers, sums.to(target.rows.dtype.element_ty))
     else:

@@ -31,7 +31,7 @@ def arguments(q, k, weights, scores, k_scale=None, starts=None, ends=None, causa
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     of = CONTRACT.check(q=q, k=k, weights=weights, scores=scores, k_scale=k_scale, starts=starts, ends=ends)
-    problem = Problem(of.S, of.T, 1, strides(scores)[0], BK, 1, 0)
+    problem = Problem(of.S, of.T, 1, strides(scores)[0], 1, 0)
     given = q, k, k_scale, weights, scores, starts, ends, None, None
     return _launch(given, problem, Strides(0, strides(k)[0], 0), 0, causal, fill, direct)
 
@@ -45,7 +45,7 @@ def paged(q, cache, weights, scores, lengths, table, scales=None, fill: bool = T
     errors:    as above
     """
     of = PAGED.check(q=q, cache=cache, weights=weights, scores=scores, lengths=lengths, table=table, scales=scales)
-    problem = Problem(of.S, of.T, of.B, of.T, BK, of.pages, strides(table)[0])
+    problem = Problem(of.S, of.T, of.B, of.T, of.pages, strides(table)[0])
     steps = Strides(*strides(cache)[:2], 0 if scales is None else strides(scales)[0])
     given = q, cache, scales, weights, scores, None, None, lengths, table
     return _launch(given, problem, steps, of.page, True, fill, direct)
