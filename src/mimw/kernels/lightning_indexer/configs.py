@@ -3,7 +3,7 @@
 Input: heads, columns of a head, bytes of a number, and for keys in pages the queries of a sequence and the keys of a page. Output:
 a `Configuration`:
 
-    configuration(64, 128, 1)               Configuration(queries=4, bk=128, apart=True, stages=5, turns=2, chunk=2048)
+    configuration(64, 128, 1)               Configuration(queries=2, bk=128, consumers=4, apart=True, stages=5, turns=2, ..)
     paged_configuration(64, 128, 1, 2, 64)  Configuration(queries=2, bk=128, apart=False, ..): both consumers have both queries
 """
 
@@ -40,13 +40,14 @@ class Configuration:
 
 
 def configuration(heads: int, dim: int, size: int) -> Configuration:
-    """Of keys in one piece: each consumer has as many queries as its registers hold sums of; two turns of queries where there is
-    room for four slots beside them, so that the next ones come meanwhile."""
-    queries, key = COLUMNS // heads, dim * size + 4
-    rows = 2 * queries * heads * dim * size
+    """Of keys in one piece: four consumers, whose sums have as many columns as their registers hold, hide each other's waits better
+    than two of twice as many; two turns of queries where there is room for four slots beside them, so that the next ones come
+    meanwhile."""
+    queries, key = COLUMNS // 2 // heads, dim * size + 4
+    rows = 4 * queries * heads * dim * size
     turns = 2 if ROOM - 2 * rows >= 4 * 128 * key else 1
     bk = 128 if ROOM - turns * rows >= 4 * 128 * key else 64
-    return Configuration(queries, bk, turns=turns, stages=stages_of(bk, key, turns * rows))
+    return Configuration(queries, bk, 4, turns=turns, stages=stages_of(bk, key, turns * rows))
 
 
 def paged_configuration(heads: int, dim: int, size: int, queries: int, page: int) -> Configuration:

@@ -96,8 +96,8 @@ def load(queries, keys, q_desc, cache, rules, form):
 
 @mimw.jit
 def scores_of(slot, rows, factors, scale, FIRST: tl.constexpr, form):
-    """(sums over heads of a slot's keys from number FIRST on: for ROWS after ROWS keys one of each query; the scales of these keys, in
-    pages the slot's own)."""
+    """(sums over heads of a slot's keys from number FIRST on: for ROWS after ROWS keys one of each query; the keys' scales, those
+    of pages from the slot)."""
     found = ()
     for part in tl.static_range(keys_of(form) // form.ROWS):
         own = tlx.local_slice(slot.rows, [FIRST + part * form.ROWS, 0], [form.ROWS, slot.rows.shape[1]])
