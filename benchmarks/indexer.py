@@ -214,8 +214,9 @@ def measure_topk(name: str, at_least_ms: float) -> Row:
     times = alternate({"mimw": lambda: ops.lightning_indexer(*given, causal=True, topk=TOPK),
                        "scores alone": lambda: ops.lightning_indexer(*given, causal=True, fill=False),
                        "torch.topk": lambda: ops.lightning_indexer(*given, causal=True).topk(TOPK, sorted=False)}, at_least_ms)
-    return row_of("indexer-topk", dict(sequences=1, queries=case.queries, keys=case.keys, pairs=case.pairs()), {}, times, 0.0,
-                  "standard normal")
+    used, shape = lightning_indexer.configuration(HEADS, DIM, 1), dict(sequences=1, queries=case.queries, keys=case.keys,
+                                                                       pairs=case.pairs())
+    return row_of("indexer-topk", shape, vars(used), times, 0.0, "standard normal")
 
 
 def operations(row: Row) -> float:
@@ -249,7 +250,7 @@ def main() -> None:
     compiled_before(options.jobs, measure, [(name, ) for name in cases])
     for name in each(cases):
         row = measure(name, options.ms)
-        keep(row, options.results / "indexer.jsonl")
+        keep(row, options.results / ("indexer-bf16.jsonl" if kind(name) == "bf16" else "indexer.jsonl"))
         print(line(row), flush=True)
 
 
