@@ -83,6 +83,7 @@ def by_operators() -> dict[str, Callable[[], object]]:
         "plain_attention_backward": lambda: graded(lambda q: packed(q, normal(40, 1, 20)), normal(33, 2, 20)),
         "plain_attention_decode": lambda: decode(fp32),
         "attention_decode": lambda: decode(torch.bfloat16),
+        "plain_lightning_indexer": lambda: ops.lightning_indexer(normal(9, 5, 20), normal(70, 20), normal(9, 5), causal=True),
         "plain_simplicial_attention": lambda: ops.simplicial_attention(normal(1, 2, 9, 16), *[normal(1, 1, 9, 16)] * 4, (4, 3)),
         "plain_sparse_mla": lambda: ops.sparse_mla(normal(1, 1, 2, 48), normal(1, 9, 1, 48), numbers([[[[0, 3, 1, -1]]]]),
                                                    numbers([[[3]]]), value_dim=32),

@@ -64,6 +64,25 @@ x, weight, bias = torch.randn(4, 256), torch.rand(256), torch.rand(256)
 y, total = ops.layer_norm(x, 256, weight, bias, residual=x)         # one launch: the sum, and its norm
 torch.testing.assert_close(y, torch.nn.functional.layer_norm(x + x, (256, ), weight, bias))
 """,
+    "lightning_indexer": """
+q, k = torch.randn(8, 64, 32).to(torch.float8_e4m3fn), torch.randn(96, 32).to(torch.float8_e4m3fn)
+weights, scale = torch.randn(8, 64), torch.rand(96)
+scores = ops.lightning_indexer(q, k, weights, scale)
+exact = torch.einsum("sht,sh->st", torch.einsum("shd,td->sht", q.float(), k.float()).relu(), weights) * scale
+torch.testing.assert_close(scores, exact)
+places = ops.lightning_indexer(q, k, weights, scale, topk=16)       # the keys that attention then looks at, as sparse_mla does
+torch.testing.assert_close(scores.gather(1, places.long()).sort(1).values, scores.topk(16).values.flip(1))
+""",
+    "lightning_indexer_decode": """
+held = torch.zeros(12, 16 * (32 + 4), dtype=torch.uint8)            # pages of 16 keys of 32 columns, then their scales
+cache = held[:, :16 * 32].view(torch.float8_e4m3fn).view(12, 16, 32)
+cache.copy_(torch.randn(12, 16, 32)), held.view(torch.float32)[:, -16:].fill_(0.5)
+q, weights, pages = torch.randn(2, 1, 64, 32).to(cache.dtype), torch.rand(2, 1, 64), torch.randperm(12).view(2, 6)
+scores = ops.lightning_indexer_decode(q, cache, weights, torch.tensor([90, 33]), pages, held.view(torch.float32)[:, -16:])
+keys = cache[pages[1]].float().view(96, 32)[:33]
+torch.testing.assert_close(scores[1, 0, :33], 0.5 * weights[1, 0] @ (q[1, 0].float() @ keys.T).relu())
+assert scores[1, 0, 33:].isneginf().all()
+""",
     "log_softmax": """
 x = torch.randn(4, 256)
 torch.testing.assert_close(ops.log_softmax(x, 1), torch.log_softmax(x, 1))

@@ -150,6 +150,37 @@ def sparse_mla(draw: Draw) -> Case:
     return Case(lambda: (ops.sparse_mla(q, kv, indices, lengths)[0], ), expected, 2e-2)
 
 
+def _indexed(q, k, weights, scale, ends):
+    """Scores of the lightning indexer, -inf from each query's end on."""
+    scores = torch.einsum("sht,sh->st", torch.einsum("shd,td->sht", q.double(), k.double()).relu(), weights.double()) * scale
+    return scores.masked_fill(torch.arange(len(k), device=q.device) >= ends[:, None], float("-inf"))
+
+
+def lightning_indexer(draw: Draw) -> Case:
+    dtype, heads, dim = draw.kind(torch.float8_e4m3fn, torch.bfloat16), draw.kind(64, 32, 20), draw.kind(128, 64)
+    queries, keys, packed = draw.extent(1, 100, 1), draw.extent(1, 3000, 1), draw.kind(False, True)
+    q, k = draw.normal(queries, heads, dim).to(dtype), draw.normal(keys, dim).to(dtype)
+    weights, scale = draw.normal(queries, heads, dtype=torch.float32), draw.normal(keys, dtype=torch.float32).abs()
+    ends = draw.integers(0, keys + 1, queries) if packed else torch.arange(queries, device=q.device) + 1 + keys - queries
+    options = dict(ends=ends) if packed else dict(causal=True)
+    return Case(lambda: (ops.lightning_indexer(q, k, weights, scale, **options), ),
+                lambda: (_indexed(q, k, weights, scale, ends), ), 2e-2)
+
+
+def lightning_indexer_decode(draw: Draw) -> Case:
+    batch, queries, page, most = draw.number(1, 4), draw.kind(1, 2, 3, 4), draw.kind(64, 16, 20), draw.number(1, 30)
+    q, cache = (draw.normal(*shape).to(torch.float8_e4m3fn) for shape in ((batch, queries, 64, 128), (batch * most, page, 128)))
+    weights, scales = (draw.normal(*shape, dtype=torch.float32).abs() for shape in ((batch, queries, 64), (batch * most, page)))
+    table, lengths = draw.permutation(batch * most).view(batch, most).int(), draw.integers(0, most * page + 1, batch)
+
+    def expected():
+        own = lengths[:, None] - queries + 1 + torch.arange(queries, device=q.device)
+        return (torch.stack([_indexed(q[at], cache[table[at].long()].flatten(0, 1), weights[at], scales[table[at].long()].flatten(),
+                                      own[at]) for at in range(batch)]), )
+
+    return Case(lambda: (ops.lightning_indexer_decode(q, cache, weights, lengths, table, scales), ), expected, 2e-2)
+
+
 def simplicial_attention(draw: Draw) -> Case:
     dtype, dim, windows = draw.kind(*TYPES), draw.kind(64, 128), draw.kind((64, 8), (32, 32))
     heads, kv_heads, length = draw.kind((64, 1), (4, 2))[0], 1, draw.extent(1, 60, 1)
@@ -161,4 +192,5 @@ def simplicial_attention(draw: Draw) -> Case:
 
 CASES = {"attention": attention, "attention_varlen": attention_varlen, "attention_decode": attention_decode,
          "scaled_dot_product_attention": scaled_dot_product_attention, "sparse_mla": sparse_mla,
+         "lightning_indexer": lightning_indexer, "lightning_indexer_decode": lightning_indexer_decode,
          "simplicial_attention": simplicial_attention}

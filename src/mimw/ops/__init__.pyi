@@ -32,6 +32,8 @@ __all__ = [
     "gather_matmul_scatter",
     "grouped_matmul",
     "layer_norm",
+    "lightning_indexer",
+    "lightning_indexer_decode",
     "log_softmax",
     "matmul",
     "moe",
@@ -537,6 +539,75 @@ def layer_norm(
         -> mean: fp32 (*rows)
         -> rstd: fp32 (*rows)
         -> total: =x+residual (*rows, *n)
+    """
+
+def lightning_indexer(
+    q: Annotated[Tensor, "e4m3|bf16|fp16 (S, H, D)"],
+    k: Annotated[Tensor, "=q (T, D)"],
+    weights: Annotated[Tensor, "float (S, H)"],
+    k_scale: Annotated[Tensor | None, "fp32 (T)"] = None,
+    starts: Annotated[Tensor | None, "int (S)"] = None,
+    ends: Annotated[Tensor | None, "int (S)"] = None,
+    causal: bool = False,
+    fill: bool = True,
+    out_dtype: Annotated[torch.dtype | None, "fp32|bf16"] = None,
+    topk: int | None = None,
+) -> Annotated[Tensor, "out_dtype|fp32 (S, T)"]:
+    """scores[s, t] = k_scale[t] sum_h weights[s, h] relu(q[s, h] . k[t]); with `topk` the places of each query's largest.
+
+    args:      q        (S, H, D): e4m3, bf16 or fp16, any strides; a scale of q goes into the weights
+               k        (T, D) of q's type, any strides
+               weights  (S, H): bf16, fp16 or fp32; they may be negative
+               k_scale  (T) fp32, by default 1
+               starts, ends   (S), int32 or int64: query s looks at keys starts[s] .. ends[s], cut to 0 and T, as of packed
+                        sequences; by default from 0 on, and up to T
+               causal   without `ends`: query s looks at keys up to its own, s + T - S
+               fill     scores of other keys are -inf; else they are not written and may be anything
+               out_dtype   fp32 by default, or bf16
+               topk     0 to 16384: give the places of the topk largest, by `topk_selector`, and no scores
+    returns:   (S, T) of out_dtype, contiguous; with topk int32 (S, topk): keys in any order, then -1 where a query looks at fewer
+    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for 8, 16, 32, 64 or 128 heads of 32, 64 or 128 columns; else by
+               `mimw.kernels.plain_lightning_indexer`, where products of e4m3 are those of fp16 on AMD. Sums over heads are fp32;
+               those over the columns of e4m3 have about 14 bits on sm_90's tensor cores. A NaN of q or k is one of the scores
+    errors:    RuntimeError where shapes or devices do not fit, or topk is out of range; NotImplementedError for other types. There
+               is no derivative
+
+    contract:
+        H > 0 and D > 0 -- there must be heads, and columns
+        operations: 2 * S * T * H * D
+    """
+
+def lightning_indexer_decode(
+    q: Annotated[Tensor, "e4m3|bf16|fp16 (B, S, H, D)"],
+    cache: Annotated[Tensor, "=q (pages, page, D)"],
+    weights: Annotated[Tensor, "float (B, S, H)"],
+    lengths: Annotated[Tensor, "int (B)"],
+    page_table: Annotated[Tensor, "int (B, most)"],
+    scales: Annotated[Tensor | None, "fp32 (pages, page)"] = None,
+    fill: bool = True,
+    out_dtype: Annotated[torch.dtype | None, "fp32|bf16"] = None,
+    topk: int | None = None,
+) -> Annotated[Tensor, "out_dtype|fp32 (B, S, most * page)"]:
+    """The scores of the last queries of each sequence, keys in pages: query i of n keys looks at those up to i + n - S.
+
+    args:      q        (B, S, H, D): e4m3, bf16 or fp16, any strides
+               cache    (pages, page, D) of q's type, any strides, as a view of a cache whose pages have keys, then scales
+               weights  (B, S, H): bf16, fp16 or fp32
+               lengths  (B), int32 or int64, on the device: keys of each sequence, the new ones among them; below 0 counts as 0, and
+                        more than the table's pages hold as that. The host never waits for it
+               page_table  (B, most), int32 or int64: page j of a sequence has its keys from j * page on. Entries behind its keys
+                        are not looked at
+               scales   (pages, page) fp32, any strides; by default 1
+               fill, out_dtype   as in `lightning_indexer`
+               topk     as there: places in the sequence, of each query
+    returns:   (B, S, most * page) of out_dtype, contiguous; with topk int32 (B, S, topk)
+    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for heads as above and pages of 16, 32, 64, 128 or 256 keys, where TMA
+               can read cache and scales; else by `mimw.kernels.plain_lightning_indexer`
+    errors:    as above
+
+    contract:
+        H > 0 and D > 0 -- there must be heads, and columns
+        operations: 2 * B * S * most * page * H * D
     """
 
 def log_softmax(
