@@ -49,10 +49,11 @@ class Tiles:
 
 @tle.struct
 class Work:
-    """The product, and how many chunks all its tiles have."""
+    """The product, and how many chunks all its tiles have; with scales of blocks (../skinny_scaled_gemm) also these, else None."""
     problem: Problem
     chunks: Any
     tiles: Tiles
+    scales: Any
 
 
 @tle.struct
@@ -101,6 +102,8 @@ def load(inputs, x_desc, w_desc, work):
             tle.gpu.copy(w_desc, slot.w, w_desc.block_shape, [n, step * BK] if tiles.W_IS_NK else [step * BK, n],
                          eviction_policy=HINT)
             tle.gpu.copy(x_desc, slot.x, x_desc.block_shape, [m, step * BK])
+            if work.scales is not None:
+                work.scales.copy(slot, step, m)
             inputs.commit(chunk)
             chunk += 1
         end = begin
@@ -143,6 +146,15 @@ def plus_others(sums, out, others, at, FIRST: tl.constexpr, LAST: tl.constexpr):
 
 
 @mimw.jit
+def piece_of(sums, piece: tl.constexpr, PIECES: tl.constexpr):
+    """Column piece number `piece` of PIECES equal ones."""
+    if PIECES & (PIECES - 1) == 0:
+        return columns(sums, piece, PIECES)
+    else:
+        return tle.extract_tile(sums, [0, piece], [sums.shape[0], sums.shape[1] // PIECES])
+
+
+@mimw.jit
 def compute(inputs, out, work, me: tl.constexpr):
     """Consumer `me`'s 64 weights of each tile of this program. Sums go out in PIECES, which change their layout on the way."""
     tiles = work.tiles
@@ -159,18 +171,21 @@ def compute(inputs, out, work, me: tl.constexpr):
         tile = (end - 1) // steps
         whole = tile * steps
         begin = max(first, whole)
-        acc = multiply(inputs, chunk, end - begin, 64 * me, tiles)
+        if work.scales is None:
+            acc = multiply(inputs, chunk, end - begin, 64 * me, tiles)
+        else:
+            acc = work.scales.multiply(inputs, chunk, end - begin, 64 * me, tiles, tile // tiles_m, begin - whole)
         chunk += end - begin
         if end < whole + steps:
             for piece in tl.static_range(PIECES):
-                tl.store(out.room + place * SIZE + inside + piece * WIDTH, columns(acc, piece, PIECES))
+                tl.store(out.room + place * SIZE + inside + piece * WIDTH, piece_of(acc, piece, PIECES))
             tl.atomic_store(out.flags + place, 1, sem="release", scope="gpu")
         else:
             others = Others(begin, whole, work.chunks, me, tiles.CONSUMERS, SIZE)
             n = tile // tiles_m * tiles.WN + 64 * me + tl.arange(0, 64)[:, None]
             for piece in tl.static_range(PIECES):
                 m = tile % tiles_m * tiles.TM + piece * WIDTH + tl.arange(0, WIDTH)[None, :]
-                sums = plus_others(columns(acc, piece, PIECES), out, others, inside + piece * WIDTH, piece == 0,
+                sums = plus_others(piece_of(acc, piece, PIECES), out, others, inside + piece * WIDTH, piece == 0,
                                    piece == PIECES - 1)
                 tl.store(out.c + m.to(tl.int64) * out.row + n, sums.to(out.c.dtype.element_ty),
                          mask=(m < work.problem.M) & (n < work.problem.N))
@@ -188,7 +203,7 @@ def skinny_gemm(x_desc, w_desc, c, room, flags, chunks, M, N, K, c_row, TILES: t
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       w=tle.gpu.alloc(W_SHAPE, tlx.dtype_of(w_desc)),
                       x=tle.gpu.alloc([STAGES, TILES.TM, TILES.BK], tlx.dtype_of(x_desc)))
-    work = Work(Problem(M, N, K), chunks, TILES)
+    work = Work(Problem(M, N, K), chunks, TILES, None)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
