@@ -58,7 +58,7 @@ def sums_of(room, batch: int, rows: int, value_dim: int, programs: int):
 
 
 def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None, scale: float | None = None, causal: bool = True,
-              splits: int | None = None) -> list[tuple]:
+              splits: int | None = None, ahead: bool = False) -> list[tuple]:
     """[(kernel, grid, args, meta), ...], one or two launches in turn, that compute out = softmax(scale q k^T) v and the logarithms
     of the softmax's denominators.
 
@@ -96,7 +96,7 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
                    mimw.TensorDescriptor(cache, list(shape), [*steps, 1], box))
     slots, groups = slots_for(rows, programs), programs // tiles
     form = Form(dv, width - dv, BLOCK, page_size if paged else 0, tiles, causal,
-                min(MOST_LENGTHS, max(16, 1 << (batch - 1).bit_length())), LEAST, 0)
+                min(MOST_LENGTHS, max(16, 1 << (batch - 1).bit_length())), LEAST, 0, ahead)
     sizes = Sizes(scale_of(scale, width) * log2(e), splits, batch, queries, heads, capacity, of.pages, slots,
                   strides(page_table)[0] if paged else 0)
     args = (*descriptors, page_table, lengths, describe(out.reshape(batch, rows, dv), [1, ROWS, 64]), lse, room,

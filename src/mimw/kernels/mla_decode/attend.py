@@ -19,7 +19,9 @@ import mimw.tlx as tlx
 from ..attention_decode.items import received
 from ..sparse_mla.pipe import weighed
 from ..sparse_mla.steps import NO_LOGIT, at, grown
+from ..attention_decode.nouns import Sums
 from .finish import place_of, put, scale_of_values
+from .nouns import Ends, Step
 
 
 @mimw.jit
@@ -34,12 +36,13 @@ def clear_behind(values, block, length, form):
 
 
 @mimw.jit
-def scored(q, low, rights, chunk):
-    """The scores of a block, whose left half is there."""
+def asked(q, lefts, rights, chunk):
+    """The scores of a block, three products that have begun."""
+    low = lefts.wait(chunk).slot
     logits = tlx.async_dot(q.left.rows, tlx.local_trans(low.kv))
     high = rights.wait(chunk).slot
     logits = tlx.async_dot(q.tail, tlx.local_trans(high.tail), logits)
-    return tlx.async_dot_wait(0, tlx.async_dot(q.right.rows, tlx.local_trans(high.kv), logits))
+    return tlx.async_dot(q.right.rows, tlx.local_trans(high.kv), logits)
 
 
 @mimw.jit
@@ -55,48 +58,71 @@ def seen(logits, block, last, item, problem, form):
 
 
 @mimw.jit
-def left(items, q, lefts, rights, scores, probabilities, outputs, rules, problem, form):
-    """Scores and softmax of every block, and the left half of the output."""
+def weigh(state, logits, block, step, item, place, ends, scale, problem, form):
+    """Softmax of a block's scores, and its product with the left half of its values, two products that have begun; the other
+    consumer is given the probabilities."""
     BN: tl.constexpr = form.BN
     HALF: tl.constexpr = form.DV // 2
     PARTS: tl.constexpr = 2 if BN % 32 == 0 and HALF & (HALF - 1) == 0 else 1
     PART: tl.constexpr = BN // PARTS
+    values = ends.lefts.held(step.chunk).kv
+    clear_behind(values, block, item.length, form)
+    logits = seen(logits, block, place.last, item, problem, form)
+    most, shrink = grown(logits, state.highest, scale)
+    p, first, acc = weighed(logits, values, state.acc * shrink[:, None], most, scale, 0, PARTS)
+    if PARTS == 2:
+        more, second, acc = weighed(logits, values, acc, most, scale, 1, PARTS)
+        p += more
+    given = ends.scores.acquire(step.number)
+    tl.store(tle.gpu.local_ptr(given.row), shrink)
+    tlx.local_store(tlx.local_slice(ends.probabilities, [0, 0], [64, PART]), first)
+    if PARTS == 2:
+        tlx.local_store(tlx.local_slice(ends.probabilities, [0, PART], [64, PART]), second)
+    ends.scores.commit(step.number)
+    ends.rights.release(step.chunk)
+    return Sums(most, state.total * shrink + tl.sum(p, 1), acc)
+
+
+@mimw.jit
+def left(items, q, lefts, rights, scores, probabilities, outputs, rules, problem, form):
+    """Scores and softmax of every block, and the left half of the output."""
     scale = rules.scale
     if rules.of_keys is not None:
         scale = scale * tl.load(rules.of_keys)
+    ends = Ends(lefts, rights, scores, probabilities)
     turn, chunk, number = 0, 0, 0
     item = received(items, turn)
     while item.first < item.stop:
         place = place_of(item, problem, form)
         tlx.barrier_wait(q.full, turn % 2)
-        most, total = tl.full((64, ), NO_LOGIT, tl.float32), tl.zeros((64, ), tl.float32)
-        acc = tl.zeros((64, HALF), tl.float32)
-        for block in range(item.first, item.stop):
-            low = lefts.wait(chunk).slot
-            logits = scored(q, low, rights, chunk)
-            clear_behind(low.kv, block, item.length, form)
-            logits = seen(logits, block, place.last, item, problem, form)
-            most, shrink = grown(logits, most, scale)
-            p, first, acc = weighed(logits, low.kv, acc * shrink[:, None], most, scale, 0, PARTS)
-            if PARTS == 2:
-                more, second, acc = weighed(logits, low.kv, acc, most, scale, 1, PARTS)
-                p += more
-            given = scores.acquire(number)
-            tl.store(tle.gpu.local_ptr(given.row), shrink)
-            tlx.local_store(tlx.local_slice(probabilities, [0, 0], [64, PART]), first)
-            if PARTS == 2:
-                tlx.local_store(tlx.local_slice(probabilities, [0, PART], [64, PART]), second)
-            scores.commit(number)
-            rights.release(chunk)
-            total = total * shrink + tl.sum(p, 1)
-            acc = tlx.async_dot_wait(0, acc)
+        state = Sums(tl.full((64, ), NO_LOGIT, tl.float32), tl.zeros((64, ), tl.float32), tl.zeros((64, form.DV // 2), tl.float32))
+        if form.AHEAD:
+            logits = tlx.async_dot_wait(0, asked(q, lefts, rights, chunk))
+            for block in range(item.first, item.stop - 1):
+                state = weigh(state, logits, block, Step(chunk, number), item, place, ends, scale, problem, form)
+                following = asked(q, lefts, rights, chunk + 1)
+                state = Sums(state.highest, state.total, tlx.async_dot_wait(3, state.acc))
+                lefts.release(chunk)
+                logits = tlx.async_dot_wait(0, following)
+                chunk += 1
+                number += 1
+            state = weigh(state, logits, item.stop - 1, Step(chunk, number), item, place, ends, scale, problem, form)
+            state = Sums(state.highest, state.total, tlx.async_dot_wait(0, state.acc))
             lefts.release(chunk)
             chunk += 1
             number += 1
-        tl.store(tle.gpu.local_ptr(scores.acquire(number).row), total)
+        else:
+            for block in range(item.first, item.stop):
+                logits = tlx.async_dot_wait(0, asked(q, lefts, rights, chunk))
+                state = weigh(state, logits, block, Step(chunk, number), item, place, ends, scale, problem, form)
+                state = Sums(state.highest, state.total, tlx.async_dot_wait(0, state.acc))
+                lefts.release(chunk)
+                chunk += 1
+                number += 1
+        tl.store(tle.gpu.local_ptr(scores.acquire(number).row), state.total)
         scores.commit(number)
         number += 1
-        put(acc, total, most * scale, q.left, 0, item, place, outputs, scale_of_values(rules), problem, form)
+        put(state.acc, state.total, state.highest * scale, q.left, 0, item, place, outputs, scale_of_values(rules), problem, form)
         tlx.barrier_arrive(q.free)
         turn += 1
         item = received(items, turn)

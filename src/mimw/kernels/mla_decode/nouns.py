@@ -29,6 +29,7 @@ class Form:
     BATCH: tl.constexpr
     LEAST: tl.constexpr
     CACHE: tl.constexpr
+    AHEAD: tl.constexpr
 
 
 class Sizes(NamedTuple):
@@ -78,3 +79,21 @@ class Place:
     query: Any
     head: Any
     last: Any
+
+
+@tle.struct
+class Ends:
+    """The pipes' ends of the consumer that scores, and the buffer of probabilities that goes with `scores`."""
+
+    lefts: Any
+    rights: Any
+    scores: Any
+    probabilities: Any
+
+
+@tle.struct
+class Step:
+    """The number of a block among all, and of what is handed on for it."""
+
+    chunk: Any
+    number: Any
