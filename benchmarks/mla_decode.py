@@ -113,7 +113,11 @@ def measure(name: str, batch: int = 128, ragged: bool = False, at_least_ms: floa
     error = check(*given, out, lse)
     if not torch.equal(first, out):
         raise AssertionError("not the same bits twice")
-    calls = {"mimw": ours, **plain(given, out, lse)}
+    ahead = caller(mla_decode.arguments(q, cache, lengths, out, lse, room, programs, table, SCALE, ahead=True))
+    out.zero_()
+    ahead()
+    check(*given, out, lse)
+    calls = {"mimw": ours, "ahead": ahead, **plain(given, out, lse)}
     if not ragged:
         calls["torch"] = by_torch(*given)
     try:

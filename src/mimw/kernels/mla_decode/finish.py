@@ -57,8 +57,8 @@ def put(acc, total, highest, half, column: tl.constexpr, item, place, outputs, v
     counts = inside < rows
     if item.part < 0:
         out = acc / tl.where(total == 0.0, 1.0, total)[:, None]
-        tl.store(tle.gpu.local_ptr(half.rows), out.to(half.rows.dtype))
-        copy_out(half.rows, outputs.out, item.batch, place.first, column)
+        tl.store(tle.gpu.local_ptr(half.rows[0]), out.to(half.rows[0].dtype))
+        copy_out(half.rows[0], outputs.out, item.batch, place.first, column)
         if highest is not None:
             line = (item.batch * problem.heads + place.head).to(tl.int64) * problem.queries + place.query
             tl.store(outputs.lse + line, (highest + tl.log2(total)) * LN2, mask=counts)

@@ -44,7 +44,7 @@ def half_of(TYPE: tl.constexpr, HALF: tl.constexpr):
     rows = tlx.local_alloc((64, HALF), TYPE, 1, reuse=both)
     sums = tlx.local_alloc((64, HALF // 2), tl.float32, 1, reuse=both)
     both.set_buffer_overlap(tlx.reuse_group(rows, sums))
-    return Half(rows[0], sums[0])
+    return Half(rows, sums[0])
 
 
 @mimw.jit
@@ -52,7 +52,7 @@ def queries_of(TYPE: tl.constexpr, form):
     """The buffers and barriers."""
     tail = tlx.local_alloc((64, form.DT), TYPE, 1)
     full, free = tlx.alloc_barriers(1), tlx.alloc_barriers(1, arrive_count=2)
-    return Queries(half_of(TYPE, form.DV // 2), half_of(TYPE, form.DV // 2), tail[0], full[0], free[0])
+    return Queries(half_of(TYPE, form.DV // 2), half_of(TYPE, form.DV // 2), tail, full[0], free[0])
 
 
 @mimw.jit
@@ -70,6 +70,6 @@ def bring(q, turn, desc, item, form):
     """The queries of an item, as soon as both consumers are through with those before."""
     tlx.barrier_wait(q.free, turn % 2 ^ 1)
     tlx.barrier_expect_bytes(q.full, 64 * (form.DV + form.DT) * tlx.size_of(tlx.dtype_of(desc)))
-    bring_columns(desc, q.left.rows, item, q.full, 0)
-    bring_columns(desc, q.right.rows, item, q.full, form.DV // 2)
-    bring_columns(desc, q.tail, item, q.full, form.DV)
+    bring_columns(desc, q.left.rows[0], item, q.full, 0)
+    bring_columns(desc, q.right.rows[0], item, q.full, form.DV // 2)
+    bring_columns(desc, q.tail[0], item, q.full, form.DV)
