@@ -28,11 +28,12 @@ BLOCK = tl.constexpr(128)       # of K, and of weights, that share a scale
 @tle.struct
 class Scales:
     """The descriptor of X's scales (chunks, M), whose block is as wide as a power of two; W's, whose strides from one block of weights and from one chunk to the next are
-    `row` and `chunk`."""
+    `row` and `chunk`, and their last block of weights."""
     x_desc: Any
     w: Any
     row: Any
     chunk: Any
+    last: Any
 
     @mimw.jit
     def copy(self, slot, step, m):
@@ -43,7 +44,8 @@ class Scales:
     def multiply(self, inputs, first, count, row: tl.constexpr, tiles, tile, step):
         """64 weights, from number `row` of tile number `tile` of weights on, times TM rows of X: the scaled sum over `count` chunks,
         of which the first one is number `step` of the tile."""
-        at = self.w + (tile * tiles.WN + row) // BLOCK * self.row + step * self.chunk
+        block = tl.minimum((tile * tiles.WN + row) // BLOCK, self.last)      # a tile's last weights may be none
+        at = self.w + block * self.row + step * self.chunk
         acc = tl.zeros((64, tiles.TM), tl.float32)
         for chunk in range(first, first + count):
             slot = inputs.wait(chunk).slot
@@ -67,7 +69,8 @@ def skinny_scaled_gemm(x_desc, w_desc, scales_desc, w_scales, c, room, flags, si
                       w=tle.gpu.alloc([STAGES, TILES.WN, BLOCK], tlx.dtype_of(w_desc)),
                       x=tle.gpu.alloc([STAGES, TILES.TM, BLOCK], tlx.dtype_of(x_desc)),
                       scales=tle.gpu.alloc([STAGES, scales_desc.block_shape[1]], tl.float32))
-    work = Work(Problem(sizes.M, sizes.N, sizes.K), sizes.chunks, TILES, Scales(scales_desc, w_scales, sizes.row, sizes.chunk))
+    scales = Scales(scales_desc, w_scales, sizes.row, sizes.chunk, (sizes.N - 1) // BLOCK)
+    work = Work(Problem(sizes.M, sizes.N, sizes.K), sizes.chunks, TILES, scales)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240 if CONSUMERS == 2 else 160, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
