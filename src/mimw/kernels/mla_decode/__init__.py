@@ -24,6 +24,7 @@ from .kernel import mla_decode as kernel
 from .nouns import Form, Sizes
 
 ROWS, BLOCK = 64, 64        # of a program, queries times heads; of keys
+VALUES, OTHERS = (512, 256, 128), 64        # columns of a row
 LEAST = 2                   # blocks of a group of programs, if there are so many
 
 CONTRACT = Contract(
@@ -31,7 +32,7 @@ CONTRACT = Contract(
     "lengths: i32 (batch) contiguous", "out: =q (batch, queries, heads, value_dim) contiguous",
     "lse: fp32 (batch, heads, queries) contiguous", "room: fp32 (numbers)", "page_table?: i32 (batch, most_pages) rows",
     "kv_heads == 1 -- all heads share one latent row",
-    "value_dim in (128, 256, 512) and width == value_dim + 64 -- rows are 512 columns of values (or 256, or 128) and 64 more",
+    f"value_dim in {VALUES} and width == value_dim + {OTHERS} -- rows are 512 columns of values (or 256, or 128) and 64 more",
     "page_table is None or page_size in (16, 32) or page_size % 64 == 0 -- pages may have 16 or 32 keys, or a multiple of 64",
     "page_table is not None or pages == batch -- without a page table there must be as many caches as sequences", SCALE,
     "splits >= 1 -- it must be 1 or more, or None", PROGRAMS)

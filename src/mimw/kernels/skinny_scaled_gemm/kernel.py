@@ -72,7 +72,7 @@ def skinny_scaled_gemm(x_desc, w_desc, scales_desc, w_scales, c, room, flags, si
     scales = Scales(scales_desc, w_scales, sizes.row, sizes.chunk, (sizes.N - 1) // BLOCK)
     work = Work(Problem(sizes.M, sizes.N, sizes.K), sizes.chunks, TILES, scales)
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=240 if CONSUMERS == 2 else 160, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=160 if CONSUMERS == 3 else 240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(inputs.reader(consumer(me)), Output(c, sizes.c_row, room, flags), work, me)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
