@@ -4,6 +4,7 @@
     python -m benchmarks.mla_decode 128x1x4096 --ms 50          one of them, heads x queries x keys
     python -m benchmarks.mla_decode --ragged                    lengths drawn evenly from 1 to the length
     python -m benchmarks.mla_decode --batch 1                   one sequence, whose keys all multiprocessors share
+    python -m benchmarks.mla_decode --cache packed              e4m3 in FlashMLA's layout, 656 bytes a row; or e4m3, with one scale
 
 Pages have 64 keys, shuffled. Inputs are standard normal, in bf16; causal among the queries. `torch` gathers the pages beforehand, and
 computes by two products and a softmax; `Triton` is `mimw.kernels.plain_mla_decode`; `vLLM` is its kernel in Triton
@@ -29,20 +30,36 @@ FLASH_MLA = 660e6, 3000e3       # operations and bytes a microsecond, published 
 ALLOWED, CALLS, MOST_BYTES = 1e-2, 3, 40 << 30
 
 
-def problem(batch: int, heads: int, queries: int, length: int, ragged: bool) -> tuple:
-    """(q, cache, lengths, table)."""
+def problem(batch: int, heads: int, queries: int, length: int, ragged: bool, kind: str = "bf16") -> tuple:
+    """(q, the cache, lengths, table, the cache's scale or None, what the cache stands for in bf16)."""
     torch.manual_seed(0)
     cuda, pages = dict(device="cuda", dtype=torch.bfloat16), -(-length // PAGE)
     lengths = torch.randint(1, length + 1, (batch, ), device="cuda") if ragged else torch.full((batch, ), length, device="cuda")
     table = torch.randperm(batch * pages, device="cuda").int().view(batch, pages)
-    return (torch.randn(batch, queries, heads, WIDTH, **cuda), torch.randn(batch * pages, PAGE, 1, WIDTH, **cuda), lengths.int(),
-            table)
+    cache, scale = torch.randn(batch * pages, PAGE, 1, WIDTH, **cuda), None
+    given = cache
+    if kind == "e4m3":
+        given, scale = cache.to(torch.float8_e4m3fn), torch.ones(1, device="cuda")
+        cache = given.bfloat16()
+    elif kind == "packed":
+        given, cache = packed(cache)
+    return torch.randn(batch, queries, heads, WIDTH, **cuda), given, lengths.int(), table, scale, cache
 
 
-def cost(lengths, heads: int, queries: int) -> tuple[float, float]:
+def packed(cache) -> tuple:
+    """(the rows as FlashMLA packs them, and what they stand for)."""
+    groups = cache[..., :VALUES].float().unflatten(-1, (-1, 128))
+    scales = groups.abs().amax(-1) / 448
+    values = (groups / scales[..., None]).to(torch.float8_e4m3fn)
+    stands_for = torch.cat([(values.float() * scales[..., None]).bfloat16().flatten(-2), cache[..., VALUES:]], -1)
+    parts = values.flatten(-2).view(torch.uint8), scales.view(torch.uint8), cache[..., VALUES:].contiguous().view(torch.uint8)
+    return torch.cat(parts, -1).view(torch.float8_e4m3fn), stands_for
+
+
+def cost(lengths, heads: int, queries: int, row_bytes: int) -> tuple[float, float]:
     """(operations, bytes) of a call: each key of each sequence once."""
     keys = float(lengths.sum())
-    return 2 * keys * heads * queries * (WIDTH + VALUES), 2 * keys * WIDTH
+    return 2 * keys * heads * queries * (WIDTH + VALUES), keys * row_bytes
 
 
 def check(q, cache, lengths, table, out, lse) -> float:
@@ -99,25 +116,27 @@ def caller(launches: list[tuple]):
     return call
 
 
-def measure(name: str, batch: int = 128, ragged: bool = False, at_least_ms: float = 100.0) -> Row:
+def measure(name: str, batch: int = 128, ragged: bool = False, kind: str = "bf16", at_least_ms: float = 100.0) -> Row:
     """One row, checked."""
     heads, queries, length = CASES[name]
-    q, cache, lengths, table = given = problem(batch, heads, queries, length, ragged)
+    q, cache, lengths, table, k_scale, stands_for = problem(batch, heads, queries, length, ragged, kind)
+    given = q, stands_for, lengths, table
     out = torch.full((batch, queries, heads, VALUES), float("nan"), dtype=torch.bfloat16, device="cuda")
     lse, programs = torch.empty(batch, heads, queries, device="cuda"), multiprocessors()
     room = torch.empty(mla_decode.room_for(q, VALUES, programs), device="cuda")
-    ours = caller(mla_decode.arguments(q, cache, lengths, out, lse, room, programs, table, SCALE))
+    ours = caller(mla_decode.arguments(q, cache, lengths, out, lse, room, programs, table, SCALE, k_scale=k_scale))
     ours()
     first = out.clone()
     ours()
     error = check(*given, out, lse)
     if not torch.equal(first, out):
         raise AssertionError("not the same bits twice")
-    ahead = caller(mla_decode.arguments(q, cache, lengths, out, lse, room, programs, table, SCALE, ahead=True))
+    ahead = caller(mla_decode.arguments(q, cache, lengths, out, lse, room, programs, table, SCALE, k_scale=k_scale,
+                                         ahead=kind == "bf16"))
     out.zero_()
     ahead()
     check(*given, out, lse)
-    calls = {"mimw": ours, "ahead": ahead, **plain(given, out, lse)}
+    calls = {"mimw": ours, "ahead": ahead, **plain(given, cache, k_scale, out, lse)}
     if not ragged:
         calls["torch"] = by_torch(*given)
     try:
@@ -126,19 +145,19 @@ def measure(name: str, batch: int = 128, ragged: bool = False, at_least_ms: floa
         print(f"vLLM: {missing}", flush=True)
     graphs = {candidate: graphed(call, CALLS) for candidate, call in calls.items()}
     times = {candidate: time / CALLS for candidate, time in alternate(graphs, at_least_ms).items()}
-    operations, of_memory = cost(lengths, heads, queries)
+    operations, of_memory = cost(lengths, heads, queries, cache.shape[3] * cache.itemsize)
     times["FlashMLA, H800"] = max(operations / FLASH_MLA[0], of_memory / FLASH_MLA[1])
-    shape = dict(batch=batch, heads=heads, queries=queries, length=length, ragged=int(ragged), operations=int(operations),
+    shape = dict(batch=batch, heads=heads, queries=queries, length=length, ragged=int(ragged), row_bytes=cache.shape[3] * cache.itemsize, operations=int(operations),
                  bytes=int(of_memory))
-    return row_of("mla_decode", shape, {}, times, error, "standard normal")
+    return row_of(f"mla_decode-{kind}", shape, {}, times, error, "standard normal")
 
 
-def plain(given: tuple, out, lse) -> dict:
+def plain(given: tuple, cache, k_scale, out, lse) -> dict:
     """The plain kernel, checked."""
-    q, cache, lengths, table = given
+    q, _, lengths, table = given
     splits = plain_mla_decode.splits_for(q, table.shape[1] * PAGE, multiprocessors())
     room = torch.empty(plain_mla_decode.room_for(q, VALUES, splits), device="cuda")
-    call = caller(plain_mla_decode.arguments(q, cache, lengths, out, lse, room, table, SCALE, splits=splits, wide=True))
+    call = caller(plain_mla_decode.arguments(q, cache, lengths, out, lse, room, table, SCALE, splits=splits, wide=True, k_scale=k_scale))
     out.zero_()
     call()
     check(*given, out, lse)
@@ -150,7 +169,7 @@ def line(row: Row) -> str:
     shape = row.shape
     others = "  ".join(f"{name} {ratio:.2f}" for name, ratio in row.ratios().items())
     return (f"batch {shape['batch']:<3} heads {shape['heads']:<3} queries {shape['queries']} keys {shape['length']:<5}"
-            f"{' ragged' if shape['ragged'] else ''} {row.microseconds:8.1f} us {shape['operations'] / row.microseconds / 1e6:4.0f} "
+            f"{' ragged' if shape['ragged'] else ''} {row.name.removeprefix('mla_decode-'):<6} {row.microseconds:8.1f} us {shape['operations'] / row.microseconds / 1e6:4.0f} "
             f"TFLOP/s {shape['bytes'] / row.microseconds / 1e3:5.0f} GB/s  ratios: {others}  error {row.error:.1e}")
 
 
@@ -159,12 +178,13 @@ def main() -> None:
     some_of(parser, "cases", CASES)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--ragged", action="store_true")
+    parser.add_argument("--cache", choices=("bf16", "e4m3", "packed"), default="bf16")
     options = parsed(parser)
     names = options.cases or list(CASES)
-    compiled_before(options.jobs, measure, [(name, options.batch, options.ragged, options.ms) for name in names])
+    compiled_before(options.jobs, measure, [(name, options.batch, options.ragged, options.cache, options.ms) for name in names])
     ratios = []
     for name in each(names):
-        row = measure(name, options.batch, options.ragged, options.ms)
+        row = measure(name, options.batch, options.ragged, options.cache, options.ms)
         keep(row, options.results / "mla_decode.jsonl")
         print(line(row), flush=True)
         ratios.append(row.ratios()["FlashMLA, H800"])

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mimw.kernels import mla_decode as hopper
 from mimw.kernels import plain_mla_decode as plain
-from mimw.kernels.mla_decode.caches import GROUP, is_packed, views
+from mimw.kernels.mla_decode.caches import GROUP, OWN, PACKED, kind_of, views
 
 from .contract import Contract, Extents
 from .launching import Launch, has_e4m3, is_exact, is_hopper, programs
@@ -64,7 +64,7 @@ def mla_decode(q: Tensor, cache: Tensor, cache_seqlens: Tensor | int, *, page_ta
     returns:   out (batch, queries, heads, value_dim) of q's type, contiguous; lse, fp32 (batch, heads, queries), natural. A query
                that sees no key gets out = 0 and lse = -inf. Results are the same to the bit from run to run for the same lengths
     computed:  on sm_90 by `mimw.kernels.mla_decode` for bf16 and fp16, 512, 256 or 128 values and 64 other columns, pages of 16,
-               32 or a multiple of 64 keys, caches of q's type that TMA can read; each key is read once for all heads and queries
+               32 or a multiple of 64 keys that TMA can read, of caches of e4m3 any; each key is read once for all heads and queries
                of its sequence. Else by `mimw.kernels.plain_mla_decode`. fp32 obeys torch.get_float32_matmul_precision()
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types. There is
                no derivative
@@ -85,21 +85,20 @@ def _plan(of: Extents, q: Tensor, cache: Tensor, lengths: Tensor, table: Tensor 
         return lambda q, *_: (of.out.empty(q).zero_(), of.lse.empty(q).fill_(float("-inf")))
     if cache.dtype is E4M3 and not has_e4m3(q):
         raise NotImplementedError("mla_decode: caches of e4m3 need an sm_89 or later")
-    rows, width = q.shape[1] * q.shape[2], q.shape[3]
+    rows, width, kind = q.shape[1] * q.shape[2], q.shape[3], kind_of(cache, k_scale)
     given = q, lengths, table, k_scale
     ready, as_is = _ready(*given), _are_ready(*given)
     q, lengths, table, k_scale = ready
     by_tma = takes("mla_decode", another_chip(q), in_fp32(q), scale is not None and not scale > 0 and "the scale is not more than 0",
-                   cache.dtype is E4M3 and "the cache is of e4m3",
                    (value_dim not in hopper.VALUES or width != value_dim + hopper.OTHERS) and "values are not 512, 256 or 128 columns "
-                   "and the others 64", table is not None and page % 64 and page not in (16, 32) and f"a page has {page} rows",
+                   "and the others 64", kind == OWN and table is not None and page % 64 and page not in (16, 32) and
+                   f"a page has {page} rows",
                    -(-rows // hopper.ROWS) > programs(q) and "there are more heads than multiprocessors hold",
-                   not every_step_for_tma(cache) and "TMA cannot read the cache as it lies")
-    packed = is_packed(cache, k_scale)
+                   kind == OWN and not every_step_for_tma(cache) and "TMA cannot read the cache as it lies")
     if by_tma:
         size = hopper.room_for(q, value_dim, programs(q))
         room = q.new_empty(size, dtype=torch.float32)
-        made = hopper.arguments(q, cache, lengths, out, lse, room, programs(q), table, scale, causal, splits)
+        made = hopper.arguments(q, cache, lengths, out, lse, room, programs(q), table, scale, causal, splits, k_scale)
     else:
         splits = splits or plain.splits_for(q, capacity, programs(q), is_hopper(q))
         size = plain.room_for(q, value_dim, splits)
@@ -114,11 +113,10 @@ def _plan(of: Extents, q: Tensor, cache: Tensor, lengths: Tensor, table: Tensor 
         out, lse = of.empty(q)
         room = [q.new_empty_strided((size, ), (1, ), dtype=torch.float32)] if size else []
         pages = [] if table is None else [table]
-        if by_tma:
-            launches[0](q, cache, *pages, lengths, out, lse, *room, hopper.sums_of(room[0], batch, rows, value_dim, groups))
-        else:
-            arrays = [part.array for part in views(cache, q, lse, value_dim, packed) if part is not None]
-            launches[0](q, *arrays, *pages, lengths, out, lse, *room, *([] if k_scale is None else [k_scale]))
+        arrays = [cache] if by_tma and kind == OWN else [
+            part.array for part in views(cache, q, lse, value_dim, kind == PACKED) if part is not None]
+        sums = [hopper.sums_of(room[0], batch, rows, value_dim, groups)] if by_tma else []
+        launches[0](q, *arrays, *pages, lengths, out, lse, *room, *sums, *([] if k_scale is None else [k_scale]))
         if len(launches) > 1:
             launches[1](out, lse, *room)
         return out, lse

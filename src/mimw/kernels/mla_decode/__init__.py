@@ -17,10 +17,12 @@ from ..attention.changes import SCALE, scale_of
 from ..attention_decode.combine.kernel import combine
 from ..attention_decode.configs import MOST_LENGTHS, MOST_UNITS, combine_tile
 from ..attention_decode.nouns import CombineForm, OfResults, Split
-from ..checks import PROGRAMS, enough
+from ..checks import PROGRAMS, enough, lie
 from ..contract import Contract
 from ..contract.memory import strides
-from .kernel import mla_decode as kernel
+from .caches import OWN, PACKED, RULES, kind_of, lines, places_of, views
+from .kernel import mla_decode as of_pages
+from .kernel import mla_decode_bytes as of_bytes
 from .nouns import Form, Sizes
 
 ROWS, BLOCK = 64, 64        # of a program, queries times heads; of keys
@@ -28,16 +30,13 @@ VALUES, OTHERS = (512, 256, 128), 64        # columns of a row
 LEAST = 2                   # blocks of a group of programs, if there are so many
 
 CONTRACT = Contract(
-    "q: bf16|fp16 (batch, queries, heads, width) contiguous", "cache: =q (pages, page_size, kv_heads, width) tma",
-    "lengths: i32 (batch) contiguous", "out: =q (batch, queries, heads, value_dim) contiguous",
-    "lse: fp32 (batch, heads, queries) contiguous", "room: fp32 (numbers)", "page_table?: i32 (batch, most_pages) rows",
-    "kv_heads == 1 -- all heads share one latent row",
+    *lines("bf16|fp16"), *RULES, "room is not None -- parts of sequences need it",
     f"value_dim in {VALUES} and width == value_dim + {OTHERS} -- rows are 512 columns of values (or 256, or 128) and 64 more",
-    "page_table is None or page_size in (16, 32) or page_size % 64 == 0 -- pages may have 16 or 32 keys, or a multiple of 64",
-    "page_table is not None or pages == batch -- without a page table there must be as many caches as sequences", SCALE,
+    "page_table is None or fp8(cache) or page_size in (16, 32) or page_size % 64 == 0 -- pages may have 16 or 32 keys, or a multiple of 64",
+    SCALE,
     "splits >= 1 -- it must be 1 or more, or None", PROGRAMS)
 
-__all__ = ["CONTRACT", "arguments", "combine", "kernel", "room_for"]
+__all__ = ["CONTRACT", "arguments", "combine", "of_bytes", "of_pages", "room_for", "sums_of"]
 
 
 def slots_for(rows: int, programs: int) -> int:
@@ -59,13 +58,14 @@ def sums_of(room, batch: int, rows: int, value_dim: int, programs: int):
 
 
 def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None, scale: float | None = None, causal: bool = True,
-              splits: int | None = None, ahead: bool = False) -> list[tuple]:
+              splits: int | None = None, k_scale=None, ahead: bool = False) -> list[tuple]:
     """[(kernel, grid, args, meta), ...], one or two launches in turn, that compute out = softmax(scale q k^T) v and the logarithms
     of the softmax's denominators.
 
     args:      q          (batch, queries, heads, DV + DT) of bf16 or fp16, contiguous; DV is 512, 256 or 128, DT 64
                cache      (pages, page_size, 1, DV + DT) of q's type, with pages of 16, 32 or a multiple of 64 keys, or without a
-                          page table (batch, length, 1, DV + DT); contiguous rows, other strides are multiples of 16 bytes
+                          page table (batch, length, 1, DV + DT); contiguous rows, other strides are multiples of 16 bytes. Or of
+                          e4m3 with k_scale, or packed in e4m3 without (caches.py), with any pages
                lengths    (batch) int32: how many keys of each sequence count, those of the new queries among them
                out        (batch, queries, heads, DV) of q's type, contiguous
                lse        (batch, heads, queries) fp32, contiguous; -inf for queries that see no key
@@ -76,12 +76,14 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
                scale      of the scores, more than 0; by default (DV + DT) ** -0.5
                causal     query i sees keys up to i + length - queries; else all
                splits     into so many parts at most the keys of a sequence are cut; with 1 there is one launch
+               k_scale    (1) fp32, what keys and values of e4m3 are multiplied by
+               ahead      scores of the next block are asked for before the product of this one, of a cache in q's type
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
-    of = CONTRACT.check(q=q, cache=cache, lengths=lengths, out=out, lse=lse, room=room, page_table=page_table, scale=scale,
-                        splits=splits, programs=programs)
+    of = CONTRACT.check(q=q, cache=cache, lengths=lengths, out=out, lse=lse, room=room, page_table=page_table, k_scale=k_scale,
+                        scale=scale, splits=splits, programs=programs)
     batch, queries, heads, width, dv, page_size = of.batch, of.queries, of.heads, of.width, of.value_dim, of.page_size
-    rows, paged = queries * heads, page_table is not None
+    rows, paged, kind = queries * heads, page_table is not None, kind_of(cache, k_scale)
     tiles = -(-rows // ROWS)
     capacity = page_size * page_table.shape[1] if paged else page_size
     if tiles > programs or batch * -(-capacity // BLOCK) >= MOST_UNITS:
@@ -90,18 +92,20 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
                          f"than {MOST_UNITS} blocks")
     enough(room=(room, room_for(q, dv, programs)))
     describe = mimw.TensorDescriptor.from_tensor
-    box = [1, min(page_size, BLOCK) if paged else BLOCK, 64]
-    shape, steps = (of.pages, page_size, width), strides(cache)
-    steps = [step if extent > 1 else width for step, extent in zip((steps[0], steps[1]), shape)]
-    descriptors = (describe(q.reshape(batch, rows, width), [1, ROWS, 64]),
-                   mimw.TensorDescriptor(cache, list(shape), [*steps, 1], box))
     slots, groups = slots_for(rows, programs), programs // tiles
     form = Form(dv, width - dv, BLOCK, page_size if paged else 0, tiles, causal,
-                min(MOST_LENGTHS, max(16, 1 << (batch - 1).bit_length())), LEAST, 0, ahead)
+                min(MOST_LENGTHS, max(16, 1 << (batch - 1).bit_length())), LEAST, kind, ahead)
     sizes = Sizes(scale_of(scale, width) * log2(e), splits, batch, queries, heads, capacity, of.pages, slots,
                   strides(page_table)[0] if paged else 0)
-    args = (*descriptors, page_table, lengths, describe(out.reshape(batch, rows, dv), [1, ROWS, 64]), lse, room,
-            describe(sums_of(room, batch, rows, dv, programs), [1, ROWS, 32]), None, sizes)
+    back = (page_table, lengths, describe(out.reshape(batch, rows, dv), [1, ROWS, 64]), lse, room,
+            describe(sums_of(room, batch, rows, dv, programs), [1, ROWS, 32]))
+    front = describe(q.reshape(batch, rows, width), [1, ROWS, 64])
+    if kind == OWN:
+        kernel, args = of_pages, (front, _described(cache, of, min(page_size, BLOCK) if paged else BLOCK), *back, sizes)
+    else:
+        parts = views(cache, q, lse, dv, kind == PACKED)
+        arrays = [None if part is None else part.array for part in parts]
+        kernel, args = of_bytes, (front, *arrays, *back, k_scale, places_of(parts), sizes)
     launches = [(kernel, (groups * tiles, ), args, dict(FORM=form, num_warps=4))]
     if splits != 1:
         each = CombineForm(dv, dv, tiles, *combine_tile(dv, rows, batch), True)
@@ -109,3 +113,11 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
                          (out, lse, room, None, Split(queries, heads, heads, 1, slots), OfResults(*strides(out)[:3])),
                          dict(FORM=each, launch_pdl=True, num_warps=4)))
     return launches
+
+
+def _described(cache, of, box: int) -> mimw.TensorDescriptor:
+    """(pages, page_size, width). The stride of an extent of 1 says nothing, may be what TMA refuses, and gets another."""
+    lie("tma", cache=cache)
+    shape = of.pages, of.page_size, of.width
+    steps = [step if extent > 1 else of.width for step, extent in zip(strides(cache), shape[:2])]
+    return mimw.TensorDescriptor(cache, list(shape), [*steps, 1], [1, box, 64])

@@ -26,7 +26,8 @@ from .nouns import Ends, Step
 
 @mimw.jit
 def clear_behind(values, block, length, form):
-    """Zeros over the values of keys behind the last one: these rows are not the sequence's, and 0 * NaN is NaN."""
+    """Zeros over the values of keys behind the last one: these rows are not the sequence's, and 0 * NaN is NaN. Who brings a cache
+    of e4m3 looks at none of them."""
     if (block + 1) * form.BN > length:
         for piece in tl.static_range(0, form.BN, 16):        # few registers: all others are a tile's
             rows = tlx.local_slice(values, [piece, 0], [16, values.shape[1]])
@@ -68,7 +69,8 @@ def weigh(state, logits, block, step, item, place, ends, scale, problem, form):
     PARTS: tl.constexpr = 2 if BN % 32 == 0 and HALF & (HALF - 1) == 0 else 1
     PART: tl.constexpr = BN // PARTS
     values = ends.lefts.held(step.chunk).kv
-    clear_behind(values, block, item.length, form)
+    if form.CACHE == 0:
+        clear_behind(values, block, item.length, form)
     logits = seen(logits, block, place.last, item, problem, form)
     most, shrink = grown(logits, state.highest, scale)
     p, first, acc = weighed(logits, values, state.acc * shrink[:, None], most, scale, 0, PARTS)
@@ -141,7 +143,8 @@ def right(items, q, rights, scores, probabilities, outputs, rules, problem, form
         for block in range(item.first, item.stop):
             shrink = at(scores.wait(number).slot.row)
             values = rights.wait(chunk).slot.kv
-            clear_behind(values, block, item.length, form)
+            if form.CACHE == 0:
+                clear_behind(values, block, item.length, form)
             acc = tl.dot(at(probabilities), at(values), acc * shrink[:, None])
             scores.release(number)
             rights.release(chunk)

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 from ..contract.memory import strides
 from ..contract.types import FP8, of
+from .nouns import Part, Parts
 
 GROUP = 128     # values that share a scale
+OWN, ONE_SCALE, PACKED = 0, 1, 2       # how numbers of a cache are kept: in q's type, in e4m3 with one scale, packed
 
 RULES = (
     "kv_heads == 1 -- all heads share one latent row",
@@ -37,12 +39,10 @@ def lines(types: str, memory: str = "") -> tuple[str, ...]:
 
 
 class View(NamedTuple):
-    """An array, in which pages and rows are so many elements apart, and the first element of a part of each row."""
+    """An array, and where a part of each row is in it."""
 
     array: Any
-    page: int
-    row: int
-    first: int
+    part: Part
 
 
 class Views(NamedTuple):
@@ -53,9 +53,9 @@ class Views(NamedTuple):
     scales: View | None
 
 
-def is_packed(cache: Any, k_scale: Any) -> bool:
-    """True of a cache in FlashMLA's layout of bytes."""
-    return of(cache) in FP8 and k_scale is None
+def kind_of(cache: Any, k_scale: Any) -> int:
+    """How the numbers of a cache are kept."""
+    return OWN if of(cache) not in FP8 else PACKED if k_scale is None else ONE_SCALE
 
 
 def views(cache: Any, q: Any, lse: Any, value_dim: int, packed: bool) -> Views:
@@ -63,13 +63,18 @@ def views(cache: Any, q: Any, lse: Any, value_dim: int, packed: bool) -> Views:
     another type of q then, and where such an array cannot be had of the cache's strides."""
     page, row = strides(cache)[:2]
     if not packed:
-        return Views(View(cache, page, row, 0), View(cache, page, row, value_dim), None)
+        return Views(View(cache, Part(page, row, 0)), View(cache, Part(page, row, value_dim)), None)
     if of(q) != "bfloat16" or page % 4 or row % 4:
         raise ValueError(f"q is {of(q)}, and pages and rows of the packed cache are {page} and {row} bytes apart; q must be bfloat16, "
                          "as the cache's other columns are, and both strides multiples of 4")
     scales, tail = cache.view(lse.dtype), cache.view(q.dtype)
-    return Views(View(cache, page, row, 0), View(tail, page // 2, row // 2, (value_dim + value_dim // GROUP * 4) // 2),
-                 View(scales, page // 4, row // 4, value_dim // 4))
+    return Views(View(cache, Part(page, row, 0)), View(tail, Part(page // 2, row // 2, (value_dim + value_dim // GROUP * 4) // 2)),
+                 View(scales, Part(page // 4, row // 4, value_dim // 4)))
 
 
-__all__ = ["GROUP", "RULES", "View", "Views", "is_packed", "lines", "views"]
+def places_of(parts: Views) -> Parts:
+    """Where they are, for a kernel."""
+    return Parts(*(Part(0, 0, 0) if one is None else one.part for one in parts))
+
+
+__all__ = ["GROUP", "ONE_SCALE", "OWN", "PACKED", "RULES", "View", "Views", "kind_of", "lines", "places_of", "views"]

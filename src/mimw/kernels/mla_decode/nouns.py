@@ -47,6 +47,22 @@ class Sizes(NamedTuple):
     table_row: Any
 
 
+class Part(NamedTuple):
+    """Columns of the cache, from `first` on: pages and rows are so many elements apart."""
+
+    page: Any
+    row: Any
+    first: Any
+
+
+class Parts(NamedTuple):
+    """Where the head of a row lies, its values; its other columns; and its scales of 128 values each, if it has any."""
+
+    head: Part
+    tail: Part
+    scales: Part
+
+
 @tle.struct
 class Share:
     """The units of a group of programs from `at` to `end`, of the sequence `batch`, whose units begin with number `start`; every

@@ -12,13 +12,13 @@ from __future__ import annotations
 from ..attention.changes import scale_of
 from ..contract import Contract
 from ..contract.memory import strides
-from ..mla_decode.caches import RULES, is_packed, lines, views
+from ..mla_decode.caches import PACKED, RULES, kind_of, lines, places_of, views
 from ..plain_attention_decode import plain_combine
 from ..plain_attention_decode.configs import splits_for as splits_of_tiles
 from ..plain_attention_decode.nouns import CombineForm, Steps
 from ..powers import SMALLEST, tile
 from .kernel import plain_mla_decode as kernel
-from .nouns import Form, Part, Parts, Problem
+from .nouns import Form, Problem
 
 WIDE, NARROW = 64, 32       # rows and keys at a time: with the shared memory of an sm_90, and without
 LONGEST = 640               # columns of a row, in both tiles, of which so many fit
@@ -69,12 +69,11 @@ def arguments(q, cache, lengths, out, lse, room, page_table=None, scale: float |
     batch, queries, heads, width, dv, page = of.batch, of.queries, of.heads, of.width, of.value_dim, of.page_size
     form = _form(queries * heads, dv, width, q.dtype.itemsize, wide)
     form = Form(form.BM, form.BN, dv, width - dv, form.DV_TILE, form.DT_TILE, splits, causal, exact and q.dtype.itemsize == 4)
-    parts = views(cache, q, lse, dv, is_packed(cache, k_scale))
+    parts = views(cache, q, lse, dv, kind_of(cache, k_scale) == PACKED)
     arrays = [None if part is None else part.array for part in parts]
     capacity, row = (page, 0) if page_table is None else (page * page_table.shape[1], strides(page_table)[0])
-    places = Parts(*(Part(0, 0, 0) if part is None else Part(*part[1:]) for part in parts))
     args = (q, *arrays, page_table, lengths, out, lse, room, k_scale, float(scale_of(scale, width)),
-            Problem(queries, heads, page, capacity, row), places)
+            Problem(queries, heads, page, capacity, row), places_of(parts))
     meta = dict(FORM=form, num_warps=8 if form.DV_TILE.value > 256 else 4, num_stages=1)
     launches = [(kernel, (splits, -(-queries * heads // form.BM.value) * batch), args, meta)]
     if splits > 1:

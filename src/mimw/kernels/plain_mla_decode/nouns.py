@@ -40,22 +40,6 @@ class Problem(NamedTuple):
     table_row: Any
 
 
-class Part(NamedTuple):
-    """Columns of the cache, from `first` on: pages and rows are so many elements apart."""
-
-    page: Any
-    row: Any
-    first: Any
-
-
-class Parts(NamedTuple):
-    """Where the head of a row lies, its values; its other columns; and its scales of 128 values each, if it has any."""
-
-    head: Part
-    tail: Part
-    scales: Part
-
-
 @tle.struct
 class Cache:
     """The arrays of those parts, which may be one, None for no scales; the table of pages, None for one page a sequence; the
