@@ -103,8 +103,9 @@ def by_vllm(q, cache, lengths, table):
     room = torch.empty(batch * queries, heads, splits, VALUES + 1, device="cuda")
     table = table.repeat_interleave(queries, 0)
     lengths = (lengths[:, None] + torch.arange(1 - queries, 1, device="cuda")).flatten().clamp(min=0).int()
+    one = torch.ones((), device="cuda")     # without scales it makes some on the CPU, which no graph may copy
     return lambda: decode_attention_fwd(rows, cache, cache[..., :VALUES], out, lse, table, lengths, room, splits, SCALE, PAGE,
-                                        is_mla=True)
+                                        k_scale=one, v_scale=one, is_mla=True)
 
 
 def caller(launches: list[tuple]):
