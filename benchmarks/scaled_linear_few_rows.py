@@ -100,7 +100,7 @@ def measure(name: str, chosen: Configuration | None = None, at_least_ms: float =
     """One row, checked."""
     m, n, k = CASES[name]
     x, x_scales, weights = problem(m, n, k)
-    c, sizes = torch.empty(m, n, dtype=torch.bfloat16, device="cuda"), skinny_scaled_gemm.room_for(m, n, multiprocessors(), chosen)
+    c, sizes = torch.empty(m, n, dtype=torch.bfloat16, device="cuda"), skinny_scaled_gemm.room_for(m, n, k, multiprocessors(), chosen)
     room, flags = torch.empty(sizes[0], device="cuda"), torch.zeros(sizes[1], device="cuda", dtype=torch.int32)
     ours = frozen(skinny_scaled_gemm.kernel,
                   [skinny_scaled_gemm.arguments(x, w, c, x_scales, s, room, flags, multiprocessors(), chosen) for w, s in weights])
@@ -124,7 +124,7 @@ def measure(name: str, chosen: Configuration | None = None, at_least_ms: float =
     times = {candidate: time / count for candidate, time in alternate(graphs, at_least_ms).items()}
     published = PUBLISHED.get((m, n, k))
     times |= {} if published is None else {"DeepGEMM, H800": 2e-6 * m * n * k / published}
-    used = chosen or skinny_scaled_gemm.configuration(m, n, multiprocessors())
+    used = chosen or skinny_scaled_gemm.configuration(m, n, k, multiprocessors())
     return row_of("scaled_linear_few_rows", dict(M=m, N=n, K=k), vars(used), times, error, "standard normal")
 
 

@@ -150,7 +150,7 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
 
 def _few_by_blocks(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, c: Tensor) -> Callable:
     """The plan for few rows with scales of blocks."""
-    shape, dtype, sizes = c.shape, c.dtype, skinny_scaled_gemm.room_for(*c.shape, programs(a))
+    shape, dtype, sizes = c.shape, c.dtype, skinny_scaled_gemm.room_for(*c.shape, a.shape[1], programs(a))
     grid, args, meta = skinny_scaled_gemm.arguments(a, b.T, c, _across(scale_a), scale_b.T, *scratch(a, sizes), programs(a))
     launch = Launch(a, skinny_scaled_gemm.kernel, grid, args, meta)
 

@@ -38,9 +38,9 @@ class Sizes(NamedTuple):
     chunk: Any
 
 
-def room_for(m: int, n: int, programs: int, chosen: Configuration | None = None) -> tuple[int, int]:
-    """(fp32 numbers of room, flags) that a launch of so many programs needs for M rows and N weights."""
-    chosen = chosen or configuration(m, n, programs)
+def room_for(m: int, n: int, k: int, programs: int, chosen: Configuration | None = None) -> tuple[int, int]:
+    """(fp32 numbers of room, flags) that a launch of so many programs needs for M rows and N weights of K."""
+    chosen = chosen or configuration(m, n, k, programs)
     return programs * chosen.consumers * 64 * chosen.tm, programs * chosen.consumers
 
 
@@ -55,21 +55,21 @@ def arguments(x, w, c, x_scales, w_scales, room, flags, programs: int,
                x_scales  (M, cdiv(K, 128)) fp32, contiguous along M, each 128 of K a multiple of 16 bytes further on
                w_scales  (cdiv(N, 128), cdiv(K, 128)) fp32, any strides
                room, flags, programs   as those of `mimw.kernels.skinny_gemm.arguments`
-               chosen    by default the one for M rows and N weights
+               chosen    by default the one for M rows and N weights of K
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of = CONTRACT.check(x=x, w=w, c=c, x_scales=x_scales, w_scales=w_scales, room=room, flags=flags, programs=programs)
     m, n, k = of.M, of.N, of.K
     lying = x_scales.swapaxes(0, 1)
     lie("tma", **{"x_scales, as it lies in memory,": lying})
-    chosen = chosen or configuration(m, n, programs)
+    chosen = chosen or configuration(m, n, k, programs)
     meta = chosen.meta()
     wn = meta["TILES"].WN.value
     chunks = -(-n // wn) * -(-m // chosen.tm) * -(-k // BLOCK)
     count = tiles(m, n, chosen.tm, chosen.consumers)
     grid = count if fits(count, programs) else min(programs, chunks)
-    least, flags_needed = room_for(m, n, programs, chosen)
+    least, flags_needed = room_for(m, n, k, programs, chosen)
     enough(room=(room, least), flags=(flags, flags_needed))
     args = (described(x, [chosen.tm, BLOCK]), described(w, [wn, BLOCK]), described(lying, [1, tile(chosen.tm)]), w_scales, c, room, flags,
             Sizes(m, n, k, chunks, strides(c)[0], *strides(w_scales)))
-    return (grid, ), args, {**meta, "num_warps": 4}
+    return (grid, ), args, {**meta, "num_warps": 4, "launch_pdl": True}

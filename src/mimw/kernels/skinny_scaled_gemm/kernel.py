@@ -7,7 +7,8 @@ Input: descriptors of X (M, K), W (N, K) and X's scales, W's scales and C as poi
 
 Roles, shares and the order of sums are those of ../skinny_gemm, whose chunk of 128 bytes is here one block of scales: the product of
 each is multiplied by the scales of its 64 weights and of X's rows, and added up in fp32. X's rows are the columns of a product, so
-that as few as 8 cost no more than they are; while one consumer scales, another one multiplies.
+that as few as 8 cost no more than they are; while one consumer scales, another one multiplies. The launch may begin before the one
+ahead has ended; it waits for all that is written there before it reads what counts.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from ..gemm.tiles import Problem
-from ..skinny_gemm.kernel import Output, Work, compute, load
+from ..skinny_gemm.kernel import Output, Work, compute, first_chunk, load
 
 BLOCK = tl.constexpr(128)       # of K, and of weights, that share a scale
 
@@ -60,6 +61,19 @@ class Scales:
 
 
 @mimw.jit
+def hint(w_desc, work, COUNT: tl.constexpr):
+    """The weights of this program's first chunks to L2, which begins before the launch ahead has ended: what is in L2 is what the
+    memory holds, whoever writes it."""
+    steps, tiles_m = tl.cdiv(work.problem.K, BLOCK), tl.cdiv(work.problem.M, work.tiles.TM)
+    first, end = first_chunk(tl.program_id(0), work.chunks), first_chunk(tl.program_id(0) + 1, work.chunks)
+    if end > first:
+        tile = (end - 1) // steps
+        begin = max(first, tile * steps)
+        for chunk in range(begin, tl.minimum(begin + COUNT, end)):
+            tlx.async_descriptor_prefetch_tensor(w_desc, [tile // tiles_m * work.tiles.WN, (chunk - tile * steps) * BLOCK])
+
+
+@mimw.jit
 def skinny_scaled_gemm(x_desc, w_desc, scales_desc, w_scales, c, room, flags, sizes, TILES: tl.constexpr):
     """C (M, N), whose rows are `sizes.c_row` elements apart. `room` and `flags` are as those of `skinny_gemm`."""
     STAGES: tl.constexpr = TILES.STAGES
@@ -71,9 +85,13 @@ def skinny_scaled_gemm(x_desc, w_desc, scales_desc, w_scales, c, room, flags, si
                       scales=tle.gpu.alloc([STAGES, scales_desc.block_shape[1]], tl.float32))
     scales = Scales(scales_desc, w_scales, sizes.row, sizes.chunk, (sizes.N - 1) // BLOCK)
     work = Work(Problem(sizes.M, sizes.N, sizes.K), sizes.chunks, TILES, scales)
+    tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=160 if CONSUMERS == 3 else 240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
+            tl.extra.cuda.gdc_wait()
             compute(inputs.reader(consumer(me)), Output(c, sizes.c_row, room, flags), work, me)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            hint(w_desc, work, STAGES)
+            tl.extra.cuda.gdc_wait()        # for all that the launches ahead have written
             load(inputs.writer(), x_desc, w_desc, work)
