@@ -6,8 +6,8 @@
     python -m benchmarks.mla_decode --batch 1                   one sequence, whose keys all multiprocessors share
     python -m benchmarks.mla_decode --cache packed              e4m3 in FlashMLA's layout, 656 bytes a row; or e4m3, with one scale
 
-Pages have 64 keys, shuffled. Inputs are standard normal, in bf16; causal among the queries. `torch` gathers the pages beforehand, and
-computes by two products and a softmax; `Triton` is `mimw.kernels.plain_mla_decode`; `vLLM` is its kernel in Triton
+Pages have 64 keys, shuffled. Inputs are standard normal, in bf16; causal among the queries. `torch` gathers the pages beforehand,
+and computes by two products and a softmax; `Triton` is `mimw.kernels.plain_mla_decode`; `vLLM` is its kernel in Triton
 (`decode_attention_fwd`), where vLLM is installed. What FlashMLA publishes of an H800, 660 TFLOP/s where products bound it
 and 3000 GB/s where memory does, stands beside each row: the time of the slower of both. Results are checked against fp64 on some
 sequences, and against themselves: two calls give the same bits.
@@ -148,8 +148,8 @@ def measure(name: str, batch: int = 128, ragged: bool = False, kind: str = "bf16
     times = {candidate: time / CALLS for candidate, time in alternate(graphs, at_least_ms).items()}
     operations, of_memory = cost(lengths, heads, queries, cache.shape[3] * cache.itemsize)
     times["FlashMLA, H800"] = max(operations / FLASH_MLA[0], of_memory / FLASH_MLA[1])
-    shape = dict(batch=batch, heads=heads, queries=queries, length=length, ragged=int(ragged), row_bytes=cache.shape[3] * cache.itemsize, operations=int(operations),
-                 bytes=int(of_memory))
+    shape = dict(batch=batch, heads=heads, queries=queries, length=length, ragged=int(ragged),
+                 row_bytes=cache.shape[3] * cache.itemsize, operations=int(operations), bytes=int(of_memory))
     return row_of(f"mla_decode-{kind}", shape, {}, times, error, "standard normal")
 
 
@@ -158,7 +158,8 @@ def plain(given: tuple, cache, k_scale, out, lse) -> dict:
     q, _, lengths, table = given
     splits = plain_mla_decode.splits_for(q, table.shape[1] * PAGE, multiprocessors())
     room = torch.empty(plain_mla_decode.room_for(q, VALUES, splits), device="cuda")
-    call = caller(plain_mla_decode.arguments(q, cache, lengths, out, lse, room, table, SCALE, splits=splits, wide=True, k_scale=k_scale))
+    call = caller(plain_mla_decode.arguments(q, cache, lengths, out, lse, room, table, SCALE, splits=splits, wide=True,
+                                             k_scale=k_scale))
     out.zero_()
     call()
     check(*given, out, lse)
@@ -169,9 +170,10 @@ def line(row: Row) -> str:
     """A row for people."""
     shape = row.shape
     others = "  ".join(f"{name} {ratio:.2f}" for name, ratio in row.ratios().items())
-    return (f"batch {shape['batch']:<3} heads {shape['heads']:<3} queries {shape['queries']} keys {shape['length']:<5}"
-            f"{' ragged' if shape['ragged'] else ''} {row.name.removeprefix('mla_decode-'):<6} {row.microseconds:8.1f} us {shape['operations'] / row.microseconds / 1e6:4.0f} "
-            f"TFLOP/s {shape['bytes'] / row.microseconds / 1e3:5.0f} GB/s  ratios: {others}  error {row.error:.1e}")
+    kind = row.name.removeprefix("mla_decode-") + (", ragged" if shape["ragged"] else "")
+    return (f"batch {shape['batch']:<3} heads {shape['heads']:<3} queries {shape['queries']} keys {shape['length']:<5} {kind:<6} "
+            f"{row.microseconds:8.1f} us {shape['operations'] / row.microseconds / 1e6:4.0f} TFLOP/s "
+            f"{shape['bytes'] / row.microseconds / 1e3:5.0f} GB/s  ratios: {others}  error {row.error:.1e}")
 
 
 def main() -> None:

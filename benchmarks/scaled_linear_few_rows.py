@@ -6,11 +6,11 @@
     python -m benchmarks.scaled_linear_few_rows --tune              every candidate configuration
 
 Each call has the next one of weights that together are not in L2, in a graph of calls that is replayed with a cold L2, in turn with
-the others (`mimw.testing.benchmark.alternate`). `tiles` is `mimw.kernels.block_scaled_gemm`, whose tiles are of 128 rows; `torch` is
-torch._scaled_mm with the same scales, where it takes them; `vLLM` is its kernel in Triton (`w8a8_triton_block_scaled_mm`) with its own
-configurations, where vLLM is installed. Beside them stands what DeepGEMM's README publishes of an H800 (commit 7a70b43), whose memory
-has 3.35 TB/s for 4.8 of an H200, and the prediction: all bytes at 4.3 TB/s. Inputs are standard normal; results are checked against
-fp64, and against themselves: two calls give the same bits.
+the others (`mimw.testing.benchmark.alternate`). `tiles` is `mimw.kernels.block_scaled_gemm`, whose tiles are of 128 rows; `torch`
+is torch._scaled_mm with the same scales, where it takes them; `vLLM` is its kernel in Triton (`w8a8_triton_block_scaled_mm`) with
+its own configurations, where vLLM is installed. Beside them stands what DeepGEMM's README publishes of an H800 (commit 7a70b43),
+whose memory has 3.35 TB/s for 4.8 of an H200, and the prediction: all bytes at 4.3 TB/s. Inputs are standard normal; results are
+checked against fp64, and against themselves: two calls give the same bits.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def measure(name: str, chosen: Configuration | None = None, at_least_ms: float =
     """One row, checked."""
     m, n, k = CASES[name]
     x, x_scales, weights = problem(m, n, k)
-    c, sizes = torch.empty(m, n, dtype=torch.bfloat16, device="cuda"), skinny_scaled_gemm.room_for(m, n, k, multiprocessors(), chosen)
+    c = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
+    sizes = skinny_scaled_gemm.room_for(m, n, k, multiprocessors(), chosen)
     room, flags = torch.empty(sizes[0], device="cuda"), torch.zeros(sizes[1], device="cuda", dtype=torch.int32)
     ours = frozen(skinny_scaled_gemm.kernel,
                   [skinny_scaled_gemm.arguments(x, w, c, x_scales, s, room, flags, multiprocessors(), chosen) for w, s in weights])
@@ -134,8 +135,8 @@ def line(row: Row) -> str:
     rate, used = 1 / row.microseconds / 1e3, row.configuration
     others = "  ".join(f"{name} {ratio:.2f}" for name, ratio in row.ratios().items())
     return (f"{m:>4} x {n:<5} x {k:<5} {row.microseconds:7.2f} us (predicted {predicted(m, n, k):.2f}) {n * k * rate:5.0f} GB/s "
-            f"{2 * m * n * k * rate / 1e3:5.0f} TFLOP/s  ratios: {others}  error {row.error:.1e}  {64 * used['consumers']} weights x "
-            f"{used['tm']}, {used['stages']} stages")
+            f"{2 * m * n * k * rate / 1e3:5.0f} TFLOP/s  ratios: {others}  error {row.error:.1e}  "
+            f"{64 * used['consumers']} weights x {used['tm']}, {used['stages']} stages")
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ Input: FlashMLA's arguments. Output: its results. For example, in place of `from
     metadata, num_splits = get_mla_metadata(cache_seqlens, s_q * h_q // h_kv, h_kv)
     out, lse = flash_mla_with_kvcache(q, k_cache, block_table, cache_seqlens, 512, metadata, num_splits, causal=True)
 
-No metadata is needed: the kernel itself shares out the keys, from lengths that are on the device. Both results of `get_mla_metadata`
-are None, and whatever is given in their place is not looked at.
+No metadata is needed: the kernel itself shares out the keys, from lengths that are on the device. Both results of
+`get_mla_metadata` are None, and whatever is given in their place is not looked at.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from mimw import ops
 
 
 def get_mla_metadata(*args, **more) -> tuple[None, None]:
-    """(None, None), for any arguments: what `flash_mla_with_kvcache` takes for FlashMLA's tile_scheduler_metadata and num_splits."""
+    """(None, None), for any arguments: what `flash_mla_with_kvcache` takes for FlashMLA's tile_scheduler_metadata and
+    num_splits."""
     return None, None
 
 
@@ -41,13 +42,14 @@ def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Tensor, cach
                `mimw.ops.mla_decode`
     """
     if indices is not None:
-        raise NotImplementedError("flash_mla_with_kvcache: indices are given, and lists of keys are not read from paged caches: gather "
-                                  "the pages, and call mimw.ops.sparse_mla(q, kv, indices, lengths)")
+        raise NotImplementedError("flash_mla_with_kvcache: indices are given, and lists of keys are not read from paged caches: "
+                                  "gather the pages, and call mimw.ops.sparse_mla(q, kv, indices, lengths)")
     if is_fp8_kvcache != (k_cache.element_size() == 1):
-        raise RuntimeError(f"flash_mla_with_kvcache: is_fp8_kvcache is {is_fp8_kvcache}, and k_cache is {k_cache.dtype}; it must be True "
-                           "of numbers of one byte, and of these alone")
+        raise RuntimeError(f"flash_mla_with_kvcache: is_fp8_kvcache is {is_fp8_kvcache}, and k_cache is {k_cache.dtype}; it must be "
+                           "True of numbers of one byte, and of these alone")
     cache = k_cache.view(torch.float8_e4m3fn) if is_fp8_kvcache else k_cache
-    out, lse = ops.mla_decode(q, cache, cache_seqlens, page_table=block_table, value_dim=head_dim_v, scale=softmax_scale, causal=causal)
+    out, lse = ops.mla_decode(q, cache, cache_seqlens, page_table=block_table, value_dim=head_dim_v, scale=softmax_scale,
+                              causal=causal)
     return out, lse.masked_fill(lse == float("-inf"), float("inf"))
 
 

@@ -1,7 +1,7 @@
 """`mimw.ops.mla_decode`: multi-head latent attention in decoding: a few new queries of many heads on one latent cache.
 
-Input: queries, a paged cache whose rows are key and value, lengths on the device, perhaps a page table. Output: the values' weighted
-sums, and the logarithms of the sums of exponentials:
+Input: queries, a paged cache whose rows are key and value, lengths on the device, perhaps a page table. Output: the values'
+weighted sums, and the logarithms of the sums of exponentials:
 
     out, lse = mla_decode(q, cache, cache_seqlens, page_table=page_table)           value_dim is 512 by default
     out, lse = mla_decode(q, e4m3, cache_seqlens, page_table=page_table, k_scale=0.02)
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mimw.kernels import mla_decode as hopper
 from mimw.kernels import plain_mla_decode as plain
-from mimw.kernels.mla_decode.caches import GROUP, OWN, PACKED, kind_of, views
+from mimw.kernels.mla_decode.caches import OWN, PACKED, RULES, kind_of, views
 
 from .contract import Contract, Extents
 from .launching import Launch, has_e4m3, is_exact, is_hopper, programs
@@ -28,14 +28,8 @@ from .tma import every_step_for_tma
 
 E4M3 = torch.float8_e4m3fn
 CONTRACT = Contract(
-    "mla_decode", "q: float (batch, queries, heads, width)", "cache: =q|e4m3 (pages, page_size, 1, cache_width)",
-    "cache_seqlens: int (batch)", "page_table?: int (batch, most_pages)", "k_scale?: float (1)",
-    "1 <= value_dim < width -- values are some of a row's columns, not all",
-    "k_scale is None or fp8(cache) -- a scale goes with a cache of e4m3",
-    "fp8(cache) and k_scale is None or cache_width == width -- rows of the cache are as wide as q's",
-    f"not fp8(cache) or k_scale is not None or value_dim % {GROUP} == 0 and cache_width == value_dim + value_dim // {GROUP // 4} + 2 * "
-    "(width - value_dim) -- a cache of e4m3 has a k_scale, or is packed: values, a float32 for each 128 of them, the others in bf16",
-    "page_table is not None or pages == batch -- without a page table there must be as many caches as sequences",
+    "mla_decode", "q: float (batch, queries, heads, width)", "cache: =q|e4m3 (pages, page_size, kv_heads, cache_width)",
+    "cache_seqlens: int (batch)", "page_table?: int (batch, most_pages)", "k_scale?: float (1)", *RULES,
     "splits >= 1 -- the number of splits must be 1 or more, or None", "-> out: =q (batch, queries, heads, value_dim)",
     "-> lse: fp32 (batch, heads, queries)")
 
@@ -89,12 +83,13 @@ def _plan(of: Extents, q: Tensor, cache: Tensor, lengths: Tensor, table: Tensor 
     given = q, lengths, table, k_scale
     ready, as_is = _ready(*given), _are_ready(*given)
     q, lengths, table, k_scale = ready
-    by_tma = takes("mla_decode", another_chip(q), in_fp32(q), scale is not None and not scale > 0 and "the scale is not more than 0",
-                   (value_dim not in hopper.VALUES or width != value_dim + hopper.OTHERS) and "values are not 512, 256 or 128 columns "
-                   "and the others 64", kind == OWN and table is not None and page % 64 and page not in (16, 32) and
-                   f"a page has {page} rows",
-                   -(-rows // hopper.ROWS) > programs(q) and "there are more heads than multiprocessors hold",
-                   kind == OWN and not every_step_for_tma(cache) and "TMA cannot read the cache as it lies")
+    by_tma = takes(
+        "mla_decode", another_chip(q), in_fp32(q), scale is not None and not scale > 0 and "the scale is not more than 0",
+        (value_dim not in hopper.VALUES or width != value_dim + hopper.OTHERS) and "values are not 512, 256 or 128 columns and the "
+        "others 64", kind == OWN and table is not None and page % 64 and page not in (16, 32) and f"a page has {page} rows",
+        (-(-rows // hopper.ROWS) > programs(q) or of.batch * -(-capacity // hopper.BLOCK) >= hopper.MOST_UNITS)
+        and "there are more heads or keys than it counts",
+        kind == OWN and not every_step_for_tma(cache) and "TMA cannot read the cache as it lies")
     if by_tma:
         size = hopper.room_for(q, value_dim, programs(q))
         room = q.new_empty(size, dtype=torch.float32)

@@ -1,5 +1,5 @@
-"""MLA decoding (DeepSeek's multi-head latent attention) for Hopper, in bf16 and fp16: a few new queries of each sequence, whose heads
-all share one latent cache, in one piece or in pages, with lengths that only the device knows.
+"""MLA decoding (DeepSeek's multi-head latent attention) for Hopper, in bf16 and fp16: a few new queries of each sequence, whose
+heads all share one latent cache, in one piece or in pages, with lengths that only the device knows.
 
 Input: q (batch, queries, heads, DV + DT), the cache (pages, page_size, 1, DV + DT), lengths (batch). Output: out = softmax(scale q
 k^T) v, where v are the first DV columns of the cache's rows, and the logarithms of the softmax's denominators. For example:
@@ -32,11 +32,11 @@ LEAST = 2                   # blocks of a group of programs, if there are so man
 CONTRACT = Contract(
     *lines("bf16|fp16"), *RULES, "room is not None -- parts of sequences need it",
     f"value_dim in {VALUES} and width == value_dim + {OTHERS} -- rows are 512 columns of values (or 256, or 128) and 64 more",
-    "page_table is None or fp8(cache) or page_size in (16, 32) or page_size % 64 == 0 -- pages may have 16 or 32 keys, or a multiple of 64",
-    SCALE,
+    "page_table is None or fp8(cache) or page_size in (16, 32) or page_size % 64 == 0 -- pages may have 16 or 32 keys, or a multiple "
+    "of 64", SCALE,
     "splits >= 1 -- it must be 1 or more, or None", PROGRAMS)
 
-__all__ = ["CONTRACT", "arguments", "combine", "of_bytes", "of_pages", "room_for", "sums_of"]
+__all__ = ["CONTRACT", "MOST_UNITS", "arguments", "combine", "of_bytes", "of_pages", "room_for", "sums_of"]
 
 
 def slots_for(rows: int, programs: int) -> int:
@@ -88,8 +88,8 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
     capacity = page_size * page_table.shape[1] if paged else page_size
     if tiles > programs or batch * -(-capacity // BLOCK) >= MOST_UNITS:
         raise ValueError(f"a sequence has {tiles} tiles of {ROWS} rows for {programs} programs, and all have up to "
-                         f"{batch * -(-capacity // BLOCK)} blocks of {BLOCK} keys; there must be a program for each tile, and fewer "
-                         f"than {MOST_UNITS} blocks")
+                         f"{batch * -(-capacity // BLOCK)} blocks of {BLOCK} keys; there must be a program for each tile, and "
+                         f"fewer than {MOST_UNITS} blocks")
     enough(room=(room, room_for(q, dv, programs)))
     describe = mimw.TensorDescriptor.from_tensor
     slots, groups = slots_for(rows, programs), programs // tiles

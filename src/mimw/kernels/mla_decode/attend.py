@@ -1,7 +1,7 @@
 """The consumers: `left` scores every block and multiplies the left half of its values, `right` multiplies the right half.
 
-Input: queries and blocks in pipes. Output: out and lse of sequences that one group of programs reads alone, else parts of their sums
-in room. For example:
+Input: queries and blocks in pipes. Output: out and lse of sequences that one group of programs reads alone, else parts of their
+sums in room. For example:
 
     left(items.reader("left"), q, lefts.reader(), rights.reader("left"), scores.writer(), probabilities, outputs,
          rules, problem, FORM)
@@ -17,9 +17,9 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_decode.items import received
+from ..attention_decode.nouns import Sums
 from ..sparse_mla.pipe import weighed
 from ..sparse_mla.steps import NO_LOGIT, at, grown
-from ..attention_decode.nouns import Sums
 from .finish import place_of, put, scale_of_values
 from .nouns import Ends, Step
 

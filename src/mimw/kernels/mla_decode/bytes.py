@@ -1,13 +1,14 @@
 """The producers of caches in e4m3: rows are loaded as bytes, and become numbers of q's type on their way to shared memory.
 
-Input: pointers of the cache's parts, the page table, and pipes. Output: items, queries and blocks, as from producer.py. For example, as
-two tasks of two warps each:
+Input: pointers of the cache's parts, the page table, and pipes. Output: items, queries and blocks, as from producer.py. For
+example, as two tasks of two warps each:
 
     bring_lefts(items.writer(), q, lefts.writer(), q_desc, bytes_of, plan, problem, FORM)
     bring_rights(items.reader("rights"), rights.writer(), bytes_of, FORM)
 
-The registers of both hold all bytes of a block, which are under way at a time; two places in each pipe let them run ahead. Values of a
-packed row are multiplied by their scale and rounded to q's type; with one scale for all, products and results are scaled instead.
+The registers of both hold all bytes of a block, which are under way at a time; two places in each pipe let them run ahead. Values
+of a packed row are multiplied by their scale and rounded to q's type; with one scale for all, products and results are scaled
+instead.
 """
 
 from typing import Any
@@ -47,8 +48,8 @@ class Bytes:
 
 @mimw.jit
 def pages_of(block, item, cache, form):
-    """The page of each of a block's rows, PIECE rows at a time; -1 for keys behind the last one, or behind the item's last block, so
-    that nothing of them is looked at, and where the table names no page."""
+    """The page of each of a block's rows, PIECE rows at a time; -1 for keys behind the last one, or behind the item's last block,
+    so that nothing of them is looked at, and where the table names no page."""
     found = ()
     for first in tl.static_range(0, form.BN, PIECE):
         key = block * form.BN + first + tl.arange(0, PIECE)

@@ -65,8 +65,8 @@ def views(cache: Any, q: Any, lse: Any, value_dim: int, packed: bool) -> Views:
     if not packed:
         return Views(View(cache, Part(page, row, 0)), View(cache, Part(page, row, value_dim)), None)
     if of(q) != "bfloat16" or page % 4 or row % 4:
-        raise ValueError(f"q is {of(q)}, and pages and rows of the packed cache are {page} and {row} bytes apart; q must be bfloat16, "
-                         "as the cache's other columns are, and both strides multiples of 4")
+        raise ValueError(f"q is {of(q)}, and pages and rows of the packed cache are {page} and {row} bytes apart; q must be "
+                         "bfloat16, as the cache's other columns are, and both strides multiples of 4")
     scales, tail = cache.view(lse.dtype), cache.view(q.dtype)
     return Views(View(cache, Part(page, row, 0)), View(tail, Part(page // 2, row // 2, (value_dim + value_dim // GROUP * 4) // 2)),
                  View(scales, Part(page // 4, row // 4, value_dim // 4)))

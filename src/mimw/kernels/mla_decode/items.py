@@ -43,4 +43,5 @@ def item_at(share, group, part, plan, problem, form):
     alone = (share.at == share.start) & (following == stop)
     item = Item(share.batch, tile, first, behind, tl.where(alone, -1, group * 2 + part), length)
     over = following == stop
-    return item, Share(following, share.end, share.batch + over.to(tl.int32), tl.where(over, stop, share.start), share.each, share.unit)
+    return item, Share(following, share.end, share.batch + over.to(tl.int32), tl.where(over, stop, share.start), share.each,
+                       share.unit)

@@ -89,7 +89,8 @@ class Outputs:
 
 @tle.struct
 class Place:
-    """The rows of an item: its first one in the sequence, each one's query and head, and the number of the last key that it sees."""
+    """The rows of an item: its first one in the sequence, each one's query and head, and the number of the last key that it
+    sees."""
 
     first: Any
     query: Any

@@ -1,7 +1,7 @@
 """The producer of caches in q's type: blocks of keys by TMA, page after page, and queries.
 
-Input: descriptors of q and of the cache's pages, the page table. Output: items, queries and blocks, in pipes. For example, as a task
-of one warp:
+Input: descriptors of q and of the cache's pages, the page table. Output: items, queries and blocks, in pipes. For example, as a
+task of one warp:
 
     load(items.writer(), q, lefts.writer(), rights.writer(), q_desc, caches, plan, problem, FORM)
 
@@ -24,7 +24,8 @@ from .shares import share_of
 
 @mimw.jit
 def copy_pages(desc, buffer, pages, row, column: tl.constexpr):
-    """Columns from `column` on of some rows, to a buffer, 64 columns at a time: a box of rows from each page, from `row` of it on."""
+    """Columns from `column` on of some rows, to a buffer, 64 columns at a time: a box of rows from each page, from `row` of it
+    on."""
     ROWS: tl.constexpr = desc.block_shape[1]
     COLUMNS: tl.constexpr = desc.block_shape[2]
     rows = tlx.local_reshape(buffer, [1, buffer.shape[0], buffer.shape[1]])

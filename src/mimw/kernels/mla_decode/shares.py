@@ -1,7 +1,7 @@
 """How all keys of all sequences are shared out: as many blocks for each group of programs, whose lengths only the device knows.
 
-Input: a `Problem` (../attention_decode/nouns.py) with the lengths, and a `Form`. Output: a `Share`. For example, of two sequences of
-100 and 300 keys, blocks of 64, and three groups of programs:
+Input: a `Problem` (../attention_decode/nouns.py) with the lengths, and a `Form`. Output: a `Share`. For example, of two sequences
+of 100 and 300 keys, blocks of 64, and three groups of programs:
 
     share_of(1, 3, problem, form)       units 3 to 6 of 7: the second block of sequence 1 to its end but one
 

@@ -1,8 +1,10 @@
-"""fp8 products of few rows with scales of blocks for Hopper, as in decoding: 1 x 128 of X by 128 x 128 of W, sums in a settled order.
+"""fp8 products of few rows with scales of blocks for Hopper, as in decoding: 1 x 128 of X by 128 x 128 of W, sums in a settled
+order.
 
 Input: x (M, K) of up to 256 rows, weights w (N, K), of fp8, with their scales. Output: c = x w^T, (M, N). For example:
 
-    arguments(x, w, c, x_scales, w_scales, room, flags, programs)       (grid, args, meta) of a launch or `mimw.simulate` of `kernel`
+    arguments(x, w, c, x_scales, w_scales, room, flags, programs)       (grid, args, meta) of a launch or `mimw.simulate` of
+    `kernel`
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ __all__ = ["CONTRACT", "MOST", "Configuration", "arguments", "configuration", "k
 
 
 class Sizes(NamedTuple):
-    """Rows, weights and products of each, chunks of all tiles, how far apart C's rows are, and W's scales of one block of weights and
-    of one chunk."""
+    """Rows, weights and products of each, chunks of all tiles, how far apart C's rows are, and W's scales of one block of weights
+    and of one chunk."""
 
     M: Any
     N: Any
@@ -70,6 +72,6 @@ def arguments(x, w, c, x_scales, w_scales, room, flags, programs: int,
     grid = count if fits(count, programs) else min(programs, chunks)
     least, flags_needed = room_for(m, n, k, programs, chosen)
     enough(room=(room, least), flags=(flags, flags_needed))
-    args = (described(x, [chosen.tm, BLOCK]), described(w, [wn, BLOCK]), described(lying, [1, tile(chosen.tm)]), w_scales, c, room, flags,
-            Sizes(m, n, k, chunks, strides(c)[0], *strides(w_scales)))
+    args = (described(x, [chosen.tm, BLOCK]), described(w, [wn, BLOCK]), described(lying, [1, tile(chosen.tm)]), w_scales, c, room,
+            flags, Sizes(m, n, k, chunks, strides(c)[0], *strides(w_scales)))
     return (grid, ), args, {**meta, "num_warps": 4, "launch_pdl": True}

@@ -45,8 +45,8 @@ def stages_for(tm: int, consumers: int) -> int:
 
 
 def predicted(tm: int, n: int, k: int, programs: int, consumers: int) -> float:
-    """Nanoseconds of a launch's loop and of the sums that are handed on: a program's chunks come at its share of the memory's speed,
-    or of L2's, which brings X's rows as well."""
+    """Nanoseconds of a launch's loop and of the sums that are handed on: a program's chunks come at its share of the memory's
+    speed, or of L2's, which brings X's rows as well."""
     count, steps = tiles(tm, n, tm, consumers), -(-k // BLOCK)
     weights, rows = BLOCK * 64 * consumers, BLOCK * tm
     each = max(weights / MEMORY, (weights + rows) / L2)
@@ -58,8 +58,8 @@ def predicted(tm: int, n: int, k: int, programs: int, consumers: int) -> float:
 
 
 def configuration(m: int, n: int, k: int, programs: int) -> Configuration:
-    """The configuration for M rows and N weights of K: as many consumers as are predicted to be the fastest; three have registers for
-    96 rows."""
+    """The configuration for M rows and N weights of K: as many consumers as are predicted to be the fastest; three have registers
+    for 96 rows."""
     tm = rows_of(m)
     consumers = min((1, 2, 3) if tm <= 96 else (1, 2), key=lambda count: predicted(tm, n, k, programs, count))
     return Configuration(tm, stages_for(tm, consumers), consumers)

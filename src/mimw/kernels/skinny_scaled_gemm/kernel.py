@@ -5,10 +5,10 @@ Input: descriptors of X (M, K), W (N, K) and X's scales, W's scales and C as poi
     grid, args, meta = arguments(x, w, c, x_scales, w_scales, room, flags, programs)
     skinny_scaled_gemm[grid](*args, **meta)
 
-Roles, shares and the order of sums are those of ../skinny_gemm, whose chunk of 128 bytes is here one block of scales: the product of
-each is multiplied by the scales of its 64 weights and of X's rows, and added up in fp32. X's rows are the columns of a product, so
-that as few as 8 cost no more than they are; while one consumer scales, another one multiplies. The launch may begin before the one
-ahead has ended; it waits for all that is written there before it reads what counts.
+Roles, shares and the order of sums are those of ../skinny_gemm, whose chunk of 128 bytes is here one block of scales: the product
+of each is multiplied by the scales of its 64 weights and of X's rows, and added up in fp32. X's rows are the columns of a product,
+so that as few as 8 cost no more than they are; while one consumer scales, another one multiplies. The launch may begin before the
+one ahead has ended; it waits for all that is written there before it reads what counts.
 """
 
 from typing import Any
@@ -28,8 +28,8 @@ BLOCK = tl.constexpr(128)       # of K, and of weights, that share a scale
 
 @tle.struct
 class Scales:
-    """The descriptor of X's scales (chunks, M), whose block is as wide as a power of two; W's, whose strides from one block of weights and from one chunk to the next are
-    `row` and `chunk`, and their last block of weights."""
+    """The descriptor of X's scales (chunks, M), whose block is as wide as a power of two; W's, whose strides from one block of
+    weights and from one chunk to the next are `row` and `chunk`, and their last block of weights."""
     x_desc: Any
     w: Any
     row: Any
@@ -43,8 +43,8 @@ class Scales:
 
     @mimw.jit
     def multiply(self, inputs, first, count, row: tl.constexpr, tiles, tile, step):
-        """64 weights, from number `row` of tile number `tile` of weights on, times TM rows of X: the scaled sum over `count` chunks,
-        of which the first one is number `step` of the tile."""
+        """64 weights, from number `row` of tile number `tile` of weights on, times TM rows of X: the scaled sum over `count`
+        chunks, of which the first one is number `step` of the tile."""
         block = tl.minimum((tile * tiles.WN + row) // BLOCK, self.last)      # a tile's last weights may be none
         at = self.w + block * self.row + step * self.chunk
         acc = tl.zeros((64, tiles.TM), tl.float32)
