@@ -17,6 +17,7 @@ from mimw.kernels import (
     attention_decode,
     attention_varlen,
     attention_varlen_backward,
+    mla_decode,
     simplicial_attention,
     simplicial_attention_backward,
     sparse_mla,
@@ -41,6 +42,16 @@ def _sparse_mla(form) -> tuple:
     indices[..., 5::11] = -1
     out, lse = np.zeros((1, 2, 64, 32), ml_dtypes.bfloat16), np.zeros((1, 2, 64), np.float32)
     return sparse_mla.arguments(q, kv, indices, np.full((1, 2, 1), 72, np.int32), out, lse, form=form, block=32, programs=1)
+
+
+def _mla_decode(packed: bool = False) -> tuple:
+    """Two sequences of one and three blocks in two groups' shares, 32 rows of queries; in pages of 16 keys, or of bytes."""
+    q, cache = numbers((2, 2, 16, 192), (20, 16, 1, 192), dtype=ml_dtypes.bfloat16)
+    table, lengths = np.random.default_rng(3).permutation(20).reshape(2, 10).astype(np.int32), np.array([20, 150], np.int32)
+    out, lse = np.zeros((2, 2, 16, 128), ml_dtypes.bfloat16), np.zeros((2, 16, 2), np.float32)
+    more = dict(k_scale=np.ones(1, np.float32)) if packed else {}
+    given = cache.astype(ml_dtypes.float8_e4m3fn) if packed else cache
+    return mla_decode.arguments(q, given, lengths, out, lse, np.zeros(mla_decode.room_for(q, 128, 2), np.float32), 2, table, **more)[0]
 
 
 def _simplicial_gradients() -> tuple:
@@ -155,6 +166,8 @@ CASES = (
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
     Case("Sparse MLA, pipe", "src/mimw/kernels/sparse_mla/pipe.py", lambda: _sparse_mla(sparse_mla.pipelined)),
     Case("Sparse MLA, without roles", "src/mimw/kernels/sparse_mla/shared.py", lambda: _sparse_mla(sparse_mla.shared)),
+    Case("MLA decoding", "src/mimw/kernels/mla_decode/kernel.py", _mla_decode),
+    Case("MLA decoding, caches of e4m3", "src/mimw/kernels/mla_decode/kernel.py", lambda: _mla_decode(True)),
     Case("Decoding", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(1)),
     Case("Decoding, few rows", "src/mimw/kernels/attention_decode/few_rows_epilogue/kernel.py", lambda: _decoding_few_rows(2)),

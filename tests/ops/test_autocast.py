@@ -67,6 +67,7 @@ CASES = {
     "simplicial_attention": (lambda x: ops.simplicial_attention(*[of_heads(x)] * 5, (4, 4)), attention),
     "sparse_mla": (lambda x: ops.sparse_mla(of_heads(x), x.view(1, 16, 1, 16), numbers(x, 1, 1, 1, 4), numbers(x, 1, 1, 1), 8),
                    attention),
+    "mla_decode": (lambda x: ops.mla_decode(x.view(16, 1, 1, 16), x.view(16, 1, 1, 16), numbers(x, 16), value_dim=8), attention),
     "softmax": (lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
     "log_softmax": (lambda x: ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1)),
     "layer_norm": (lambda x: ops.layer_norm(x, 16), lambda x: functional.layer_norm(x, (16, ))),
