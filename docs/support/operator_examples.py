@@ -92,6 +92,14 @@ a, b = torch.randn(64, 128).half(), torch.randn(128, 64).half()     # .cuda(): o
 c = ops.matmul(a, b)                                                # torch.ops.mimw.matmul(a, b), with a derivative
 torch.testing.assert_close(c, a @ b, atol=2e-2, rtol=2e-2)
 """,
+    "mla_decode": """
+q, cache = torch.randn(2, 1, 16, 192).bfloat16(), torch.randn(4, 16, 1, 192).bfloat16()     # 128 columns of values, 64 key only
+pages, lengths = torch.tensor([[3, 0], [1, 2]]), torch.tensor([20, 5])
+o, lse = ops.mla_decode(q, cache, lengths, page_table=pages, value_dim=128)
+keys = cache[pages[0]].flatten(0, 1)[:20, 0].float()                # of the first sequence: a page and four rows of the next
+exact = torch.softmax(q[0, 0].float() @ keys.T / 192**0.5, 1) @ keys[:, :128]
+torch.testing.assert_close(o[0, 0].float(), exact, atol=1e-2, rtol=2e-2)
+""",
     "moe": """
 x, gate_up, down = torch.randn(8, 64).half(), torch.randn(4, 64, 64).half() / 8, torch.randn(4, 64, 32).half() / 6
 weights, experts = torch.rand(8, 4).topk(2)                         # two of four experts for each token

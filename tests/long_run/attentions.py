@@ -133,6 +133,32 @@ def attention_decode(draw: Draw) -> Case:
     return Case(lambda: (ops.attention_decode(q, k, v, lengths, page_table=table, **scales), ), expected, 3e-2)
 
 
+def mla_decode(draw: Draw) -> Case:
+    """Pages of any size, or one a sequence; caches of q's type and of e4m3 with a scale."""
+    dtype, others, page = draw.kind(*TYPES), draw.kind(64, 24), draw.kind(None, 16, 20, 64)
+    batch, queries, heads, most = draw.number(1, 4), draw.number(1, 4), draw.kind(16, 128, 5), draw.extent(1, 2000, 1)
+    lengths = draw.integers(0, most + 1, batch, dtype=torch.int32)
+    pages = -(-most // (page or most))
+    cache = draw.normal(batch * pages, page or most, 1, 512 + others, dtype=dtype)
+    scales, wide = {}, cache
+    if draw.kind(False, True):
+        cache = cache.to(torch.float8_e4m3fn)
+        scales, wide = dict(k_scale=0.5), cache.double() * 0.5
+    table = None if page is None else draw.permutation(batch * pages).view(batch, pages).int()
+    q = draw.normal(batch, queries, heads, 512 + others, dtype=dtype)
+
+    def expected():
+        out = torch.zeros(*q.shape[:3], 512, dtype=torch.float64, device=q.device)
+        for at, length in enumerate(lengths.tolist()):
+            keys = (wide[at] if table is None else wide[table[at].long()].flatten(0, 1))[:length, 0].double()
+            scores = _scores(q[at].double().transpose(0, 1), keys.expand(heads, -1, -1), length - queries, True, (None, None), None,
+                             q.shape[3]**-0.5)
+            out[at] = (scores.softmax(-1).nan_to_num() @ keys[:, :512]).transpose(0, 1)
+        return (out, )
+
+    return Case(lambda: (ops.mla_decode(q, cache, lengths, page_table=table, **scales)[0], ), expected, 3e-2)
+
+
 def sparse_mla(draw: Draw) -> Case:
     heads, topk = draw.kind(64, 128), draw.kind(64, 128)
     seq, keys = draw.number(1, 6), draw.number(topk, 600)
@@ -191,6 +217,7 @@ def simplicial_attention(draw: Draw) -> Case:
 
 
 CASES = {"attention": attention, "attention_varlen": attention_varlen, "attention_decode": attention_decode,
+         "mla_decode": mla_decode,
          "scaled_dot_product_attention": scaled_dot_product_attention, "sparse_mla": sparse_mla,
          "lightning_indexer": lightning_indexer, "lightning_indexer_decode": lightning_indexer_decode,
          "simplicial_attention": simplicial_attention}

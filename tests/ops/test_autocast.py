@@ -76,6 +76,7 @@ CASES = {
     "lightning_indexer_decode": (lambda x: ops.lightning_indexer_decode(
         of_rows(x).unsqueeze(1), of_rows(x), numbers(x, 16, 1, 1, dtype=fp32), numbers(x, 16), numbers(x, 16, 2)),
                                  lambda x: numbers(x, 1, dtype=fp32)),
+    "mla_decode": (lambda x: ops.mla_decode(x.view(16, 1, 1, 16), x.view(16, 1, 1, 16), numbers(x, 16), value_dim=8), attention),
     "softmax": (lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
     "log_softmax": (lambda x: ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1)),
     "layer_norm": (lambda x: ops.layer_norm(x, 16), lambda x: functional.layer_norm(x, (16, ))),

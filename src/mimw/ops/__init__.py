@@ -27,6 +27,7 @@ from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
 from .lightning_indexer import lightning_indexer, lightning_indexer_decode
 from .matmul import matmul
+from .mla_decode import mla_decode
 from .moe import moe
 from .moe_align import moe_align
 from .norm import layer_norm, rms_norm
@@ -55,6 +56,6 @@ def __dir__() -> list[str]:
 
 __all__ = ["Available", "Explanation", "SimulationWarning", "TopK", "addmm", "attention", "attention_decode", "attention_varlen",
            "available", "cross_entropy", "explain", "gather_matmul_scatter", "grouped_matmul", "layer_norm",
-           "lightning_indexer", "lightning_indexer_decode", "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "rope",
-           "scaled_dot_product_attention", "scaled_mm", "simplicial_attention", "softmax", "sparse_mla", "swiglu", "topk",
-           "topk_selector"]
+           "lightning_indexer", "lightning_indexer_decode", "log_softmax", "matmul", "mla_decode", "moe", "moe_align",
+           "rms_norm", "rope", "scaled_dot_product_attention", "scaled_mm", "simplicial_attention", "softmax",
+           "sparse_mla", "swiglu", "topk", "topk_selector"]

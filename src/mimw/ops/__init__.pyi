@@ -36,6 +36,7 @@ __all__ = [
     "lightning_indexer_decode",
     "log_softmax",
     "matmul",
+    "mla_decode",
     "moe",
     "moe_align",
     "rms_norm",
@@ -642,6 +643,57 @@ def matmul(
         operations: 2 * prod(front) * m * n * k
     """
 
+def mla_decode(
+    q: Annotated[Tensor, "float (batch, queries, heads, width)"],
+    cache: Annotated[Tensor, "=q|e4m3 (pages, page_size, kv_heads, cache_width)"],
+    cache_seqlens: Annotated[Tensor | int, "int (batch)"],
+    *,
+    page_table: Annotated[Tensor | None, "int (batch, most_pages)"] = None,
+    value_dim: int = 512,
+    scale: float | None = None,
+    causal: bool = True,
+    splits: int | None = None,
+    k_scale: Annotated[Tensor | float | None, "float (1)"] = None,
+) -> tuple[Tensor, Tensor]:
+    """(out, lse): out = softmax(scale q k^T) v of the last queries of each sequence, where k are the rows of its cache, and v the
+    first value_dim columns of these; scores and sums in fp32. Write the new rows into the cache first.
+
+    args:      q           (batch, queries, heads, width): bf16, fp16 or fp32, any strides
+               cache       (pages, page_size, 1, width), or without a page table (batch, length, 1, width); of q's type, or of e4m3
+                           with k_scale; or packed as FlashMLA has it, in e4m3 without k_scale: each row value_dim numbers, a
+                           float32 for each 128 of them, and the other columns in bf16, 656 bytes for 576 columns; q is bf16 then
+               cache_seqlens   (batch) int32 or int64 on the device, or one number for all: how many keys of each sequence count,
+                           those of the new queries among them. The host never waits for it. A length above what the cache holds
+                           counts as that, one below 0 as 0
+               page_table  (batch, most pages) int32 or int64: page j of a sequence has its keys from j * page_size on. Entries
+                           behind a sequence's keys may be anything; no NaN that lies behind the last key matters
+               value_dim   1 to width - 1
+               scale       of the scores, by default width ** -0.5
+               causal      query i sees keys up to i + length - queries; else all of its sequence
+               splits      into so many parts at most the keys of a sequence are cut; by default all multiprocessors get equal
+                           shares of all keys. With 1 a sequence's result is the same to the bit whatever else is in the batch
+               k_scale     what keys and values of e4m3 are multiplied by: a tensor of one number, or a number
+    returns:   out (batch, queries, heads, value_dim) of q's type, contiguous; lse, fp32 (batch, heads, queries), natural. A query
+               that sees no key gets out = 0 and lse = -inf. Results are the same to the bit from run to run for the same lengths
+    computed:  on sm_90 by `mimw.kernels.mla_decode` for bf16 and fp16, 512, 256 or 128 values and 64 other columns, pages of 16,
+               32 or a multiple of 64 keys that TMA can read, of caches of e4m3 any; each key is read once for all heads and queries
+               of its sequence. Else by `mimw.kernels.plain_mla_decode`. fp32 obeys torch.get_float32_matmul_precision()
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types. There is
+               no derivative
+
+    contract:
+        kv_heads == 1 -- all heads share one latent row
+        0 < value_dim < width -- values are some of a row's columns, not all
+        k_scale is None or fp8(cache) -- a scale goes with a cache of e4m3
+        fp8(cache) and k_scale is None or cache_width == width -- rows of the cache are as wide as q's
+        not fp8(cache) or k_scale is not None or value_dim % 128 == 0 and cache_width == value_dim + value_dim // 32 + 2 * (width -
+            value_dim) -- e4m3 without a scale is packed: values, a float32 for each 128 of them, and the others in bf16
+        page_table is not None or pages == batch -- without a page table there must be as many caches as sequences
+        splits >= 1 -- the number of splits must be 1 or more, or None
+        -> out: =q (batch, queries, heads, value_dim)
+        -> lse: fp32 (batch, heads, queries)
+    """
+
 def moe(
     x: Annotated[Tensor, "float (tokens, hidden)"],
     w_gate_up: Annotated[Tensor, "=x (experts, 2 * inner, hidden) or fp8 (experts, 2 * inner, hidden)"],
@@ -854,9 +906,9 @@ def scaled_mm(
                use_fast_accum       leave sums in the tensor cores, which keep about 14 bits of them; without, and with scales of
                          blocks, they are added up in fp32 every 128 of K
     returns:   (M, N), contiguous
-    computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast) or `block_scaled_gemm` where TMA can
-               read the operands; on gfx950 and
-               gfx1250, whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
+    computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast), or with scales of blocks
+               `skinny_scaled_gemm` (up to 160 rows) or `block_scaled_gemm`, where TMA can read the operands; on gfx950 and gfx1250,
+               whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
                except with scales of blocks; mxfp8 on gfx950 in one launch of `mfma_scaled_gemm`, where K is a multiple of 128 and
                rows of a and columns of b are contiguous, a multiple of 16 bytes from one to the next; else by `mimw.ops.matmul` of
                the scaled operands in fp32
