@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy, linear  # noqa: E402
 
 from mimw import nn  # noqa: E402
 from mimw.nn import functional  # noqa: E402
+from mimw.ops import linear_pieces  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
 
@@ -31,7 +32,7 @@ def results(run, *given, dloss=None):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces of three rows: the last of seven is smaller."""
-    monkeypatch.setattr(functional, "rows_of", lambda classes: 3)
+    monkeypatch.setattr(linear_pieces, "rows_of", lambda *sizes: 3)
 
 
 @pytest.mark.parametrize("options", [

@@ -1,0 +1,180 @@
+"""`mimw::linear_cross_entropy`: the loss of a last linear layer and its gradients at once, by pieces of rows.
+
+Input: rows x (rows, hidden), a weight (classes, hidden), targets. Output: the loss, fp32, and the gradients that are wanted. For
+example:
+
+    loss, dx, sums, db = LINEAR_CROSS_ENTROPY(x, weight, None, target, None, -100, 0.0, 0.0, 0.0, True, torch.float32, True, True,
+                                              False)
+    rows_of(8192, 4096, 128256, torch.float32, torch.bfloat16)      4096 rows of a piece
+
+Three products a piece: its logits, which become their gradient in their place, the rows' gradient, and the weight's, which is added
+to what the pieces before it gave by the epilogue of its product (`add_product_`). Backward multiplies by the loss's gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import weighted_pieces
+from .add_product import ADD_PRODUCT
+from .addmm import ADDMM
+from .class_weights import weighted
+from .cross_entropy import CROSS_ENTROPY, IN_PLACE, SCALE
+from .matmul import MATMUL
+from .operator import Operator
+
+LEAST_ROWS, STEP = 1024, 128        # rows of a piece at least, where there are so many, and what they are a multiple of
+SHARE = 0.4                         # of a row's length: pieces that take a fifth of inputs and gradients (see `rows_of`)
+_keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
+
+
+def rows_of(rows: int, hidden: int, classes: int, sums: torch.dtype, of: torch.dtype) -> int:
+    """The rows of a piece, all of which are about as long.
+
+    Where the weight's gradient is summed in a wider type, that sum and the gradient itself stand side by side in the end, so that
+    a piece of logits as large as the gradient costs no memory: `hidden` rows. Else nothing else is large, and a piece takes a fifth
+    of x, weight and their gradients: 0.4 hidden (1 + rows / classes) rows.
+    """
+    most = hidden if sums != of else int(SHARE * hidden * (1 + rows / max(classes, 1)))
+    pieces = -(-rows // max(LEAST_ROWS, most))
+    return max(STEP, -(-rows // max(pieces, 1) // STEP) * STEP)
+
+
+class Loss(NamedTuple):
+    """What is computed of logits: the target of rows without a loss, the share that is spread over all classes, the factor of the
+    square of the logarithm, and the bound of the logits, 0 for none."""
+
+    ignored: int
+    smoothing: float
+    z: float
+    cap: float
+
+
+class Gradients:
+    """The gradients of x, weight and bias, those that are wanted, as pieces come. `summed` begins to sum a piece of x's in fp32 over
+    several GPUs, and gives what can be waited for, while the weight's product runs."""
+
+    def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, sums: torch.dtype, wanted: tuple[bool, ...],
+                 summed: Callable[[Tensor], Any] | None = None):
+        self.x, self.weight, self.sums, self.wanted, self.summed = x, weight, sums, wanted, summed
+        self.kept = torch.float32 if x.dtype is torch.float16 else x.dtype
+        self.dx, self.dw, self.db = empty_gradients(x, weight, bias, sums, *wanted)
+        if wanted[2]:
+            self.db.zero_()
+
+    def add(self, logits: Tensor, first: int, spread: weighted_pieces.Spread | None = None) -> None:
+        """Add those of a piece, from the gradient of its logits, and what `spread` adds to that."""
+        part, under_way = self.x[first:first + logits.shape[0]], None
+        if self.wanted[0]:
+            found = MATMUL(logits, self.weight, self.kept if spread is None and self.summed is None else torch.float32)
+            under_way = None if self.summed is None else self.summed(found)
+        if self.wanted[1]:
+            if first == 0:
+                self.dw = MATMUL(logits.T, part, self.sums)
+            else:
+                ADD_PRODUCT(self.dw, logits.T, part)
+            if spread is not None:
+                spread.add_transposed_times(part, self.dw)
+        if self.wanted[2]:
+            self.db += logits.sum(0, dtype=torch.float32)
+            if spread is not None:
+                spread.add_sums_of_columns(self.db)
+        if self.wanted[0]:
+            if under_way is not None:
+                under_way.wait()
+            self.dx[first:first + part.shape[0]] = found if spread is None else found + spread.times(self.weight)
+
+    def all(self, divisor: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """All three, those that nobody wants empty, divided."""
+        found = self.dx, self.dw, self.db
+        return found if divisor is None else tuple(one.div_(divisor) for one in found)
+
+
+def empty_gradients(x: Tensor, weight: Tensor, bias: Tensor | None, sums: torch.dtype, *wanted: bool) -> tuple[Tensor, ...]:
+    """Of x in its type, fp32 for fp16, of weight in that of its sums, of bias in fp32; empty where they are not wanted."""
+    kept = torch.float32 if x.dtype is torch.float16 else x.dtype
+    given = (x.shape, kept), (weight.shape, sums), (() if bias is None else bias.shape, torch.float32)
+    return tuple(x.new_empty(shape if want else (0, ), dtype=dtype) for (shape, dtype), want in zip(given, wanted))
+
+
+def logits_of(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """(rows, classes), of the rows' type."""
+    return MATMUL(rows, weight.T, None) if bias is None else ADDMM(bias, rows, weight.T, 1.0, 1.0, None)
+
+
+def count_of(target: Tensor, of_classes: Tensor | None, ignored: int) -> Tensor:
+    """What "mean" divides by, fp32 (1)."""
+    if of_classes is not None:
+        return weighted_pieces.total_of(target, of_classes, ignored)
+    return (target != ignored).sum(0, keepdim=True, dtype=torch.float32)
+
+
+def _run(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, of_classes: Tensor | None, ignored: int, smoothing: float,
+         z: float, cap: float, mean: bool, sums: torch.dtype, *wanted: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of fp16 are kept as fp32: times the scale of a loss they would be normal numbers of fp16, without it not."""
+    loss, count = Loss(ignored, smoothing, z, cap), count_of(target, of_classes, ignored) if mean else None
+    gradients = Gradients(x, weight, bias, sums, wanted)
+    late = mean and x.dtype is torch.float16        # gradients that are divided by the count after their products
+    early, parts = None if late else count, []
+    step = rows_of(*x.shape, weight.shape[0], sums, weight.dtype)
+    for first in range(0, x.shape[0], step):
+        logits, places = logits_of(x[first:first + step], weight, bias), target[first:first + step]
+        if not any(wanted):
+            parts.append(_losses(logits, places, of_classes, loss))
+            continue
+        if of_classes is None:
+            losses, spread = IN_PLACE(logits, places, early, *loss)[0], None
+        else:
+            factor = torch.ones(1, device=x.device) if early is None else 1 / early
+            losses, spread = weighted_pieces.in_place(logits, places, of_classes, factor, ignored, smoothing, cap)
+        parts.append(losses)
+        gradients.add(logits, first, spread)
+        del logits
+    total = torch.cat(parts).sum() if parts else x.new_zeros((), dtype=torch.float32)
+    return total if count is None else total / count[0], *gradients.all(count if late else None)
+
+
+def _losses(logits: Tensor, target: Tensor, of_classes: Tensor | None, loss: Loss) -> Tensor:
+    if of_classes is None:
+        return CROSS_ENTROPY(logits, target, *loss)[0]
+    losses = CROSS_ENTROPY(logits, target, loss.ignored, 0.0, 0.0, loss.cap)[0]
+    return weighted(logits, target, losses, of_classes, loss.ignored, loss.smoothing, "none")
+
+
+def _fake(x, weight, bias, target, of_classes, ignored, smoothing, z, cap, mean, sums, *wanted):
+    return x.new_empty((), dtype=torch.float32), *empty_gradients(x, weight, bias, sums, *wanted)
+
+
+def save(ctx, inputs: tuple, output: tuple) -> None:
+    """Keep gradients that were computed with the loss."""
+    ctx.save_for_backward(*output[1:])
+    ctx.types = [None if one is None else one.dtype for one in inputs[:3]]
+    ctx.wanted = inputs[-3:]
+    ctx.mark_non_differentiable(*output[1:])
+
+
+def scaled(ctx, dloss: Tensor, *_) -> tuple:
+    """Those gradients times the loss's: in their place where no other backward comes, which costs nothing where that is 1."""
+    given = zip(ctx.saved_tensors, ctx.types, ctx.wanted)
+    return tuple(_times(one, dloss, dtype) if want else None for one, dtype, want in given)
+
+
+def _times(one: Tensor, dloss: Tensor, dtype: torch.dtype) -> Tensor:
+    if type(one) is not Tensor or torch.is_grad_enabled():      # traced, or differentiated
+        return (one * dloss).to(dtype)
+    if one.dtype is dtype and one.dim() == 2 and not _keeps_graph():
+        SCALE(one, dloss.expand(one.shape[0]))
+        return one
+    return torch.mul(one, dloss, out=torch.empty_like(one, dtype=dtype))
+
+
+LINEAR_CROSS_ENTROPY = Operator(
+    "linear_cross_entropy(Tensor x, Tensor weight, Tensor? bias, Tensor target, Tensor? of_classes, int ignored, float smoothing, "
+    "float z, float cap, bool mean, ScalarType sums, bool of_x, bool of_weight, bool of_bias) -> (Tensor, Tensor, Tensor, Tensor)",
+    _run, _fake, save, scaled)
+
+__all__ = ["LINEAR_CROSS_ENTROPY", "Gradients", "Loss", "count_of", "empty_gradients", "logits_of", "rows_of", "save", "scaled"]
