@@ -4,6 +4,7 @@
     python -m benchmarks.linear_cross_entropy 8192x4096x128256 --kind forward   the loss alone
     python -m benchmarks.linear_cross_entropy --sides mimw Quack --ms 100       some of the sides
     python -m benchmarks.linear_cross_entropy --products                        the products of a piece, each by itself
+    python -m benchmarks.linear_cross_entropy --tiles                           tiles of the forward's product and of the sums'
 
 Shapes are tokens x hidden x classes; logits have a deviation of 3, one target in 17 is ignored. All sides take turns
 (`mimw.testing.benchmark.alternate`) with a cold L2. Loss and gradients of some rows and classes are compared with fp64 of all logits,
@@ -17,14 +18,18 @@ import importlib
 from collections.abc import Callable
 from functools import partial
 
+from mimw.kernels import gemm, linear_cross_entropy
+from mimw.kernels.gemm import Configuration
 from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, some_of
-from .gpu import keep, parsed, row_of, summary, torch
+from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
 from .progress import each
 
 SHAPES = {"8192x4096x128256": (8192, 4096, 128256), "8192x2048x50304": (8192, 2048, 50304), "4096x5120x151936": (4096, 5120, 151936)}
 KINDS = ("train", "forward")
+TILES = (Configuration(bn=128, stages=6, staging=1, ping_pong=True), Configuration(), Configuration(bm=256, bn=128, staging=1),
+         Configuration(bn=192, stages=4, staging=1, ping_pong=True))
 ALLOWED = {"loss": 1e-3, "dx": 1.5e-2, "dw": 1.5e-2}    # of ||found - fp64|| / ||fp64||
 
 
@@ -170,6 +175,32 @@ def products(name: str, ms: float) -> None:
                   f"{rates[0]:6.1f} and {rates[1]:6.1f} TFLOP/s", flush=True)
 
 
+def tiles(name: str, ms: float) -> None:
+    """Microseconds of the forward's product, and of the weight's that is added to sums, by tiles of several forms."""
+    tokens, hidden, classes = SHAPES[name]
+    x, weight = (torch.randn(count, hidden, device="cuda", dtype=torch.bfloat16) for count in (tokens, classes))
+    weight *= hidden**-0.5
+    target, programs = torch.randint(0, classes, (tokens, ), device="cuda"), multiprocessors()
+    lse, own = torch.zeros(2, tokens, device="cuda")
+    room = torch.empty(tokens * -(-classes // 64), device="cuda")
+    rows = min(tokens, hidden)
+    logits, sums = (torch.randn(rows, classes, device="cuda", dtype=torch.bfloat16),
+                    torch.zeros(classes, hidden, device="cuda"))
+    for chosen in TILES:
+        calls = {}
+        first, second = (kernel.freeze(grid, *args, **meta) for kernel, grid, args, meta in linear_cross_entropy.launches(
+            x, weight.T, target, lse, own, room, programs, chosen=chosen))
+        calls["forward"] = lambda first=first, second=second: (first(), second())
+        calls["combined"] = second
+        for dtype in (torch.float32, torch.bfloat16):
+            there = sums.to(dtype)
+            grid, args, meta = gemm.arguments(logits.T, x[:rows], there, programs, chosen, residual=there)
+            calls[f"dw += {dtype}"] = gemm.kernel.freeze(grid, *args, **meta)
+        times = alternate(calls, ms)
+        print(f"{name} {chosen.bm}x{chosen.bn} stages={chosen.stages} {'in turn' if chosen.ping_pong else 'together'}: "
+              + "  ".join(f"{what} {time:.0f} us" for what, time in times.items()), flush=True)
+
+
 def line(row: Row) -> str:
     """A row for people."""
     work = (3 if "-train-" in row.name else 1) * 2e-6 * row.shape["tokens"] * row.shape["hidden"] * row.shape["classes"]
@@ -182,12 +213,13 @@ def main() -> None:
     some_of(parser, "shapes", SHAPES)
     parser.add_argument("--kind", choices=KINDS, nargs="*", default=["train"])
     parser.add_argument("--sides", nargs="*", default=[], help="by default all that are installed")
+    parser.add_argument("--tiles", action="store_true", help="time products by several tiles, and nothing else")
     parser.add_argument("--products", action="store_true", help="time the products of a piece, and nothing else")
     options = parsed(parser)
     ratios = []
     for name in each(options.shapes or list(SHAPES)):
-        if options.products:
-            products(name, options.ms)
+        if options.products or options.tiles:
+            (products if options.products else tiles)(name, options.ms)
             continue
         for kind in options.kind:
             row = measure(kind, name, options.sides, options.ms)

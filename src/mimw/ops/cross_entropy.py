@@ -207,6 +207,7 @@ def refuse_outside(target: Tensor, classes: int, ignored: int) -> None:
 
 
 def _plan_gradient_in_place(*given) -> Callable:
+    """With `spread_over` the columns are a part of so many classes, and the target may be elsewhere."""
     gradient = _plan_gradient(*given, in_place=True)
 
     def plan(logits: Tensor, *given) -> None:
@@ -218,12 +219,13 @@ def _plan_gradient_in_place(*given) -> Callable:
 
 
 def _plan_gradient(of: Extents, logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, ignored: int, smoothing: float,
-                   z: float, cap: float, in_place: bool = False) -> Callable:
+                   z: float, cap: float, spread_over: int = 0, in_place: bool = False) -> Callable:
     if logits.shape[0] == 0:
         return lambda logits, *_: logits.new_empty(logits.shape)
     x = _columns(logits)
     launch = Launch(logits, *library.gradient_arguments(x, target.contiguous(), lse.contiguous(), dlosses,
-                                                        x if in_place else torch.empty_like(x), smoothing, z, ignored, cap or None))
+                                                        x if in_place else torch.empty_like(x), smoothing, z, ignored, cap or None,
+                                                        spread_over))
 
     def plan(logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor) -> Tensor:
         x = _columns(logits)
@@ -248,7 +250,7 @@ _OPTIONS = "int ignored, float smoothing, float z, float cap=0.0"
 BACKWARD = Operator(f"cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dlosses, {_OPTIONS}) -> Tensor",
                     Planned(_plan_gradient), GRADIENT)
 BACKWARD_IN_PLACE = Operator("cross_entropy_backward_(Tensor(a!) logits, Tensor target, Tensor lse, Tensor dlosses, "
-                             f"{_OPTIONS}) -> ()", Planned(_plan_gradient_in_place), IN_GRADIENT)
+                             f"{_OPTIONS}, int spread_over=0) -> ()", Planned(_plan_gradient_in_place), IN_GRADIENT)
 CROSS_ENTROPY = Operator(f"cross_entropy(Tensor logits, Tensor target, {_OPTIONS}) -> (Tensor, Tensor)", Planned(_plan), CONTRACT,
                          _save, lambda ctx, dlosses, _: BACKWARD(*ctx.saved_tensors, dlosses, *ctx.options))
 IN_PLACE = Operator(f"cross_entropy_(Tensor(a!) logits, Tensor target, Tensor? count, {_OPTIONS}) -> (Tensor, Tensor)",

@@ -66,14 +66,15 @@ def arguments(x, targets, losses, lses, dx=None, count=None, scale: float = 1.0,
 
 
 def gradient_arguments(x, targets, lses, dlosses, dx, smoothing: float = 0.0, z: float = 0.0, ignored: int = -100,
-                       cap: float | None = None) -> tuple:
+                       cap: float | None = None, classes: int = 0) -> tuple:
     """(kernel, grid, args, meta) of the launch that fills dx, which may be x, from the logarithms and the losses' gradients;
-    those may be one number for all, by a stride of 0. Other arrays, and errors, as `arguments`."""
+    those may be one number for all, by a stride of 0. Of more `classes` than N the columns are a part, which may lack the target:
+    then that is N or more. Other arrays, and errors, as `arguments`."""
     of = GRADIENT.check(x=x, dx=dx, targets=targets, lses=lses, dlosses=dlosses)
     rows, n = of.rows, of.N
     block = min(WIDEST, max(128, 1 << (n - 1).bit_length()))
     steps = Steps(*(strides(array)[0] for array in (x, dlosses, dx)))
-    args = x, targets, lses, dlosses, dx, n, steps, float(smoothing), float(z), ignored
+    args = x, targets, lses, dlosses, dx, n, steps, float(smoothing), smoothing / (classes or n), float(z), ignored
     meta = dict(BLOCK=block, num_warps=8 if block > 1024 else 4) | ({} if cap is None else dict(cap=float(cap)))
     return cross_entropy_gradient, (rows * -(-n // block), ), args, meta
 
