@@ -7,8 +7,8 @@
     python -m benchmarks.linear_cross_entropy --tiles                           tiles of the forward's product and of the sums'
 
 Shapes are tokens x hidden x classes; logits have a deviation of 3, one target in 17 is ignored. All sides take turns
-(`mimw.testing.benchmark.alternate`) with a cold L2. Loss and gradients of some rows and classes are compared with fp64 of all logits,
-of each side. Memory is the most that torch had allocated beyond the inputs in a call, with the gradients, over the bytes of inputs and
+(`mimw.testing.benchmark.alternate`) with a cold L2. Of each side the loss, and the gradients of some rows and classes, are compared
+with fp64 of all logits. Memory is the most that torch had allocated in a call, inputs included, over the bytes of inputs and
 gradients, which have to be there: 1.2 means that a fifth more was there. Sides whose package is not installed are left out.
 """
 
@@ -26,7 +26,8 @@ from .driver import command, some_of
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
 from .progress import each
 
-SHAPES = {"8192x4096x128256": (8192, 4096, 128256), "8192x2048x50304": (8192, 2048, 50304), "4096x5120x151936": (4096, 5120, 151936)}
+SHAPES = {"8192x4096x128256": (8192, 4096, 128256), "8192x2048x50304": (8192, 2048, 50304),
+          "4096x5120x151936": (4096, 5120, 151936)}
 KINDS = ("train", "forward")
 TILES = (Configuration(bn=128, stages=6, staging=1, ping_pong=True), Configuration(), Configuration(bm=256, bn=128, staging=1),
          Configuration(bn=192, stages=4, staging=1, ping_pong=True))
@@ -71,7 +72,8 @@ class Problem:
     def errors(self, loss, dx=None, dw=None) -> dict[str, float]:
         """||found - expected|| / ||expected|| of each."""
         found = {"loss": loss.detach(), **({} if dx is None else {"dx": dx[self.rows], "dw": dw[self.classes]})}
-        return {name: ((one.double() - self.expected[name]).norm() / self.expected[name].norm()).item() for name, one in found.items()}
+        exact = self.expected
+        return {name: ((one.double() - exact[name]).norm() / exact[name].norm()).item() for name, one in found.items()}
 
     def bytes(self, kind: str) -> int:
         """Of inputs, and of gradients where there are some."""

@@ -42,8 +42,8 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     computed:  by `mimw.ops.linear_cross_entropy`; with probabilities, several dimensions of classes, or types that no kernel takes,
                by torch from whole logits
     gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
-    errors:    torch's; RuntimeError where shapes do not fit; ValueError for other reductions and smoothings; NotImplementedError for
-               what torch has not where torch computes, with the reason
+    errors:    torch's; RuntimeError where shapes do not fit; ValueError for other reductions and smoothings; NotImplementedError
+               for what torch has not where torch computes, with the reason
     """
     ignored = -100 if ignore_index is None else ignore_index
     options = {"reduction": reduction, "ignore_index": ignored, "label_smoothing": label_smoothing}

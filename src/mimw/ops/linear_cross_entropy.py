@@ -21,6 +21,7 @@ from .class_weights import refuse_weight
 from .cross_entropy import REDUCTIONS, reduced, refuse_outside, refuse_softcap
 from .cross_entropy import cross_entropy as of_logits
 from .linear_pieces import LINEAR_CROSS_ENTROPY, count_of, logits_of
+from .linear_shards import of_shards
 from .linear_sums import SUMS
 
 
@@ -32,8 +33,8 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
 
     args:      input          (..., hidden): bf16, fp16, fp32
                linear_weight  (classes, hidden) of input's type; linear_bias (classes)
-               target         (...): int64 or int32, classes. For a target that is no class the loss is NaN, on the CPU an IndexError
-               weight         (classes): a weight for each class; "mean" divides by the sum of the weights of the targets that count
+               target         (...): int64 or int32, classes. Another target has a loss that is NaN, on the CPU an IndexError
+               weight         (classes): rows count by the weight of their target, and "mean" is over these weights
                reduction      "mean" of the rows that are not ignored, "sum" or "none"
                ignore_index   a target whose row counts nothing
                label_smoothing   the weight that is spread over all classes, 0 to 1
@@ -46,12 +47,12 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
                               dimension. Loss and input's gradient are the whole ones, the same at all ranks
                num_classes    of all ranks; by default as many at each rank as here
     returns:   fp32, of no dimensions, or of target's shape; under autocast products are of the region's type
-    computed:  without gradients: on sm_90 by `mimw.kernels.linear_cross_entropy`, of logits that are not rounded. With gradients, in
-               pieces of rows (`mimw.ops.linear_pieces.rows_of`): logits of input's type by `mimw.ops.matmul`, loss and gradient of
-               the logits in their place, gradients of input and weight by two more products, the latter added up in the epilogue
-               of its product. With reduction="none" and gradients, or a weight= that requires one, from whole logits
-    memory     a piece of logits, the gradients of input and weight, and the latter's sum in accum_dtype; forward alone 4 bytes a row
-               for each 128 or 256 classes
+    computed:  without gradients: on sm_90 by `mimw.kernels.linear_cross_entropy`, of logits that are not rounded. With gradients,
+               in pieces of rows (`mimw.ops.linear_pieces.rows_of`): logits of input's type by `mimw.ops.matmul`, loss and gradient
+               of the logits in their place, gradients of input and weight by two more products, the latter added up in the
+               epilogue of its product. With reduction="none" and gradients, or a weight= that requires one, from whole logits
+    memory     a piece of logits, the gradients of input and weight, and the latter's sum in accum_dtype; forward alone 4 bytes a
+               row for each 128 or 256 classes
     gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
     errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
                together, which are named; ValueError for other reductions, numbers, and parts of classes that are not torch.chunk's
@@ -73,14 +74,13 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     graded = torch.is_grad_enabled()
     wanted = [graded and one is not None and one.requires_grad for one in (rows, linear_weight, linear_bias)]
     if group is not None:
-        from .distributed.linear_cross_entropy import of_shards
         if weight is not None or reduction == "none" and any(wanted):
-            raise NotImplementedError("linear_cross_entropy: with group= there is no weight=, and no reduction=\"none\" with gradients; "
-                                      "take the sum or the mean, or gather the weight")
+            raise NotImplementedError("linear_cross_entropy: with group= there is no weight=, and no reduction='none' with "
+                                      "gradients: take the sum or the mean, or gather the weight")
         loss = of_shards(rows, linear_weight, linear_bias, places, options, reduction, sums, wanted, group, num_classes)
     elif num_classes not in (None, linear_weight.shape[0]):
-        raise ValueError(f"linear_cross_entropy: num_classes is {num_classes}, linear_weight has {linear_weight.shape[0]}, and there "
-                         "is no group= of ranks that have the others")
+        raise ValueError(f"linear_cross_entropy: num_classes is {num_classes}, linear_weight has {linear_weight.shape[0]}, and "
+                         "there is no group= of ranks that have the others")
     elif not any(wanted) and not (weight is not None and (label_smoothing or graded and weight.requires_grad)):
         loss = _alone(rows, linear_weight, linear_bias, places, weight, options, reduction)
     elif reduction == "none" or graded and weight is not None and weight.requires_grad:
@@ -126,11 +126,11 @@ def _refuse(input: Tensor, linear_weight: Tensor, target: Tensor, reduction: str
         raise RuntimeError(f"linear_cross_entropy: input is {tuple(input.shape)} and target {tuple(target.shape)}; it must be "
                            f"{tuple(input.shape[:-1])}")
     if linear_weight.dim() != 2 or input.shape[-1:] != linear_weight.shape[1:]:
-        raise RuntimeError(f"linear_cross_entropy: input is {tuple(input.shape)} and linear_weight {tuple(linear_weight.shape)}; it "
-                           "must be (classes, hidden) with as many hidden as input has")
+        raise RuntimeError(f"linear_cross_entropy: input is {tuple(input.shape)} and linear_weight {tuple(linear_weight.shape)}; "
+                           "it must be (classes, hidden) with as many hidden as input has")
     if accum_dtype not in (None, torch.float32) and not accum_dtype == linear_weight.dtype == torch.bfloat16:
-        raise ValueError(f"linear_cross_entropy: accum_dtype is {accum_dtype}; it may be torch.float32, or torch.bfloat16 for a weight "
-                         f"of that type, and linear_weight is {linear_weight.dtype}")
+        raise ValueError(f"linear_cross_entropy: accum_dtype is {accum_dtype}; it may be torch.float32, or torch.bfloat16 for a "
+                         f"weight of that type, and linear_weight is {linear_weight.dtype}")
 
 
 __all__ = ["linear_cross_entropy", "losses_of"]

@@ -55,8 +55,8 @@ class Loss(NamedTuple):
 
 
 class Gradients:
-    """The gradients of x, weight and bias, those that are wanted, as pieces come. `summed` begins to sum a piece of x's in fp32 over
-    several GPUs, and gives what can be waited for, while the weight's product runs."""
+    """The gradients of x, weight and bias, those that are wanted, as pieces come. `summed` begins to sum a piece of x's in fp32
+    over several GPUs, and gives what can be waited for, while the weight's product runs."""
 
     def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, sums: torch.dtype, wanted: tuple[bool, ...],
                  summed: Callable[[Tensor], Any] | None = None):

@@ -109,7 +109,7 @@ class _Uncapped:
 
 
 class _Headless:
-    """A model for its `forward`, with a head that gives hidden states as they are, and a loss that takes these and bounds logits."""
+    """A model for its `forward`, with a head that gives hidden states as they are, and a loss that takes these."""
 
     def __init__(self, model: PreTrainedModel, caps: bool):
         self.model_with_head = model

@@ -22,8 +22,8 @@ Steps = namedtuple("Steps", "x dlosses dx")      # the distances of rows
 
 
 @mimw.jit
-def cross_entropy_gradient(x_ptr, targets_ptr, lses_ptr, dlosses_ptr, dx_ptr, N, steps, smoothing, spread, z, ignored, BLOCK: tl.constexpr,
-                           cap=None):
+def cross_entropy_gradient(x_ptr, targets_ptr, lses_ptr, dlosses_ptr, dx_ptr, N, steps, smoothing, spread, z, ignored,
+                           BLOCK: tl.constexpr, cap=None):
     """dx = (softmax(x) (1 + 2 z lse) - share) dloss of a block of a row; 0 in rows whose target is `ignored`. share is
     1 - smoothing of the target and `spread` of each column. With a cap of bounded logits, cap tanh(x / cap), times their slope."""
     blocks = tl.cdiv(N, BLOCK)

@@ -17,13 +17,12 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-import mimw.tlx as tlx
 
 from ..cross_entropy.softcap import capped
 from ..gemm.operands import Operands
 from ..gemm.roles import input_pipe, run_roles
 from ..gemm.sources import OneMatrix
-from ..gemm.tiles import Form, Problem
+from ..gemm.tiles import Problem
 from ..softmax.sums import LN2, LOG2E, finite
 
 

@@ -5,9 +5,9 @@ Input: the same rows and targets at each rank, and a part of the weight. Output:
     of_shards(x, shard, None, target, (-100, 0.0, 0.0, 0.0), "mean", torch.float32, [True, True, False], group, 128256)
     part_of(128256, 8, 3)           (48096, 16032): the first class of rank 3, and how many it has
 
-Each rank makes logits of its classes. Two all-reduces of a few numbers a row put together the largest logarithm, and then the sums of
-powers, the targets' logits and the sums of logits; a third, of fp32, sums the gradient of x while the weight's product runs. A
-target that no rank has makes the loss NaN.
+Each rank makes logits of its classes. An all-reduce finds the largest logarithm of each row, a second one adds the sums of powers,
+the targets' logits and the sums of logits, a third, of fp32, the gradient of x, while the weight's product runs. A target that no
+rank has makes the loss NaN.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from mimw.distributed.torch_port import group_of
-
-from ..cross_entropy import BACKWARD_IN_PLACE, CROSS_ENTROPY, reduced
-from ..linear_pieces import Gradients, count_of, empty_gradients, logits_of, rows_of, save, scaled
-from ..linear_sums import SUMS
-from ..operator import Operator
+from .cross_entropy import BACKWARD_IN_PLACE, CROSS_ENTROPY, reduced
+from .linear_pieces import Gradients, count_of, empty_gradients, logits_of, rows_of, save, scaled
+from .linear_sums import SUMS
+from .operator import Operator
 
 NOBODY = -1         # the target of a row that counts nothing, here
 
@@ -53,9 +50,17 @@ def of_shards(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, op
     return reduced(losses, target, options[0], reduction)
 
 
+def _distributed(group: Any) -> tuple[Any, Any]:
+    """(torch.distributed, the group), loaded here: nobody else of `mimw.ops` needs it."""
+    import torch.distributed as dist
+
+    from mimw.distributed.torch_port import group_of
+    return dist, group_of(group)
+
+
 def _place_in(group: Any) -> tuple[str, int, int]:
     """(name, ranks, rank) of a process group, a name, or a DeviceMesh of one dimension."""
-    found = group_of(group.get_group() if hasattr(group, "get_group") else group)
+    dist, found = _distributed(group.get_group() if hasattr(group, "get_group") else group)
     return found.group_name, dist.get_world_size(found), dist.get_rank(found)
 
 
@@ -79,7 +84,7 @@ def _here(target: Tensor, first: int, count: int, ignored: int) -> Tensor:
 def _together(lse: Tensor, own: Tensor, total: Tensor | None, here: Tensor, classes: int, smoothing: float, z: float,
               name: str) -> tuple[Tensor, Tensor]:
     """(logarithms of all classes' sums, losses), of those of each rank."""
-    group, largest = group_of(name), lse.clone()
+    (dist, group), largest = _distributed(name), lse.clone()
     dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
     base = torch.where(largest.isfinite(), largest, 0.0)
     parts = torch.stack([torch.exp(lse - base), own, here.float(), *([] if total is None else [total])])
@@ -95,7 +100,7 @@ def _run(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, first: 
          z: float, cap: float, mean: bool, sums: torch.dtype, name: str, *wanted: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """By pieces of rows, as `mimw.ops.linear_pieces`."""
     count, late = count_of(target, None, ignored) if mean else None, mean and x.dtype is torch.float16
-    group, mine = group_of(name), weight.shape[0]
+    (dist, group), mine = _distributed(name), weight.shape[0]
     gradients = Gradients(x, weight, bias, sums, wanted, lambda part: dist.all_reduce(part, group=group, async_op=True))
     factor = torch.ones(1, device=x.device) if count is None or late else 1 / count
     parts, step = [], rows_of(*x.shape, mine, sums, weight.dtype)
