@@ -54,14 +54,15 @@ def arguments(x, targets, losses, lses, dx=None, count=None, scale: float = 1.0,
     edges = bool(n % unit or x_row % unit or dx_row % unit)
     bulk = not address(x) % UNIT_BYTES and (dx is None or not edges or not (address(dx) % UNIT_BYTES or (x_row - dx_row) % unit))
     chosen = chosen or configuration(rows, n, x.dtype.itemsize, bulk)
-    numbers = Numbers(float(scale), float(smoothing), float(z), ignored, None if cap is None else float(cap))
+    numbers = Numbers(float(scale), float(smoothing), float(z), ignored)
+    bound = {} if cap is None else dict(cap=float(cap))
     args = x, targets, losses, lses, dx, count, Shape(rows, n, x_row, dx_row), numbers
     if chosen.form == "direct":
         grid, meta = direct_launch(rows, n, chosen)
-        return cross_entropy_direct, grid, args, meta | dict(SMOOTH=smoothing > 0)
+        return cross_entropy_direct, grid, args, meta | dict(SMOOTH=smoothing > 0) | bound
     if edges and chosen.chunk > n - 2 * (unit - 1):
         raise ValueError(f"rows of {n} elements, {x_row} apart, have too few between their edges for a chunk of {chosen.chunk}")
-    meta = ring_launch(n, unit, bulk, [x_row, dx_row], chosen, not edges) | dict(SMOOTH=smoothing > 0, EDGES=edges)
+    meta = ring_launch(n, unit, bulk, [x_row, dx_row], chosen, not edges) | dict(SMOOTH=smoothing > 0, EDGES=edges) | bound
     return kernel, (chosen.ctas * chosen.clusters(rows, room), ), args, meta
 
 

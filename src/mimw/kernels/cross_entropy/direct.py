@@ -31,7 +31,7 @@ from .softcap import capped, times_slope
 # Rows of x and of dx, N columns each, and the distances of rows.
 Shape = namedtuple("Shape", "rows N x_row dx_row")
 # Numbers of the loss, as `Loss` has them.
-Numbers = namedtuple("Numbers", "scale smoothing z ignored cap")
+Numbers = namedtuple("Numbers", "scale smoothing z ignored")
 
 
 @tle.struct
@@ -72,9 +72,9 @@ def scale_of(loss):
 
 
 @mimw.jit
-def loss_with(numbers, count, N, SMOOTH: tl.constexpr):
+def loss_with(numbers, count, N, cap, SMOOTH: tl.constexpr):
     """The loss of a launch."""
-    return Loss(numbers.smoothing, numbers.z, numbers.ignored, numbers.scale, count, N, numbers.cap, SMOOTH)
+    return Loss(numbers.smoothing, numbers.z, numbers.ignored, numbers.scale, count, N, cap, SMOOTH)
 
 
 @mimw.jit
@@ -88,10 +88,10 @@ def logits(x, block, cap):
 
 @mimw.jit
 def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, shape, numbers, FORM: tl.constexpr,
-                         SMOOTH: tl.constexpr):
+                         SMOOTH: tl.constexpr, cap=None):
     """losses and lses, fp32, and dx, which may be None, or x itself."""
     part = own_part(shape.rows, shape.N, FORM)
-    rank, rows, span, loss = part.rank, part.rows, part.span, loss_with(numbers, count_ptr, shape.N, SMOOTH)
+    rank, rows, span, loss = part.rank, part.rows, part.span, loss_with(numbers, count_ptr, shape.N, cap, SMOOTH)
     own_numbers = (tl.program_id(0) // FORM.CLUSTER) * FORM.ROWS_EACH + tl.arange(0, FORM.ROWS_EACH)
     targets = tl.load(targets_ptr + own_numbers, mask=own_numbers < shape.rows, other=loss.ignored)
     wanted = (targets != loss.ignored)[:, None]

@@ -213,7 +213,7 @@ def compute(x, targets, tiles, out, loss, rows, part, ring, exchange, me: tl.con
 
 @mimw.jit
 def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, shape, numbers, FORM: tl.constexpr,
-                  SMOOTH: tl.constexpr, EDGES: tl.constexpr):
+                  SMOOTH: tl.constexpr, EDGES: tl.constexpr, cap=None):
     """losses and lses, fp32, and dx, which may be None, or x itself.
 
     args:      shape, numbers  as in direct.py
@@ -230,7 +230,7 @@ def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, s
         with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             out = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, shape.dx_row))
-            loss = loss_with(numbers, count_ptr, shape.N, SMOOTH)
+            loss = loss_with(numbers, count_ptr, shape.N, cap, SMOOTH)
             compute(x, targets_ptr, tiles, out, loss, rows, part, ring, exchange, me, EDGES)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(x, tiles, shape.N, rows, ring, part, EDGES)
