@@ -190,14 +190,16 @@ def tiles(name: str, ms: float) -> None:
                     torch.zeros(classes, hidden, device="cuda"))
     for chosen in TILES:
         calls = {}
+        grid, args, meta = gemm.arguments(x[:rows], weight.T, logits, programs, chosen)
+        calls["logits"] = gemm.kernel.freeze(grid, *args, **meta)
         first, second = (kernel.freeze(grid, *args, **meta) for kernel, grid, args, meta in linear_cross_entropy.launches(
             x, weight.T, target, lse, own, room, programs, chosen=chosen))
         calls["forward"] = lambda first=first, second=second: (first(), second())
         calls["combined"] = second
         for dtype in (torch.float32, torch.bfloat16):
             there = sums.to(dtype)
-            grid, args, meta = gemm.arguments(logits.T, x[:rows], there, programs, chosen, residual=there)
-            calls[f"dw += {dtype}"] = gemm.kernel.freeze(grid, *args, **meta)
+            grid, args, meta = gemm.arguments(logits.T, x[:rows], there, programs, chosen, added=True)
+            calls[f"dw += {str(dtype).removeprefix('torch.')}"] = gemm.kernel.freeze(grid, *args, **meta)
         times = alternate(calls, ms)
         print(f"{name} {chosen.bm}x{chosen.bn} stages={chosen.stages} {'in turn' if chosen.ping_pong else 'together'}: "
               + "  ".join(f"{what} {time:.0f} us" for what, time in times.items()), flush=True)

@@ -1,4 +1,4 @@
-"""Sums over the logits of a linear layer that are not made, against numpy in fp64: schedules, edges, bias, caps, targets of no row."""
+"""Sums over the logits of a linear layer that are not made, against numpy in fp64: schedules, edges, bias, caps."""
 
 import ml_dtypes
 import numpy as np

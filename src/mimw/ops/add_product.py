@@ -1,11 +1,12 @@
-"""`mimw::add_product_`: sums += a b, in one launch of the library's GEMM that reads and writes the sums as it goes.
+"""`mimw::add_product_`: sums += a b, in one launch of the library's GEMM, whose stores add to the sums.
 
 Input: a matrix, and two whose product is added to it. Output: nothing; the matrix is written. For example:
 
     ADD_PRODUCT(sums, logits.T, x)                  the gradient of a weight, summed over pieces of rows
     torch.ops.mimw.add_product_(sums, a, b)         the same
 
-A product of its own and an addition would write, and read three times, as many numbers again.
+A product of its own and an addition would write, and read three times, as many numbers again. The L2 cache adds, each element once:
+the result is the same each time. Products are rounded to the type of the sums before.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor
 from mimw.kernels import gemm
 
 from .contract import Contract, Extents
-from .launching import Launch, is_exact, programs
+from .launching import Launch, is_exact, named_scratch, programs, scratch
 from .matmul import MATMUL
 from .notes import EXACT, UNREADABLE, another_chip, takes
 from .operator import Operator
@@ -33,8 +34,9 @@ def _plan(of: Extents, sums: Tensor, a: Tensor, b: Tensor, exact: bool) -> Calla
     if not takes("gemm", another_chip(a), exact and EXACT, not (a.numel() and b.numel()) and "a tensor is empty",
                  not (_reads(a) and _reads(b.T) and sums.stride(1) == 1 and rows_for_tma(sums)) and UNREADABLE):
         return _composed
-    launch = Launch(a, gemm.kernel, *gemm.arguments(a, b, sums, programs(a), residual=sums))
-    return lambda sums, a, b: launch(a, b, sums, sums)
+    sizes = gemm.room_for(*sums.shape, a.shape[1], a.itemsize, programs(a))
+    launch = Launch(a, gemm.kernel, *gemm.arguments(a, b, sums, programs(a), added=True, **named_scratch(a, sizes)))
+    return lambda sums, a, b: launch(a, b, sums, *scratch(a, sizes))
 
 
 def _reads(x: Tensor) -> bool:

@@ -67,11 +67,7 @@ def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, r
     """
     if isinstance(logits, Proxy):
         return logits.tracer.create_proxy("call_function", cross_entropy, (), locals())
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"cross_entropy: reduction is {reduction!r}; it may be {', '.join(REDUCTIONS)}")
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; it must be between 0 and 1")
-    refuse_softcap("cross_entropy", softcap)
+    refuse_options("cross_entropy", reduction, label_smoothing, softcap)
     rows, classes = _rows(logits, target)
     if weight is not None:
         refuse_weight(weight, rows, z_loss, inplace_backward, softcap)
@@ -88,10 +84,14 @@ def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, r
     return reduced(CROSS_ENTROPY(rows, classes, *options)[0], classes, ignore_index, reduction).view(_shape(target, reduction))
 
 
-def refuse_softcap(call: str, softcap: float | None) -> None:
-    """ValueError unless it is None or a number above 0."""
-    if softcap is not None and not 0 < softcap < float("inf"):
-        raise ValueError(f"{call}: softcap is {softcap}; it must be a number above 0, or None for logits as they are")
+def refuse_options(call: str, reduction: str, smoothing: float, softcap: float | None) -> None:
+    """ValueError for an option that is none of those there are, with its name."""
+    bounded = softcap is None or 0 < softcap < float("inf")
+    for right, text in ((reduction in REDUCTIONS, f"reduction is {reduction!r}; it may be {', '.join(REDUCTIONS)}"),
+                        (0 <= smoothing <= 1, f"label_smoothing is {smoothing}; it must be between 0 and 1"),
+                        (bounded, f"softcap is {softcap}; it must be a number above 0, or None for logits as they are")):
+        if not right:
+            raise ValueError(f"{call}: {text}")
 
 
 def _shape(target: Tensor, reduction: str) -> tuple[int, ...]:

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from .class_weights import refuse_weight
-from .cross_entropy import REDUCTIONS, reduced, refuse_outside, refuse_softcap
 from .cross_entropy import cross_entropy as of_logits
-from .linear_pieces import LINEAR_CROSS_ENTROPY, count_of, logits_of
+from .cross_entropy import reduced, refuse_options, refuse_outside
+from .linear_pieces import CONTRACT, LINEAR_CROSS_ENTROPY, count_of, logits_of
 from .linear_shards import of_shards
 from .linear_sums import SUMS
 
@@ -55,7 +55,7 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
                row for each 128 or 256 classes
     gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
     errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
-               together, which are named; ValueError for other reductions, numbers, and parts of classes that are not torch.chunk's
+               together, which are named; ValueError for other reductions, smoothings and soft caps
     """
     kind = input.device.type
     if torch.is_autocast_enabled(kind):
@@ -65,7 +65,8 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
                          ignore_index=ignore_index, label_smoothing=label_smoothing, z_loss=z_loss, softcap=softcap,
                          accum_dtype=accum_dtype, group=group, num_classes=num_classes)
             return linear_cross_entropy(input.to(lower), linear_weight.to(lower), target, **given)
-    _refuse(input, linear_weight, target, reduction, label_smoothing, softcap, accum_dtype)
+    refuse_options("linear_cross_entropy", reduction, label_smoothing, softcap)
+    _refuse(input, linear_weight, target, accum_dtype, num_classes if group is None else None)
     if weight is not None:
         refuse_weight(weight, linear_weight.t(), z_loss, False, softcap if label_smoothing else None)
     rows, places = input.reshape(-1, input.shape[-1]), target.reshape(-1)
@@ -75,12 +76,9 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     wanted = [graded and one is not None and one.requires_grad for one in (rows, linear_weight, linear_bias)]
     if group is not None:
         if weight is not None or reduction == "none" and any(wanted):
-            raise NotImplementedError("linear_cross_entropy: with group= there is no weight=, and no reduction='none' with "
-                                      "gradients: take the sum or the mean, or gather the weight")
+            CONTRACT.refuse("with group= there is no weight=, and no reduction='none' with gradients: take the sum or the mean, or "
+                            "gather the weight", unknown_type=True)
         loss = of_shards(rows, linear_weight, linear_bias, places, options, reduction, sums, wanted, group, num_classes)
-    elif num_classes not in (None, linear_weight.shape[0]):
-        raise ValueError(f"linear_cross_entropy: num_classes is {num_classes}, linear_weight has {linear_weight.shape[0]}, and "
-                         "there is no group= of ranks that have the others")
     elif not any(wanted) and not (weight is not None and (label_smoothing or graded and weight.requires_grad)):
         loss = _alone(rows, linear_weight, linear_bias, places, weight, options, reduction)
     elif reduction == "none" or graded and weight is not None and weight.requires_grad:
@@ -115,22 +113,17 @@ def losses_of(lse: Tensor, own: Tensor, sums: Tensor, classes: int, smoothing: f
     return losses + z * lse * lse if z else losses
 
 
-def _refuse(input: Tensor, linear_weight: Tensor, target: Tensor, reduction: str, smoothing: float, softcap: float | None,
-            accum_dtype: torch.dtype | None) -> None:
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"linear_cross_entropy: reduction is {reduction!r}; it may be {', '.join(REDUCTIONS)}")
-    if not 0 <= smoothing <= 1:
-        raise ValueError(f"linear_cross_entropy: label_smoothing is {smoothing}; it must be between 0 and 1")
-    refuse_softcap("linear_cross_entropy", softcap)
-    if target.shape != input.shape[:-1]:
-        raise RuntimeError(f"linear_cross_entropy: input is {tuple(input.shape)} and target {tuple(target.shape)}; it must be "
-                           f"{tuple(input.shape[:-1])}")
-    if linear_weight.dim() != 2 or input.shape[-1:] != linear_weight.shape[1:]:
-        raise RuntimeError(f"linear_cross_entropy: input is {tuple(input.shape)} and linear_weight {tuple(linear_weight.shape)}; "
-                           "it must be (classes, hidden) with as many hidden as input has")
+def _refuse(input: Tensor, linear_weight: Tensor, target: Tensor, accum_dtype: torch.dtype | None, classes: int | None) -> None:
+    """An error for what the operator does not see: rows that do not fit, another type of sums, more classes than there are."""
+    rows, count = input.shape[:-1], linear_weight.shape[0] if linear_weight.dim() else 0
+    if target.shape != rows:
+        CONTRACT.refuse(f"input is {tuple(input.shape)} and target {tuple(target.shape)}; it must be {tuple(rows)}")
     if accum_dtype not in (None, torch.float32) and not accum_dtype == linear_weight.dtype == torch.bfloat16:
-        raise ValueError(f"linear_cross_entropy: accum_dtype is {accum_dtype}; it may be torch.float32, or torch.bfloat16 for a "
-                         f"weight of that type, and linear_weight is {linear_weight.dtype}")
+        CONTRACT.refuse(f"accum_dtype is {accum_dtype}; it may be torch.float32, or torch.bfloat16 for a weight of that type, and "
+                        f"linear_weight is {linear_weight.dtype}")
+    if classes not in (None, count):
+        CONTRACT.refuse(f"num_classes is {classes}, linear_weight has {count}, and there is no group= of ranks that have the "
+                        "others")
 
 
 __all__ = ["linear_cross_entropy", "losses_of"]

@@ -23,12 +23,15 @@ from . import weighted_pieces
 from .add_product import ADD_PRODUCT
 from .addmm import ADDMM
 from .class_weights import weighted
+from .contract import Contract
 from .cross_entropy import CROSS_ENTROPY, IN_PLACE, SCALE
 from .matmul import MATMUL
 from .operator import Operator
 
 LEAST_ROWS, STEP = 1024, 128        # rows of a piece at least, where there are so many, and what they are a multiple of
 SHARE = 0.4                         # of a row's length: pieces that take a fifth of inputs and gradients (see `rows_of`)
+CONTRACT = Contract("linear_cross_entropy", "x: float (rows, hidden)", "weight: =x (classes, hidden)", "bias?: float (classes)",
+                    "target: int (rows)", "of_classes?: fp32 (classes)", "classes > 0 -- there must be one class at least")
 _keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
 
 
@@ -45,8 +48,8 @@ def rows_of(rows: int, hidden: int, classes: int, sums: torch.dtype, of: torch.d
 
 
 class Loss(NamedTuple):
-    """What is computed of logits: the target of rows without a loss, the share that is spread over all classes, the factor of the
-    square of the logarithm, and the bound of the logits, 0 for none."""
+    """Numbers of the loss: the target of rows without one, the share that is spread over all classes, the factor of the square of
+    the logarithm, and the bound of the logits, 0 for none."""
 
     ignored: int
     smoothing: float
@@ -62,28 +65,29 @@ class Gradients:
                  summed: Callable[[Tensor], Any] | None = None):
         self.x, self.weight, self.sums, self.wanted, self.summed = x, weight, sums, wanted, summed
         self.kept = torch.float32 if x.dtype is torch.float16 else x.dtype
-        self.dx, self.dw, self.db = empty_gradients(x, weight, bias, sums, *wanted)
-        if wanted[2]:
-            self.db.zero_()
+        of_x, of_weight, of_bias = wanted
+        self.dx, self.dw, self.db = empty_gradients(x, weight, bias, sums, of_x, of_weight and not len(x), of_bias)
+        self.db.zero_()
 
     def add(self, logits: Tensor, first: int, spread: weighted_pieces.Spread | None = None) -> None:
         """Add those of a piece, from the gradient of its logits, and what `spread` adds to that."""
         part, under_way = self.x[first:first + logits.shape[0]], None
-        if self.wanted[0]:
+        of_x, of_weight, of_bias = self.wanted
+        if of_x:
             found = MATMUL(logits, self.weight, self.kept if spread is None and self.summed is None else torch.float32)
             under_way = None if self.summed is None else self.summed(found)
-        if self.wanted[1]:
+        if of_weight:
             if first == 0:
                 self.dw = MATMUL(logits.T, part, self.sums)
             else:
                 ADD_PRODUCT(self.dw, logits.T, part)
             if spread is not None:
                 spread.add_transposed_times(part, self.dw)
-        if self.wanted[2]:
+        if of_bias:
             self.db += logits.sum(0, dtype=torch.float32)
             if spread is not None:
                 spread.add_sums_of_columns(self.db)
-        if self.wanted[0]:
+        if of_x:
             if under_way is not None:
                 under_way.wait()
             self.dx[first:first + part.shape[0]] = found if spread is None else found + spread.times(self.weight)
@@ -107,7 +111,7 @@ def logits_of(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def count_of(target: Tensor, of_classes: Tensor | None, ignored: int) -> Tensor:
-    """What "mean" divides by, fp32 (1)."""
+    """The divisor of "mean", fp32 (1)."""
     if of_classes is not None:
         return weighted_pieces.total_of(target, of_classes, ignored)
     return (target != ignored).sum(0, keepdim=True, dtype=torch.float32)
@@ -116,6 +120,7 @@ def count_of(target: Tensor, of_classes: Tensor | None, ignored: int) -> Tensor:
 def _run(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, of_classes: Tensor | None, ignored: int, smoothing: float,
          z: float, cap: float, mean: bool, sums: torch.dtype, *wanted: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of fp16 are kept as fp32: times the scale of a loss they would be normal numbers of fp16, without it not."""
+    CONTRACT.check(x=x, weight=weight, bias=bias, target=target, of_classes=of_classes)
     loss, count = Loss(ignored, smoothing, z, cap), count_of(target, of_classes, ignored) if mean else None
     gradients = Gradients(x, weight, bias, sums, wanted)
     late = mean and x.dtype is torch.float16        # gradients that are divided by the count after their products
@@ -146,6 +151,7 @@ def _losses(logits: Tensor, target: Tensor, of_classes: Tensor | None, loss: Los
 
 
 def _fake(x, weight, bias, target, of_classes, ignored, smoothing, z, cap, mean, sums, *wanted):
+    CONTRACT.check(x=x, weight=weight, bias=bias, target=target, of_classes=of_classes)
     return x.new_empty((), dtype=torch.float32), *empty_gradients(x, weight, bias, sums, *wanted)
 
 

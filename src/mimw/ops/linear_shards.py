@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from .cross_entropy import BACKWARD_IN_PLACE, CROSS_ENTROPY, reduced
-from .linear_pieces import Gradients, count_of, empty_gradients, logits_of, rows_of, save, scaled
+from .linear_pieces import CONTRACT, Gradients, count_of, empty_gradients, logits_of, rows_of, save, scaled
 from .linear_sums import SUMS
 from .operator import Operator
 
@@ -36,14 +36,14 @@ def of_shards(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, op
               reduction: str, sums: torch.dtype, wanted: list[bool], group: Any, classes: int | None) -> Tensor:
     """The loss, as `mimw.ops.linear_cross_entropy` has it; all ranks call it.
 
-    errors:    ValueError where this rank has another number of classes than torch.chunk gives it; NoProcessGroup
+    errors:    RuntimeError where this rank has another number of classes than torch.chunk gives it; NoProcessGroup
     """
     name, ranks, rank = _place_in(group)
     classes = ranks * weight.shape[0] if classes is None else classes
     first, count = part_of(classes, ranks, rank)
     if count != weight.shape[0]:
-        raise ValueError(f"linear_cross_entropy: linear_weight has {weight.shape[0]} classes at rank {rank} of {ranks}; of "
-                         f"{classes} it must have {count}, from {first} on, as torch.chunk(weight, {ranks}) cuts them")
+        raise RuntimeError(f"linear_cross_entropy: linear_weight has {weight.shape[0]} classes at rank {rank} of {ranks}; of "
+                           f"{classes} it must have {count}, from {first} on, as torch.chunk(weight, {ranks}) cuts them")
     if any(wanted):
         return SHARDED(x, weight, bias, target, first, classes, *options, reduction == "mean", sums, name, *wanted)[0]
     losses = _alone(x, weight, bias, target, first, classes, options, name)
@@ -99,6 +99,7 @@ def _together(lse: Tensor, own: Tensor, total: Tensor | None, here: Tensor, clas
 def _run(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, first: int, classes: int, ignored: int, smoothing: float,
          z: float, cap: float, mean: bool, sums: torch.dtype, name: str, *wanted: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """By pieces of rows, as `mimw.ops.linear_pieces`."""
+    CONTRACT.check(x=x, weight=weight, bias=bias, target=target)
     count, late = count_of(target, None, ignored) if mean else None, mean and x.dtype is torch.float16
     (dist, group), mine = _distributed(name), weight.shape[0]
     gradients = Gradients(x, weight, bias, sums, wanted, lambda part: dist.all_reduce(part, group=group, async_op=True))
@@ -123,6 +124,7 @@ def _run(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, first: 
 
 
 def _fake(x, weight, bias, target, first, classes, ignored, smoothing, z, cap, mean, sums, name, *wanted):
+    CONTRACT.check(x=x, weight=weight, bias=bias, target=target)
     return x.new_empty((), dtype=torch.float32), *empty_gradients(x, weight, bias, sums, *wanted)
 
 

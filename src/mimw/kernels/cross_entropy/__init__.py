@@ -16,7 +16,7 @@ from ..norm import UNIT_BYTES
 from ..softmax import direct_launch, ring_launch
 from .configs import Configuration, configuration
 from .direct import Numbers, Shape, cross_entropy_direct
-from .gradient import Steps, cross_entropy_gradient, scale_rows
+from .gradient import Steps, Weights, cross_entropy_gradient, scale_rows
 from .kernel import cross_entropy as kernel
 
 __all__ = ["CONTRACT", "GRADIENT", "SCALED", "Configuration", "arguments", "configuration", "cross_entropy_direct",
@@ -75,7 +75,7 @@ def gradient_arguments(x, targets, lses, dlosses, dx, smoothing: float = 0.0, z:
     rows, n = of.rows, of.N
     block = min(WIDEST, max(128, 1 << (n - 1).bit_length()))
     steps = Steps(*(strides(array)[0] for array in (x, dlosses, dx)))
-    args = x, targets, lses, dlosses, dx, n, steps, float(smoothing), smoothing / (classes or n), float(z), ignored
+    args = x, targets, lses, dlosses, dx, n, steps, Weights(float(smoothing), smoothing / (classes or n), float(z), ignored)
     meta = dict(BLOCK=block, num_warps=8 if block > 1024 else 4) | ({} if cap is None else dict(cap=float(cap)))
     return cross_entropy_gradient, (rows * -(-n // block), ), args, meta
 

@@ -13,6 +13,7 @@ from ..checks import PROGRAMS, enough
 from ..contract import Contract
 from ..descriptors import described
 from ..gemm.configs import Configuration, configuration
+from ..gemm.tiles import Sizes
 from ..products import lying
 from .kernel import combined
 from .kernel import linear_cross_entropy as kernel
@@ -63,7 +64,7 @@ def launches(x, weight, targets, lse, own, room, programs: int, *, sums=None, ro
     x_block, weight_block, _ = chosen.blocks(size, 2, by_columns)
     others = None if sums is None else room_of_sums
     count = min(programs, -(-m // chosen.bm) * tiles)
-    first = (described(x, x_block), described(weight, weight_block), targets, room, others, own, bias, m, n, k,
+    first = (described(x, x_block), described(weight, weight_block), targets, room, others, own, bias, Sizes(m, n, k),
              None if cap is None else float(cap))
     second = room, others, lse, sums, m, tiles
     return [(kernel, (count, ), first, dict(FORM=form, WHOLE=n % chosen.bn == 0, num_warps=4)),

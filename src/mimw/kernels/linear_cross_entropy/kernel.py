@@ -28,7 +28,7 @@ from ..softmax.sums import LN2, LOG2E, finite
 
 @tle.struct
 class Statistics:
-    """Where the numbers of a tile go: `lses` and `others` are [tiles along N, M], `others` None where nobody wants sums of logits;
+    """The places of a tile's numbers: `lses` and `others` are [tiles along N, M], `others` None where nobody wants sums of logits;
     `owns` is [M]. `cap` is the bound of the logits, or None."""
     problem: Problem
     targets: tl.tensor
@@ -67,10 +67,10 @@ class Statistics:
 
 
 @mimw.jit
-def linear_cross_entropy(x_desc, weight_desc, targets, lses, others, owns, bias, M, N, K, cap, FORM: tl.constexpr,
+def linear_cross_entropy(x_desc, weight_desc, targets, lses, others, owns, bias, sizes, cap, FORM: tl.constexpr,
                          WHOLE: tl.constexpr):
     """The numbers of each tile, of x [M, K] times the weight's transpose. FORM is a `Form`; WHOLE: N is a multiple of its tiles."""
-    problem = Problem(M, N, K)
+    problem = Problem(sizes.M, sizes.N, sizes.K)
     operands = Operands(x_desc, weight_desc, FORM.tiles.B_IS_NK)
     inputs = input_pipe(operands, FORM.tiles, FORM.STAGES)
     out = Statistics(problem, targets, bias, cap, lses, others, owns, WHOLE)
