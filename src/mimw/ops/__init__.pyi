@@ -584,7 +584,7 @@ def linear_cross_entropy(
                row for each 128 or 256 classes
     gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
     errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
-               together, which are named; ValueError for other reductions, numbers, and parts of classes that are not torch.chunk's
+               together, which are named; ValueError for other reductions, smoothings and soft caps
     """
 
 def log_softmax(

@@ -47,7 +47,7 @@ def _reads(x: Tensor) -> bool:
 
 def _composed(sums: Tensor, a: Tensor, b: Tensor) -> None:
     """The same by several launches."""
-    sums.copy_(sums.float() + MATMUL(a, b, torch.float32))
+    sums.data.copy_(sums.float() + MATMUL(a, b, torch.float32))     # the operator itself counts the version up
 
 
 ADD_PRODUCT = Operator("add_product_(Tensor(a!) sums, Tensor a, Tensor b) -> ()", Planned(_plan, is_exact, of="a"), CONTRACT)
