@@ -66,7 +66,7 @@ def test_sums_of_pieces_of_16_bits(sums):
     gradients = torch.autograd.grad(loss, (x, weight, bias), torch.tensor(3.0))
     wanted = exact(*given)
     close([loss.detach(), *gradients], wanted, 1.5e-2)
-    options = -100, 0.0, 0.0, 0.0, True, sums or torch.float32, True, True, True
+    options = -100, 0.0, 0.0, 0.0, True, sums or torch.float32, torch.bfloat16, True, True, True
     kept = torch.ops.mimw.linear_cross_entropy(x, weight, bias, target, None, *options)
     assert kept[2].dtype is (sums or torch.float32)
     with torch.no_grad():

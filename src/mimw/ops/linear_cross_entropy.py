@@ -20,7 +20,7 @@ from torch import Tensor
 from .class_weights import refuse_weight
 from .cross_entropy import cross_entropy as of_logits
 from .cross_entropy import reduced, refuse_options, refuse_outside
-from .linear_pieces import CONTRACT, LINEAR_CROSS_ENTROPY, count_of, logits_of
+from .linear_pieces import CONTRACT, LINEAR_CROSS_ENTROPY, count_of, kept_as, logits_of
 from .linear_shards import of_shards
 from .linear_sums import SUMS
 
@@ -87,7 +87,7 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     else:
         of_classes = None if weight is None else weight.float()
         loss = LINEAR_CROSS_ENTROPY(rows, linear_weight, linear_bias, places, of_classes, *options, reduction == "mean", sums,
-                                    *wanted)[0]
+                                    kept_as(rows.dtype), *wanted)[0]
     return loss.view(target.shape) if reduction == "none" else loss
 
 

@@ -3,8 +3,8 @@
 Input: rows x (rows, hidden), a weight (classes, hidden), targets. Output: the loss, fp32, and the gradients that are wanted. For
 example:
 
-    loss, dx, sums, db = LINEAR_CROSS_ENTROPY(x, weight, None, target, None, -100, 0.0, 0.0, 0.0, True, torch.float32, True, True,
-                                              False)
+    loss, dx, sums, db = LINEAR_CROSS_ENTROPY(x, weight, None, target, None, -100, 0.0, 0.0, 0.0, True, torch.float32,
+                                              torch.bfloat16, True, True, False)
     rows_of(8192, 4096, 128256, torch.float32, torch.bfloat16)      4096 rows of a piece
 
 Three products a piece: its logits, which become their gradient in their place, the rows' gradient, and the weight's, which is added
@@ -30,8 +30,10 @@ from .operator import Operator
 
 LEAST_ROWS, STEP = 1024, 128        # rows of a piece at least, where there are so many, and what they are a multiple of
 SHARE = 0.4                         # of a row's length: pieces that take a fifth of inputs and gradients (see `rows_of`)
-CONTRACT = Contract("linear_cross_entropy", "x: float (rows, hidden)", "weight: =x (classes, hidden)", "bias?: float (classes)",
-                    "target: int (rows)", "of_classes?: fp32 (classes)", "classes > 0 -- there must be one class at least")
+CONTRACT = Contract("linear_cross_entropy", "x: float (rows, hidden)", "weight: =x (classes, hidden)", "bias?: =x (classes)",
+                    "target: int (rows)", "of_classes?: fp32 (classes)", "classes > 0 -- there must be one class at least",
+                    "-> loss: fp32 ()", "-> dx: kept (rows, hidden) if of_x", "-> dw: sums (classes, hidden) if of_weight",
+                    "-> db: fp32 (classes) if of_bias", flops="2 * rows * classes * hidden * (1 + of_x + of_weight)")
 _keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
 
 
@@ -61,13 +63,13 @@ class Gradients:
     """The gradients of x, weight and bias, those that are wanted, as pieces come. `summed` begins to sum a piece of x's in fp32
     over several GPUs, and gives what can be waited for, while the weight's product runs."""
 
-    def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, sums: torch.dtype, wanted: tuple[bool, ...],
-                 summed: Callable[[Tensor], Any] | None = None):
-        self.x, self.weight, self.sums, self.wanted, self.summed = x, weight, sums, wanted, summed
-        self.kept = torch.float32 if x.dtype is torch.float16 else x.dtype
+    def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, sums: torch.dtype, kept: torch.dtype,
+                 wanted: tuple[bool, ...], summed: Callable[[Tensor], Any] | None = None):
+        self.x, self.weight, self.sums, self.kept, self.wanted, self.summed = x, weight, sums, kept, wanted, summed
         of_x, of_weight, of_bias = wanted
-        self.dx, self.dw, self.db = empty_gradients(x, weight, bias, sums, of_x, of_weight and not len(x), of_bias)
-        self.db.zero_()
+        self.dx = x.new_empty(x.shape if of_x else (0, ), dtype=kept)
+        self.dw = x.new_zeros(weight.shape if of_weight and not len(x) else (0, ), dtype=sums)      # else the first piece's
+        self.db = x.new_zeros(bias.shape if of_bias else (0, ), dtype=torch.float32)
 
     def add(self, logits: Tensor, first: int, spread: weighted_pieces.Spread | None = None) -> None:
         """Add those of a piece, from the gradient of its logits, and what `spread` adds to that."""
@@ -98,11 +100,10 @@ class Gradients:
         return found if divisor is None else tuple(one.div_(divisor) for one in found)
 
 
-def empty_gradients(x: Tensor, weight: Tensor, bias: Tensor | None, sums: torch.dtype, *wanted: bool) -> tuple[Tensor, ...]:
-    """Of x in its type, fp32 for fp16, of weight in that of its sums, of bias in fp32; empty where they are not wanted."""
-    kept = torch.float32 if x.dtype is torch.float16 else x.dtype
-    given = (x.shape, kept), (weight.shape, sums), (() if bias is None else bias.shape, torch.float32)
-    return tuple(x.new_empty(shape if want else (0, ), dtype=dtype) for (shape, dtype), want in zip(given, wanted))
+def kept_as(dtype: torch.dtype) -> torch.dtype:
+    """The type of x's gradient until the loss's is known: times the scale of a loss gradients are normal numbers of fp16, without
+    it they are not, so those are kept as fp32."""
+    return torch.float32 if dtype is torch.float16 else dtype
 
 
 def logits_of(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -118,11 +119,12 @@ def count_of(target: Tensor, of_classes: Tensor | None, ignored: int) -> Tensor:
 
 
 def _run(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, of_classes: Tensor | None, ignored: int, smoothing: float,
-         z: float, cap: float, mean: bool, sums: torch.dtype, *wanted: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of fp16 are kept as fp32: times the scale of a loss they would be normal numbers of fp16, without it not."""
-    CONTRACT.check(x=x, weight=weight, bias=bias, target=target, of_classes=of_classes)
+         z: float, cap: float, mean: bool, sums: torch.dtype, kept: torch.dtype,
+         *wanted: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    CONTRACT.check(x=x, weight=weight, bias=bias, target=target, of_classes=of_classes, sums=sums, kept=kept,
+                   **dict(zip(("of_x", "of_weight", "of_bias"), wanted)))
     loss, count = Loss(ignored, smoothing, z, cap), count_of(target, of_classes, ignored) if mean else None
-    gradients = Gradients(x, weight, bias, sums, wanted)
+    gradients = Gradients(x, weight, bias, sums, kept, wanted)
     late = mean and x.dtype is torch.float16        # gradients that are divided by the count after their products
     early, parts = None if late else count, []
     step = rows_of(*x.shape, weight.shape[0], sums, weight.dtype)
@@ -150,11 +152,6 @@ def _losses(logits: Tensor, target: Tensor, of_classes: Tensor | None, loss: Los
     return weighted(logits, target, losses, of_classes, loss.ignored, loss.smoothing, "none")
 
 
-def _fake(x, weight, bias, target, of_classes, ignored, smoothing, z, cap, mean, sums, *wanted):
-    CONTRACT.check(x=x, weight=weight, bias=bias, target=target, of_classes=of_classes)
-    return x.new_empty((), dtype=torch.float32), *empty_gradients(x, weight, bias, sums, *wanted)
-
-
 def save(ctx, inputs: tuple, output: tuple) -> None:
     """Keep gradients that were computed with the loss."""
     ctx.save_for_backward(*output[1:])
@@ -180,7 +177,8 @@ def _times(one: Tensor, dloss: Tensor, dtype: torch.dtype) -> Tensor:
 
 LINEAR_CROSS_ENTROPY = Operator(
     "linear_cross_entropy(Tensor x, Tensor weight, Tensor? bias, Tensor target, Tensor? of_classes, int ignored, float smoothing, "
-    "float z, float cap, bool mean, ScalarType sums, bool of_x, bool of_weight, bool of_bias) -> (Tensor, Tensor, Tensor, Tensor)",
-    _run, _fake, save, scaled)
+    "float z, float cap, bool mean, ScalarType sums, ScalarType kept, bool of_x, bool of_weight, bool of_bias) -> "
+    "(Tensor, Tensor, Tensor, Tensor)",
+    _run, CONTRACT, save, scaled)
 
-__all__ = ["LINEAR_CROSS_ENTROPY", "Gradients", "Loss", "count_of", "empty_gradients", "logits_of", "rows_of", "save", "scaled"]
+__all__ = ["LINEAR_CROSS_ENTROPY", "Gradients", "Loss", "count_of", "kept_as", "logits_of", "rows_of", "save", "scaled"]

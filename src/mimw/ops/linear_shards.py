@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.node import has_side_effect
 
 from .cross_entropy import BACKWARD_IN_PLACE, CROSS_ENTROPY, reduced
-from .linear_pieces import CONTRACT, Gradients, count_of, empty_gradients, logits_of, rows_of, save, scaled
+from .linear_pieces import CONTRACT, Gradients, count_of, kept_as, logits_of, rows_of, save, scaled
 from .linear_sums import SUMS
-from .operator import Operator
 
 NOBODY = -1         # the target of a row that counts nothing, here
 
@@ -45,7 +45,7 @@ def of_shards(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, op
         raise RuntimeError(f"linear_cross_entropy: linear_weight has {weight.shape[0]} classes at rank {rank} of {ranks}; of "
                            f"{classes} it must have {count}, from {first} on, as torch.chunk(weight, {ranks}) cuts them")
     if any(wanted):
-        return SHARDED(x, weight, bias, target, first, classes, *options, reduction == "mean", sums, name, *wanted)[0]
+        return _of_shards(x, weight, bias, target, first, classes, *options, reduction == "mean", sums, name, *wanted)[0]
     losses = _alone(x, weight, bias, target, first, classes, options, name)
     return reduced(losses, target, options[0], reduction)
 
@@ -96,13 +96,17 @@ def _together(lse: Tensor, own: Tensor, total: Tensor | None, here: Tensor, clas
     return lse, losses + z * lse * lse if z else losses
 
 
-def _run(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, first: int, classes: int, ignored: int, smoothing: float,
-         z: float, cap: float, mean: bool, sums: torch.dtype, name: str, *wanted: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """By pieces of rows, as `mimw.ops.linear_pieces`."""
-    CONTRACT.check(x=x, weight=weight, bias=bias, target=target)
+@torch.library.custom_op("mimw::linear_cross_entropy_of_shards", mutates_args=())
+def _of_shards(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, first: int, classes: int, ignored: int,
+               smoothing: float, z: float, cap: float, mean: bool, sums: torch.dtype, name: str, of_x: bool, of_weight: bool,
+               of_bias: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """By pieces of rows, as `mimw.ops.linear_pieces`; no `Operator`, since no rank can call it alone."""
+    CONTRACT.check(x=x, weight=weight, bias=bias, target=target, **_told(x, sums, of_x, of_weight, of_bias))
+    wanted = of_x, of_weight, of_bias
     count, late = count_of(target, None, ignored) if mean else None, mean and x.dtype is torch.float16
     (dist, group), mine = _distributed(name), weight.shape[0]
-    gradients = Gradients(x, weight, bias, sums, wanted, lambda part: dist.all_reduce(part, group=group, async_op=True))
+    gradients = Gradients(x, weight, bias, sums, kept_as(x.dtype), wanted,
+                          lambda part: dist.all_reduce(part, group=group, async_op=True))
     factor = torch.ones(1, device=x.device) if count is None or late else 1 / count
     parts, step = [], rows_of(*x.shape, mine, sums, weight.dtype)
     for begin in range(0, x.shape[0], step):
@@ -123,14 +127,16 @@ def _run(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, first: 
     return total if count is None else total / count[0], *gradients.all(count if late else None)
 
 
-def _fake(x, weight, bias, target, first, classes, ignored, smoothing, z, cap, mean, sums, name, *wanted):
-    CONTRACT.check(x=x, weight=weight, bias=bias, target=target)
-    return x.new_empty((), dtype=torch.float32), *empty_gradients(x, weight, bias, sums, *wanted)
+def _told(x: Tensor, sums: torch.dtype, *wanted: bool) -> dict[str, Any]:
+    return dict(sums=sums, kept=kept_as(x.dtype), **dict(zip(("of_x", "of_weight", "of_bias"), wanted)))
 
 
-SHARDED = Operator(
-    "linear_cross_entropy_of_shards(Tensor x, Tensor weight, Tensor? bias, Tensor target, int first, int classes, int ignored, "
-    "float smoothing, float z, float cap, bool mean, ScalarType sums, str group_name, bool of_x, bool of_weight, bool of_bias) -> "
-    "(Tensor, Tensor, Tensor, Tensor)", _run, _fake, save, scaled)
+@_of_shards.register_fake
+def _(x, weight, bias, target, first, classes, ignored, smoothing, z, cap, mean, sums, name, *wanted):
+    return CONTRACT.fake(x=x, weight=weight, bias=bias, target=target, **_told(x, sums, *wanted))
 
-__all__ = ["SHARDED", "of_shards", "part_of"]
+
+_of_shards.register_autograd(lambda ctx, *gradients: (*scaled(ctx, *gradients), *[None] * 13), setup_context=save)
+has_side_effect(torch.ops.mimw.linear_cross_entropy_of_shards.default)     # all ranks call it, also one that needs no result
+
+__all__ = ["of_shards", "part_of"]

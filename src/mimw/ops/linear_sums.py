@@ -27,7 +27,7 @@ from .planned import Planned
 from .products import matrix_for_tma
 
 PIECE = 1 << 28         # logits of a piece, where there is no kernel
-CONTRACT = Contract("linear_sums", "x: float (rows, hidden)", "weight: =x (classes, hidden)", "bias?: float (classes)",
+CONTRACT = Contract("linear_sums", "x: float (rows, hidden)", "weight: =x (classes, hidden)", "bias?: =x (classes)",
                     "target: int (rows)", "-> lse: fp32 (rows)", "-> own: fp32 (rows)", "-> sums: fp32 (rows)",
                     "classes > 0 -- there must be one class at least", flops="2 * rows * classes * hidden")
 
@@ -66,7 +66,7 @@ def _from_pieces(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor,
     found, step = [], max(1, PIECE // weight.shape[0])
     for first in range(0, x.shape[0], step):
         part, places = x[first:first + step], target[first:first + step].long()
-        logits = MATMUL(part, weight.T, None) if bias is None else ADDMM(bias.to(x.dtype), part, weight.T, 1.0, 1.0, None)
+        logits = MATMUL(part, weight.T, None) if bias is None else ADDMM(bias, part, weight.T, 1.0, 1.0, None)
         there = (places >= 0) & (places < weight.shape[0])
         losses, lse = CROSS_ENTROPY(logits, torch.where(there, places, -1), -1, 0.0, 0.0, cap)
         total = _capped(logits, cap).sum(1) if sums else torch.full_like(lse, float("nan"))
