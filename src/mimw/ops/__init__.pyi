@@ -545,10 +545,10 @@ def layer_norm(
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
-    target: Tensor,
+    target: Annotated[Tensor, "int (rows)"],
     *,
     linear_bias: Tensor | None = None,
-    weight: Tensor | None = None,
+    weight: Annotated[Tensor | None, "=x (classes, hidden)"] = None,
     reduction: str = "mean",
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
@@ -585,6 +585,14 @@ def linear_cross_entropy(
     gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
     errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
                together, which are named; ValueError for other reductions, smoothings and soft caps
+
+    contract:
+        classes > 0 -- there must be one class at least
+        -> loss: fp32 ()
+        -> dx: kept (rows, hidden) if of_x
+        -> dw: sums (classes, hidden) if of_weight
+        -> db: fp32 (classes) if of_bias
+        operations: 2 * rows * classes * hidden * (1 + of_x + of_weight)
     """
 
 def log_softmax(
