@@ -167,12 +167,11 @@ def scaled(ctx, dloss: Tensor, *_) -> tuple:
 
 
 def _times(one: Tensor, dloss: Tensor, dtype: torch.dtype) -> Tensor:
-    if type(one) is not Tensor or torch.is_grad_enabled():      # traced, or differentiated
+    if type(one) is not Tensor or dloss.requires_grad or _keeps_graph():      # traced, differentiated, or wanted once more
         return (one * dloss).to(dtype)
-    if one.dtype is dtype and one.dim() == 2 and not _keeps_graph():
-        SCALE(one, dloss.expand(one.shape[0]))
-        return one
-    return torch.mul(one, dloss, out=torch.empty_like(one, dtype=dtype))
+    rows = one if one.dim() == 2 else one[None]
+    SCALE(rows, dloss.expand(rows.shape[0]))
+    return one.to(dtype)
 
 
 LINEAR_CROSS_ENTROPY = Operator(
