@@ -47,6 +47,17 @@ loss = ops.cross_entropy(logits, target)
 loss.backward()
 torch.testing.assert_close(loss, torch.nn.functional.cross_entropy(logits, target))
 """,
+    "linear_cross_entropy": """
+hidden, weight = (torch.randn(rows, 64).bfloat16().requires_grad_() for rows in (8, 128))
+target = torch.tensor([1, 20, -100, 99, 0, 127, 5, 6])
+loss = ops.linear_cross_entropy(hidden, weight, target)             # logits of bf16, some rows at a time
+loss.backward()
+with torch.no_grad():
+    alone = ops.linear_cross_entropy(hidden, weight, target)        # no logits
+    expected = torch.nn.functional.cross_entropy(hidden.float() @ weight.float().T, target)
+for one in (loss.detach(), alone):
+    torch.testing.assert_close(one, expected, atol=1e-2, rtol=1e-2)
+""",
     "gather_matmul_scatter": """
 a, b = torch.randn(64, 64).half(), torch.randn(64, 64).half()
 source, target = torch.arange(0, 32), torch.arange(32, 64).flip(0)

@@ -27,6 +27,9 @@ OPTIONS = {
     "rope": dict(interleaved=False, back=False), "rope_of_two": dict(interleaved=True, back=False),
     "rope_": dict(interleaved=False, back=True), "rope_of_two_": dict(interleaved=False, back=False),
     "cross_entropy": dict(ignored=-100, smoothing=0.0, z=0.0), "cross_entropy_": dict(ignored=-100, smoothing=0.0, z=0.0),
+    "linear_sums": dict(cap=2.0, sums=True),
+    "linear_cross_entropy": dict(ignored=-100, smoothing=0.0, z=0.0, cap=0.0, mean=True, sums=torch.float32, kept=torch.float32,
+                                 of_x=True, of_weight=True, of_bias=False),
     "cross_entropy_backward": dict(ignored=-100, smoothing=0.0, z=0.0),
     "cross_entropy_backward_": dict(ignored=-100, smoothing=0.0, z=0.0), "attention_varlen": dict(max_seqlen_q=3, max_seqlen_k=3),
     "attention_varlen_backward": dict(max_seqlen_q=3, max_seqlen_k=3)}

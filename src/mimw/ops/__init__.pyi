@@ -34,6 +34,7 @@ __all__ = [
     "layer_norm",
     "lightning_indexer",
     "lightning_indexer_decode",
+    "linear_cross_entropy",
     "log_softmax",
     "matmul",
     "mla_decode",
@@ -387,6 +388,7 @@ def cross_entropy(
     z_loss: float = 0.0,
     inplace_backward: bool = False,
     weight: Tensor | None = None,
+    softcap: float | None = None,
 ) -> Tensor:
     """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes.
 
@@ -397,6 +399,7 @@ def cross_entropy(
                reduction        "mean" of the rows that are not ignored, "sum" or "none"
                label_smoothing  the weight that is spread over all classes, 0 to 1
                z_loss           adds z_loss times the square of the logarithm to each loss
+               softcap          logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
                inplace_backward  the gradient, where one is wanted, goes into the memory of the logits: of bf16 and fp32 in the
                                 forward launch, which reads and writes each logit once, so that backward only multiplies where
                                 the loss's gradient is not 1; of fp16, whose small gradients need the scale of the loss before
@@ -410,8 +413,8 @@ def cross_entropy(
     gradients  of the logits and of weight, the first
     errors:    IndexError for a target on the CPU that is no class, with its row; RuntimeError where shapes or devices do not fit,
                and in place for a leaf that requires grad, a view of one, and logits whose elements share memory;
-               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss or
-               inplace_backward; ValueError for other reductions and smoothings
+               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss,
+               softcap or inplace_backward; ValueError for other reductions and smoothings, and a softcap that is not above 0
 
     contract:
         classes > 0 -- there must be one class at least
@@ -609,6 +612,57 @@ def lightning_indexer_decode(
     contract:
         H > 0 and D > 0 -- there must be heads, and columns
         operations: 2 * B * S * most * page * H * D
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Annotated[Tensor, "int (rows)"],
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Annotated[Tensor | None, "=x (classes, hidden)"] = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    softcap: float | None = None,
+    accum_dtype: torch.dtype | None = None,
+    group: Any = None,
+    num_classes: int | None = None,
+) -> Tensor:
+    """`cross_entropy(input linear_weight^T + linear_bias, target)`, of logits that never stand in memory as a whole.
+
+    args:      input          (..., hidden): bf16, fp16, fp32
+               linear_weight  (classes, hidden) of input's type; linear_bias (classes)
+               target         (...): int64 or int32, classes. Another target has a loss that is NaN, on the CPU an IndexError
+               weight         (classes): rows count by the weight of their target, and "mean" is over these weights
+               reduction      "mean" of the rows that are not ignored, "sum" or "none"
+               ignore_index   a target whose row counts nothing
+               label_smoothing   the weight that is spread over all classes, 0 to 1
+               z_loss         adds z_loss times the square of the logarithm of the sum of exp(logits) to each loss
+               softcap        logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
+               accum_dtype    in which the weight's gradient is summed over pieces: fp32, the default, or bf16 for a weight of bf16,
+                              which takes half the memory of the sum and rounds it once a piece
+               group          each rank has a part of the classes, as torch.chunk cuts them (`linear_weight` and `linear_bias` are
+                              its rows), and all have the same input and target: a process group, its name, or a DeviceMesh of one
+                              dimension. Loss and input's gradient are the whole ones, the same at all ranks
+               num_classes    of all ranks; by default as many at each rank as here
+    returns:   fp32, of no dimensions, or of target's shape; under autocast products are of the region's type
+    computed:  without gradients: on sm_90 by `mimw.kernels.linear_cross_entropy`, of logits that are not rounded. With gradients,
+               in pieces of rows (`mimw.ops.linear_pieces.rows_of`): logits of input's type by `mimw.ops.matmul`, loss and gradient
+               of the logits in their place, gradients of input and weight by two more products, the latter added up in the
+               epilogue of its product. With reduction="none" and gradients, or a weight= that requires one, from whole logits
+    memory     a piece of logits, the gradients of input and weight, and the latter's sum in accum_dtype; forward alone 4 bytes a
+               row for each 128 or 256 classes
+    gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
+    errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
+               together, which are named; ValueError for other reductions, smoothings and soft caps
+
+    contract:
+        classes > 0 -- there must be one class at least
+        -> loss: fp32 ()
+        -> dx: kept (rows, hidden) if of_x
+        -> dw: sums (classes, hidden) if of_weight
+        -> db: fp32 (classes) if of_bias
+        operations: 2 * rows * classes * hidden * (1 + of_x + of_weight)
     """
 
 def log_softmax(
