@@ -67,8 +67,8 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, b
                anything
     computed:  by torch's products in fp32, chunks of 64 rows at once and their states one after the other
     gradients  of q, k, v, g, beta and initial_state, from those of o and the final states; no second derivative
-    errors:    RuntimeError where shapes or devices do not fit, with the numbers; ValueError for cu_seqlens that do not ascend from 0
-               to at most T; NotImplementedError for other types
+    errors:    RuntimeError where shapes or devices do not fit, with the numbers; ValueError for cu_seqlens that do not ascend from
+               0 to at most T; NotImplementedError for other types
     """
     o, final = LINEAR_ATTENTION(q, k, v, g, beta, initial_state, cu_seqlens, scale, output_final_state, use_qk_l2norm)
     return o, final if output_final_state else None
