@@ -107,9 +107,9 @@ X = draw(0, T=6, gates="key", delta=True, **SMALL)
     (dict(k=X["k"].half()), RuntimeError, "k torch.float16; both must be of one type"),
     (dict(initial_state=torch.zeros(2, 2, 32, 16)), RuntimeError, "2 states, and there are 1 sequences"),
     (dict(beta=X["beta"][..., :1]), RuntimeError, "beta is 1 x 6 x 1; "),
-    (dict(cu_seqlens=torch.tensor([1, 6])), ValueError, r"cu_seqlens is \[1, 6\]; it must ascend from 0"),
-    (dict(cu_seqlens=torch.tensor([0, 7])), ValueError, "end at 6 rows or before"),
-    (dict(cu_seqlens=torch.tensor([0, 4, 3]), initial_state=None), ValueError, "must ascend"),
+    (dict(cu_seqlens=torch.tensor([1, 6])), RuntimeError, r"cu_seqlens is \[1, 6\]; it must ascend from 0"),
+    (dict(cu_seqlens=torch.tensor([0, 7])), RuntimeError, "end at 6 rows or before"),
+    (dict(cu_seqlens=torch.tensor([0, 4, 3]), initial_state=None), RuntimeError, "must ascend"),
     (dict(v=X["v"][:, :, :1].expand(-1, -1, 3, -1), q=X["q"].expand(-1, -1, 2, -1), k=X["k"].expand(-1, -1, 2, -1), g=None,
           beta=None, initial_state=None), RuntimeError, "heads of q and k must divide those of v")])
 def test_refusals(changes, error, text):

@@ -67,8 +67,8 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, b
                anything
     computed:  by torch's products in fp32, chunks of 64 rows at once and their states one after the other
     gradients  of q, k, v, g, beta and initial_state, from those of o and the final states; no second derivative
-    errors:    RuntimeError where shapes or devices do not fit, with the numbers; ValueError for cu_seqlens that do not ascend from
-               0 to at most T; NotImplementedError for other types
+    errors:    RuntimeError where shapes or devices do not fit, and for cu_seqlens that do not ascend from 0 to at most T, with the
+               numbers; NotImplementedError for other types
     """
     o, final = LINEAR_ATTENTION(q, k, v, g, beta, initial_state, cu_seqlens, scale, output_final_state, use_qk_l2norm)
     return o, final if output_final_state else None
@@ -81,7 +81,8 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: 
     def plan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
         if _explained():
             return of.empty(given[0])
-        o, final = chunks.forward(*given, scale, use_qk_l2norm)
+        *given, cu_seqlens = given
+        o, final = chunks.forward(*given, _ends(cu_seqlens, given[0]), scale, use_qk_l2norm)
         return o, final if output_final_state else of.final_state.empty(o)
 
     return plan
@@ -96,12 +97,23 @@ def _plan_backward(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, g: 
     def plan(do: Tensor, q: Tensor, *given: Tensor | None) -> tuple[Tensor, ...]:
         if _explained():
             return of.empty(do)
-        *given, dfinal = given
-        *found, dinitial = chunks.backward(do, dfinal, q, *given, scale, use_qk_l2norm)
+        *given, cu_seqlens, dfinal = given
+        *found, dinitial = chunks.backward(do, dfinal, q, *given, _ends(cu_seqlens, q), scale, use_qk_l2norm)
         found.append(dinitial if has_state else None)
         return tuple(_lying(one, result, do) for one, result in zip(found, results))
 
     return plan
+
+
+def _ends(cu_seqlens: Tensor | None, q: Tensor) -> list[int] | None:
+    """Where packed sequences begin and end, for which the host waits; RuntimeError unless they ascend from 0 to at most T."""
+    if cu_seqlens is None:
+        return None
+    ends, length = cu_seqlens.tolist(), q.shape[1]
+    ascend = ends[0] == 0 and ends[-1] <= length and all(one <= other for one, other in zip(ends, ends[1:]))
+    shown = ends if len(ends) <= 12 else f"[{', '.join(map(str, ends[:6]))}, ..., {ends[-1]}]"
+    CONTRACT.demand(ascend, lambda: f"cu_seqlens is {shown}; it must ascend from 0, and end at {length} rows or before")
+    return ends
 
 
 def _lying(found: Tensor | None, result: Result, on: Tensor) -> Tensor:

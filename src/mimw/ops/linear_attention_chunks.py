@@ -12,7 +12,7 @@ states before each chunk, in fp32, and a few times the size of q, k and v.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -36,10 +36,10 @@ def _plain() -> AbstractContextManager:
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, initial_state: Tensor | None,
-            cu_seqlens: Tensor | None, scale: float, l2norm: bool) -> tuple[Tensor, Tensor]:
-    """o of v's shape and type, and the final states (N, HV, K, V) in fp32. With cu_seqlens the host waits for their numbers."""
+            cu_seqlens: Sequence[int] | None, scale: float, l2norm: bool) -> tuple[Tensor, Tensor]:
+    """o of v's shape and type, 0 in rows of no sequence, and the final states (N, HV, K, V) in fp32."""
     with _plain(), torch.no_grad():
-        at = _layout(q, cu_seqlens)
+        at = layout(*q.shape[:2], cu_seqlens, q.device)
         o = torch.zeros(v.shape, dtype=v.dtype, device=v.device)
         parts = _parts(at, (q, k, v, g, beta), scale, l2norm)
         states, N, final = _recurrence(at, parts, _first(at, q, v, initial_state))
@@ -50,11 +50,12 @@ def forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | No
 
 
 def backward(do: Tensor, dfinal: Tensor | None, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None,
-             initial_state: Tensor | None, cu_seqlens: Tensor | None, scale: float, l2norm: bool) -> tuple[Tensor | None, ...]:
+             initial_state: Tensor | None, cu_seqlens: Sequence[int] | None, scale: float,
+             l2norm: bool) -> tuple[Tensor | None, ...]:
     """Of q, k, v, g, beta, each of its type, and of the initial states in fp32, whether there were any or not."""
     given = q, k, v, g, beta
     with _plain(), torch.no_grad():
-        at = _layout(q, cu_seqlens)
+        at = layout(*q.shape[:2], cu_seqlens, q.device)
         parts = _parts(at, given, scale, l2norm)
         states, N, _ = _recurrence(at, parts, _first(at, q, v, initial_state))
         dfirst = _first(at, q, v, dfinal)
@@ -80,10 +81,6 @@ def _through(part: Layout, given: tuple[Tensor | None, ...], of: Parts, results:
     for leaf, into in zip(leaves, results):
         if leaf is not None:
             part.scatter(next(gradients), into)
-
-
-def _layout(q: Tensor, cu_seqlens: Tensor | None) -> Layout:
-    return layout(*q.shape[:2], None if cu_seqlens is None else cu_seqlens.tolist(), q.device)
 
 
 def _first(at: Layout, q: Tensor, v: Tensor, states: Tensor | None) -> Tensor:

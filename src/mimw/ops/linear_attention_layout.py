@@ -2,7 +2,7 @@
 
 Input: how many sequences there are and how long, or where packed ones begin. Output: a `Layout`. For example:
 
-    at = layout(q.shape, None, q.device)        2 sequences of 100 rows: steps [2, 2], rows (4, 64)
+    at = layout(2, 100, None, q.device)         2 sequences of 100 rows: steps [2, 2], rows (4, 64)
     chunks = at.gather(k)                       (4, 64, heads, dim): 0 in rows behind a sequence's end
     at.scatter(chunks, into=dk)                 rows back to where they came from
 
@@ -51,15 +51,10 @@ class Layout:
 
 
 def layout(batch: int, length: int, cu_seqlens: Sequence[int] | None, device: torch.device) -> Layout:
-    """The chunks of `batch` sequences of `length` rows, or of packed ones, which begin and end at these numbers.
-
-    errors:    ValueError for numbers that do not ascend from 0 to at most `length`
-    """
+    """The chunks of `batch` sequences of `length` rows, or of packed ones, which begin and end at these numbers."""
     ends = [number * length for number in range(batch + 1)] if cu_seqlens is None else cu_seqlens
     begins = torch.tensor(ends[:-1], dtype=torch.int64)
     lengths = torch.tensor(ends[1:], dtype=torch.int64) - begins
-    if cu_seqlens is not None and (cu_seqlens[0] != 0 or cu_seqlens[-1] > length or bool((lengths < 0).any())):
-        raise ValueError(f"cu_seqlens is {_shown(cu_seqlens)}; it must ascend from 0, and end at {length} rows or before")
     longest = int(lengths.max()) if len(lengths) else 0
     size = min(CHUNK, -(-max(longest, 1) // BLOCK) * BLOCK)
     order = torch.argsort(lengths, descending=True, stable=True)
@@ -72,10 +67,6 @@ def layout(batch: int, length: int, cu_seqlens: Sequence[int] | None, device: to
         pieces.append(torch.where(at < lengths[:count, None], begins[:count, None] + at, -1))
     rows = torch.cat(pieces) if pieces else torch.empty(0, size, dtype=torch.int64)
     return Layout(rows.to(device), steps, order.to(device))
-
-
-def _shown(numbers: Sequence[int]) -> str:
-    return str(list(numbers)) if len(numbers) <= 12 else f"[{', '.join(map(str, numbers[:6]))}, ..., {numbers[-1]}]"
 
 
 __all__ = ["BLOCK", "CHUNK", "Layout", "layout"]

@@ -73,8 +73,8 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, state: Tensor, g: Tensor
 
 
 def _rows(x: Tensor) -> Tensor:
-    """The tensor with its last columns side by side, where it has any."""
-    return x if x.dim() < 3 or x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
+    """The tensor with its last columns side by side."""
+    return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
 
 
 LINEAR_ATTENTION_STEP = Operator(
