@@ -2,7 +2,7 @@
 
 Input: q, k, v, the logarithms of gates g, beta, states before sequences. Output: o, and states behind sequences. For example:
 
-    made = tables(batch, rows, cu_seqlens, parts(...)).map(to_device)
+    made = tables(batch, rows, cu_seqlens, parts_for(...)).map(to_device)
     work = workspace(k, v, g, beta, made, empty)
     for kernel, grid, args, meta in forward(q, k, v, g, beta, made, work, o=o, initial=h0, final=ht): ...
 
@@ -25,6 +25,6 @@ from these anew, in one launch, what a backward wants, both of k's type:
 from __future__ import annotations
 
 from .launches import CONTRACT, Workspace, forward, workspace
-from .tables import Tables, tables
+from .tables import Tables, parts_for, tables
 
-__all__ = ["CONTRACT", "Tables", "Workspace", "forward", "tables", "workspace"]
+__all__ = ["CONTRACT", "Tables", "Workspace", "forward", "parts_for", "tables", "workspace"]

@@ -57,7 +57,7 @@ def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: 
 
 
 def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | None = None, *, o=None, new=None, states=None,
-            initial=None, final=None, again: bool = False, exact: bool = False) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
+            initial=None, final=None, again: bool = False) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
     """[(kernel, grid, args, meta), ..], to launch in this order.
 
     args:      q, k     (B, T, H, K), bf16 or fp16, K 64 or 128, all contiguous; v (B, T, HV, V) of 64, 128 or 256
@@ -69,7 +69,6 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
                         each chunk, both of k's type; one of the two forms a call
                initial  (N, HV, K, V) fp32, states before sequences, None for zeros; `final` is written, if there is one
                again    b, T, P and starts are in `work` from an earlier call of the same arguments: `prepare` and parts are left out
-               exact    T from products as fp32 has them, else as tf32
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     of = CONTRACT.check(q=q, k=k, v=v, g=g, beta=beta, o=o, new=new, states=states, initial=initial, final=final)
@@ -81,7 +80,7 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
         P = work.P if o is not None else None
         steps.append((prepare, (tables.chunks.shape[0], of.HV),
                       (q if P is not None else None, k, g, beta, work.b, work.T, P, tables.chunks, problem),
-                      dict(K=of.K, PRECISION="ieee" if exact else "tf32", num_warps=4)))
+                      dict(K=of.K, num_warps=4)))
         if tables.cut:
             steps += _parts(k, v, tables, work, problem, initial)
     if tables.cut:

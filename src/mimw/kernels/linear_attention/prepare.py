@@ -24,7 +24,7 @@ def rows_of(tensor, row, there, WIDTH: tl.constexpr):
 
 
 @mimw.jit
-def prepare(q, k, g, beta, b_out, T_out, P_out, table, problem, K: tl.constexpr, PRECISION: tl.constexpr):
+def prepare(q, k, g, beta, b_out, T_out, P_out, table, problem, K: tl.constexpr):
     """b, T and P of a chunk and head; T only with beta, b only with g."""
     chunk, head = tl.program_id(0), tl.program_id(1)
     at = table + chunk * CHUNK_FIELDS
@@ -49,4 +49,4 @@ def prepare(q, k, g, beta, b_out, T_out, P_out, table, problem, K: tl.constexpr,
     if beta is not None:
         weight = tl.load(beta + line * problem.HV + head, mask=there, other=0.0).to(tl.float32)
         A = tl.where(i > j, tl.dot(keys, tl.trans(keys)) * between, 0.0) * weight[:, None]
-        tl.store(T_out + tile, (inverse(A, PRECISION) * weight[None, :]).to(T_out.dtype.element_ty))
+        tl.store(T_out + tile, (inverse(A) * weight[None, :]).to(T_out.dtype.element_ty))

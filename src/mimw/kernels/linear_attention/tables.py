@@ -19,6 +19,7 @@ import numpy as np
 from .nouns import CHUNK_FIELDS, SPAN_FIELDS, C
 
 ROWS = C.value
+LEAST = 16      # chunks of a part
 
 
 class Tables(NamedTuple):
@@ -80,3 +81,10 @@ def tables(batch: int, rows: int, cu_seqlens: Sequence[int] | None = None, parts
 
 def _table(rows: list[tuple[int, ...]], width: int) -> np.ndarray:
     return np.array(rows, np.int32).reshape(-1, width)
+
+
+def parts_for(sequences: int, rows: int, heads: int, value_dim: int, programs: int) -> int:
+    """Into how many parts to cut each of the sequences, of up to `rows` rows, so that their heads occupy `programs` SMs. A part has
+    LEAST chunks at least: to know the state before it costs about as much as its outputs."""
+    side_by_side = sequences * heads * max(1, value_dim // 128)
+    return max(1, min(programs // side_by_side, rows // (LEAST * ROWS)))
