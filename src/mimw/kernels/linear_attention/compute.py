@@ -8,6 +8,8 @@ Everything is transposed: the state is S^T [ROWS, K], so that it is the left ope
 so are R^T, N^T and O^T, [ROWS, C]. Only O, N and states that are stored go through shared memory. With E = diag(e^b):
 
     R = V - E K S;  N = T R;  O = scale (E Q S + P N);  S' = e^b_C S + K^T diag(e^(b_C - b)) N
+
+With gates by key the rows of Q and K come with these factors, of K twice: `k` to read the state by, `w` to write it by.
 """
 
 from typing import Any
@@ -76,9 +78,11 @@ def put(pipe, tensor, chunk, tile, outside, span, problem, form):
 
 @mimw.jit
 def gates_of(slot, form):
-    """(e^b of a chunk's rows, e^(b_C - b), e^b_C), each 1 without gates."""
+    """(e^b of a chunk's rows, e^(b_C - b), e^b_C), each 1 without gates. Of gates by key rows have these factors already."""
     if form.GATE == "none":
         return 1.0, 1.0, 1.0
+    elif form.GATE == "key":
+        return 1.0, 1.0, tl.exp2(tl.reshape(tlx.local_load(slot.b), (form.K, )) * LOG2_E)[None, :]
     else:
         b = tl.reshape(tlx.local_load(slot.b), (C, )) * LOG2_E
         last = tl.sum(tl.where(tl.arange(0, C) == C - 1, b, 0.0), 0)
@@ -95,9 +99,18 @@ def values_of(slot, me: tl.constexpr, form):
 
 
 @mimw.jit
+def written(slot, form):
+    """The keys that a chunk's new values are written by."""
+    if form.GATE == "key":
+        return slot.w
+    else:
+        return slot.k
+
+
+@mimw.jit
 def new_values(state, slot, me: tl.constexpr, grown, form):
     """N^T of a chunk."""
-    TYPE: tl.constexpr = slot.k.dtype
+    TYPE: tl.constexpr = state.dtype
     values = values_of(slot, me, form)
     if form.DELTA:
         read = tlx.async_dot_wait(0, tlx.async_dot(state, tlx.local_trans(slot.k)))
@@ -112,7 +125,7 @@ def compute(inputs, results, befores, outside, span, problem, me: tl.constexpr, 
     state = first_state(outside, span, problem, form)
     for chunk in range(span.count):
         slot = inputs.wait(chunk).slot
-        TYPE: tl.constexpr = slot.k.dtype
+        TYPE: tl.constexpr = written(slot, form).dtype
         grown, left, decay = gates_of(slot, form)
         before = state.to(TYPE)
         if form.OUT:
@@ -127,7 +140,7 @@ def compute(inputs, results, befores, outside, span, problem, me: tl.constexpr, 
             out = tlx.async_dot(new.to(TYPE), tlx.local_trans(slot.P), out)
         if form.STATES:
             put(results, outside.new, chunk, new.to(TYPE), outside, span, problem, form)
-        state = tlx.async_dot((new * left).to(TYPE), slot.k, state * decay)
+        state = tlx.async_dot((new * left).to(TYPE), written(slot, form), state * decay)
         if form.OUT:
             out = tlx.async_dot_wait(1, out)
             put(results, outside.o, chunk, (out * problem.scale).to(TYPE), outside, span, problem, form)

@@ -19,16 +19,21 @@ COLUMNS = tl.constexpr(16)      # of values, of a program
 
 
 @mimw.jit
-def decay_of(b, span, head, problem):
-    """e^ the sum of a head's gates over a part."""
-    total = 0.0
+def decay_of(b, span, head, problem, GATE: tl.constexpr, K: tl.constexpr):
+    """e^ the sum of a head's gates over a part, for each column of keys."""
+    total = tl.zeros((K, ), tl.float32)
     for chunk in range(span.count):
-        total += tl.load(b + ((span.chunk + chunk).to(tl.int64) * problem.HV + head) * C + C - 1)
-    return tl.exp2(total * LOG2_E)
+        place = (span.chunk + chunk).to(tl.int64) * problem.HV + head
+        if GATE == "key":
+            total += tl.load(b + place * K + tl.arange(0, K))
+        else:
+            total += tl.load(b + place * C + C - 1)
+    return tl.exp2(total * LOG2_E)[:, None]
 
 
 @mimw.jit
-def join(sums, transitions, b, initial, starts, lists, spans, problem, K: tl.constexpr, V: tl.constexpr):
+def join(sums, transitions, b, initial, starts, lists, spans, problem, GATE: tl.constexpr, K: tl.constexpr,
+         V: tl.constexpr):
     """The states before all parts of one sequence and head; `lists` has the first part and their number."""
     sequence, head = tl.program_id(0), tl.program_id(1)
     first, count = tl.load(lists + 2 * sequence), tl.load(lists + 2 * sequence + 1)
@@ -48,6 +53,6 @@ def join(sums, transitions, b, initial, starts, lists, spans, problem, K: tl.con
             elif transitions is not None:
                 step = tl.load(transitions + (place + rows[:, None]) * K + rows[None, :])
                 state = tl.dot(step, state, input_precision="ieee")
-            elif b is not None:
-                state *= decay_of(b, span_of(spans, part), head, problem)
+            elif GATE != "none":
+                state *= decay_of(b, span_of(spans, part), head, problem, GATE, K)
             state += tl.load(sums + at)

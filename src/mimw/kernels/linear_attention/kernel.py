@@ -3,7 +3,7 @@
 Input: descriptors of q, k, v, of b, T and P of every chunk (prepare.py), the table of spans, states. Output: o, or for the backward N
 and the state before each chunk; states behind spans. For example:
 
-    recurrence[(spans, HV, V / columns)](q_desc, k_desc, v_desc, b_desc, T_desc, P_desc, ...)
+    recurrence[(spans, HV, V / columns)](q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, ...)
 
 A program takes one span, a sequence or a part of one, of one head, and the columns of values of its consumers; each has 64 of
 them, and never needs anything of the others. Pipes: `inputs`, load -> every consumer, a chunk at a time; `results` and `befores`,
@@ -26,10 +26,11 @@ from .roles import Descriptors, load, store, store_states
 
 @tle.struct
 class Chunk:
-    """Slots of a chunk: rows of q and k, those of v a consumer after the other, b, T and P; None for what a form lacks."""
+    """Slots of a chunk: rows of q and k, and of w, those of v a consumer after the other, b, T and P; None for what a form lacks."""
 
     q: Any
     k: Any
+    w: Any
     v: Any
     b: Any
     T: Any
@@ -49,9 +50,10 @@ def alloc(NEEDED: tl.constexpr, SLOTS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH
 def inputs_of(TYPE: tl.constexpr, form):
     """The pipe of chunks."""
     SLOTS: tl.constexpr = form.STAGES
-    chunk = Chunk(alloc(form.OUT, SLOTS, C, form.K, TYPE), alloc(True, SLOTS, C, form.K, TYPE),
+    chunk = Chunk(alloc(form.OUT, SLOTS, C, form.K, TYPE), alloc(form.GATE != "key" or form.DELTA, SLOTS, C, form.K, TYPE),
+                  alloc(form.GATE == "key", SLOTS, C, form.K, TYPE),
                   alloc(not form.TRANSITION, SLOTS, form.CONSUMERS * C, ROWS, TYPE),
-                  alloc(form.GATE == "head", SLOTS, 1, C, tl.float32), alloc(form.DELTA, SLOTS, C, C, TYPE),
+                  alloc(form.GATE != "none", SLOTS, 1, form.K if form.GATE == "key" else C, tl.float32), alloc(form.DELTA, SLOTS, C, C, TYPE),
                   alloc(form.OUT, SLOTS, C, C, TYPE))
     return tle.pipe(chunk, capacity=SLOTS, readers=consumers(form.CONSUMERS), name="inputs")
 
@@ -78,13 +80,13 @@ def writer(pipes, me: tl.constexpr):
 
 
 @mimw.jit
-def recurrence(q_desc, k_desc, v_desc, b_desc, T_desc, P_desc, o_desc, new_desc, states_desc, o, new, initial, final, spans, problem,
-               FORM: tl.constexpr):
+def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, o_desc, new_desc, states_desc, o, new, initial, final, spans,
+               problem, FORM: tl.constexpr):
     """One span, head and FORM.CONSUMERS * ROWS columns of values. None stands for what FORM leaves out."""
-    TYPE: tl.constexpr = tlx.dtype_of(k_desc)
+    TYPE: tl.constexpr = tlx.dtype_of(w_desc if FORM.GATE == "key" else k_desc)
     span = span_of(spans, tl.program_id(0))
     head, column = tl.program_id(1), tl.program_id(2) * (FORM.CONSUMERS * ROWS)
-    descs = Descriptors(q_desc, k_desc, v_desc, b_desc, T_desc, P_desc)
+    descs = Descriptors(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc)
 
     inputs = inputs_of(TYPE, FORM)
     results = given_back(FORM.OUT or FORM.STATES, C, ROWS, TYPE, "results", FORM)

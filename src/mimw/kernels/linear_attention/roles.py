@@ -18,10 +18,12 @@ from .nouns import ROWS, C
 
 @tle.struct
 class Descriptors:
-    """Of q, k and v (a chunk of a head), of b, T and P (one place of a chunk and head); None for those that a form lacks."""
+    """Of v (a chunk of a head), and of q and k: of a head, too, or with gates by key, as w then, of a place (a chunk and head, as those of
+    b, T and P are); None for those that a form lacks."""
 
     q: Any
     k: Any
+    w: Any
     v: Any
     b: Any
     T: Any
@@ -36,10 +38,17 @@ def load(inputs, descs, span, head, column, problem, form):
         slot = inputs.acquire(chunk)
         row, place = span.first + chunk * C, (span.chunk + chunk) * problem.HV + head
         if descs.b is not None:
-            tle.gpu.copy(descs.b, slot.b, [1, C], [place, 0])
-        tle.gpu.copy(descs.k, slot.k, [C, form.K], [span.batch, row, of_key])
-        if form.OUT:
-            tle.gpu.copy(descs.q, slot.q, [C, form.K], [span.batch, row, of_key])
+            tle.gpu.copy(descs.b, slot.b, [1, slot.b.shape[1]], [place, 0])
+        if form.GATE == "key":
+            if form.DELTA:
+                tle.gpu.copy(descs.k, slot.k, [C, form.K], [place * C, 0])
+            if form.OUT:
+                tle.gpu.copy(descs.q, slot.q, [C, form.K], [place * C, 0])
+            tle.gpu.copy(descs.w, slot.w, [C, form.K], [place * C, 0])
+        else:
+            tle.gpu.copy(descs.k, slot.k, [C, form.K], [span.batch, row, of_key])
+            if form.OUT:
+                tle.gpu.copy(descs.q, slot.q, [C, form.K], [span.batch, row, of_key])
         if not form.TRANSITION:
             for me in tl.static_range(form.CONSUMERS):
                 part = tlx.local_slice(slot.v, [me * C, 0], [C, ROWS])
