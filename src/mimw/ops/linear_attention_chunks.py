@@ -2,8 +2,8 @@
 
 Input: the operator's tensors. Output: o and the final states, or the gradients. For example:
 
-    o, final = forward(q, k, v, g, beta, initial_state, None, scale, False)
-    dq, dk, dv, dg, dbeta, dstate = backward(do, dfinal, q, k, v, g, beta, initial_state, None, scale, False)
+    o, final = forward(q, k, v, g, beta, initial_state, None, scale)
+    dq, dk, dv, dg, dbeta, dstate = backward(do, dfinal, q, k, v, g, beta, initial_state, None, scale)
 
 Within chunks everything is a batched product over all of them, in slabs so that what is in flight stays small; between them the
 state goes on step by step. The backward pass keeps nothing of the forward pass: it computes it again, and takes as memory the
@@ -36,12 +36,12 @@ def _plain() -> AbstractContextManager:
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, initial_state: Tensor | None,
-            cu_seqlens: Sequence[int] | None, scale: float, l2norm: bool) -> tuple[Tensor, Tensor]:
+            cu_seqlens: Sequence[int] | None, scale: float) -> tuple[Tensor, Tensor]:
     """o of v's shape and type, 0 in rows of no sequence, and the final states (N, HV, K, V) in fp32."""
     with _plain(), torch.no_grad():
         at = layout(*q.shape[:2], cu_seqlens, q.device)
         o = torch.zeros(v.shape, dtype=v.dtype, device=v.device)
-        parts = _parts(at, (q, k, v, g, beta), scale, l2norm)
+        parts = _parts(at, (q, k, v, g, beta), scale)
         states, N, final = _recurrence(at, parts, _first(at, q, v, initial_state))
         for begin, end in _slabs(at, states[:1].numel()):
             own = slice(begin, end)
@@ -50,31 +50,29 @@ def forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | No
 
 
 def backward(do: Tensor, dfinal: Tensor | None, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None,
-             initial_state: Tensor | None, cu_seqlens: Sequence[int] | None, scale: float,
-             l2norm: bool) -> tuple[Tensor | None, ...]:
+             initial_state: Tensor | None, cu_seqlens: Sequence[int] | None, scale: float) -> tuple[Tensor | None, ...]:
     """Of q, k, v, g, beta, each of its type, and of the initial states in fp32, whether there were any or not."""
     given = q, k, v, g, beta
     with _plain(), torch.no_grad():
         at = layout(*q.shape[:2], cu_seqlens, q.device)
-        parts = _parts(at, given, scale, l2norm)
+        parts = _parts(at, given, scale)
         states, N, _ = _recurrence(at, parts, _first(at, q, v, initial_state))
         dfirst = _first(at, q, v, dfinal)
         found = _gradients(at, parts, states, N, at.gather(do).transpose(1, 2), dfirst)
         results = [None if one is None else torch.zeros(one.shape, dtype=one.dtype, device=one.device) for one in given]
         for begin, end in _slabs(at, _in_flight(given)):
             part = at.part(begin, end)
-            _through(part, given, Parts(*(None if one is None else one[begin:end] for one in found)), results, scale, l2norm)
+            _through(part, given, Parts(*(None if one is None else one[begin:end] for one in found)), results, scale)
         dstate = torch.empty_like(dfirst)
         dstate[at.order] = dfirst
         return *results, dstate
 
 
-def _through(part: Layout, given: tuple[Tensor | None, ...], of: Parts, results: list[Tensor | None], scale: float,
-             l2norm: bool) -> None:
+def _through(part: Layout, given: tuple[Tensor | None, ...], of: Parts, results: list[Tensor | None], scale: float) -> None:
     """The gradients of what is given, from those of its parts, in some chunks."""
     leaves = [None if one is None else part.gather(one).requires_grad_() for one in given]
     with torch.enable_grad():
-        outs = within(*leaves, scale, l2norm)
+        outs = within(*leaves, scale)
     pairs = [(out, one) for out, one in zip(outs, of) if out is not None and out.requires_grad]
     gradients = iter(torch.autograd.grad([out for out, _ in pairs], [one for one in leaves if one is not None],
                                          [one for _, one in pairs]))
@@ -103,15 +101,15 @@ def _slabs(at: Layout, numbers: int) -> Iterator[tuple[int, int]]:
         yield begin, min(begin + step, len(at.rows))
 
 
-def _parts(at: Layout, given: tuple[Tensor | None, ...], scale: float, l2norm: bool) -> Parts:
+def _parts(at: Layout, given: tuple[Tensor | None, ...], scale: float) -> Parts:
     """The parts of all chunks."""
     found = []
     for begin, end in _slabs(at, _in_flight(given)):
         part = at.part(begin, end)
-        found.append(within(*(None if one is None else part.gather(one) for one in given), scale, l2norm))
+        found.append(within(*(None if one is None else part.gather(one) for one in given), scale))
     if not found:
         none = (None if one is None else at.gather(one.new_zeros((1, 1, *one.shape[2:]))) for one in given)
-        found = [within(*none, scale, l2norm)]
+        found = [within(*none, scale)]
     return found[0] if len(found) == 1 else Parts(*(None if ones[0] is None else torch.cat(ones) for ones in zip(*found)))
 
 

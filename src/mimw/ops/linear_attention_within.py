@@ -2,7 +2,7 @@
 
 Input: rows of chunks. Output: `Parts`, the operands of the recurrence over chunks. For example:
 
-    parts = within(q, k, v, g, beta, scale, False)      q, k (chunks, C, H, K), v (chunks, C, HV, V), ...
+    parts = within(q, k, v, g, beta, scale)             q, k (chunks, C, H, K), v (chunks, C, HV, V), ...
     N = parts.U - parts.W @ S                           S (chunks, HV, K, V): the state before each chunk
     o = parts.Q @ S + parts.P @ N
     S = parts.D * S + parts.K.mT @ N
@@ -22,8 +22,6 @@ from torch import Tensor
 
 from .linear_attention_layout import BLOCK
 
-EPSILON = 1e-6          # of the L2 norm: x / sqrt(sum of x x + EPSILON)
-
 
 class Parts(NamedTuple):
     """Each (chunks, HV, ...): Q, K (C, K), P (C, C), D (K or 1, 1), U (C, V), W (C, K), or None without beta."""
@@ -36,17 +34,14 @@ class Parts(NamedTuple):
     W: Tensor | None
 
 
-def within(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, scale: float, l2norm: bool) -> Parts:
+def within(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, scale: float) -> Parts:
     """The parts of chunks.
 
     args:      q, k     (chunks, C, H, K), fp32, and 0 in rows behind the end, as all others
                v        (chunks, C, HV, V)
                g        (chunks, C, HV) or (chunks, C, HV, K), or None: no decay
                beta     (chunks, C, HV), or None: no delta rule
-               l2norm   q and k are divided by their norms first
     """
-    if l2norm:
-        q, k = (one * (one.square().sum(-1, keepdim=True) + EPSILON).rsqrt() for one in (q, k))
     heads = v.shape[2] // q.shape[2]
     q, k, v = scale * _heads(q, heads), _heads(k, heads), _heads(v, 1)
     if g is None:
@@ -102,4 +97,4 @@ def _by_key(q: Tensor, k: Tensor, b: Tensor, delta: bool) -> tuple[Tensor, Tenso
     return found[0], found[1] if delta else None
 
 
-__all__ = ["EPSILON", "Parts", "within"]
+__all__ = ["Parts", "within"]
