@@ -1,14 +1,14 @@
-"""What the kernels and operators of linear attention compute: the recurrence in fp64, its gradients, and the chunked form by its parts.
+"""What kernels and operators of linear attention compute: the recurrence in fp64, its gradients, the chunked form by its parts.
 
 Input: torch tensors or numpy arrays of any type, [B, T, H, D]. Output: torch tensors of fp64. For example:
 
     given = draw(0, T=100, gates="key", delta=True)         a dict of q, k, v, g, beta, initial_state, cu_seqlens (fp32, or None)
     o, final = recurrence(**given)                          token by token: what counts
     parts = chunked(**given)                                parts.b, parts.T, parts.W, ..., parts.states, parts.o, parts.final
-    found = gradients(do, dfinal, **given)                  {"q": dq, "k": dk, ..., "initial_state": ...}, by autograd of the recurrence
+    found = gradients(do, dfinal, **given)                  {"q": dq, ..., "initial_state": ...}, by autograd of the recurrence
 
 Per head with the state S [K, V]: S' = exp(g_t) * S; u_t = v_t, or beta_t (v_t - S'^T k_t) with beta; S = S' + k_t u_t^T;
-o_t = scale * S^T q_t. v, g, beta and states may have HV = a multiple of H heads: head h of these reads head h // (HV / H) of q and k.
+o_t = scale * S^T q_t. v, g, beta and states may have HV = a multiple of H heads: their head h reads head h // (HV / H) of q and k.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def gradients(do, dfinal=None, **given: Any) -> dict[str, Tensor]:
     return {name: torch.zeros_like(leaf) if one is None else one for (name, leaf), one in zip(leaves.items(), found)}
 
 
-def chunked(q, k, v, g=None, beta=None, scale=None, initial_state=None, cu_seqlens=None, use_qk_l2norm=False, C: int = 64) -> Chunks:
+def chunked(q, k, v, g=None, beta=None, scale=None, initial_state=None, cu_seqlens=None, use_qk_l2norm=False, C=64) -> Chunks:
     """The same by chunks of C rows, each part by its definition, so without the care that fp32 needs."""
     q, k, v, g, beta, S, scale, spans = _ready(q, k, v, g, beta, scale, initial_state, cu_seqlens, use_qk_l2norm)
     by_rows = {name: [] for name in ("b", "P", "A", "inverse", "T", "W", "U", "N", "o")}

@@ -1,0 +1,138 @@
+"""The role of a consumer of the recurrence: ROWS columns of values, chunk after chunk, with the state in registers.
+
+Input: the pipe `inputs`, and the state before the first chunk. Output: results in pipes, and the state behind the last chunk:
+
+    compute(inputs.reader("consumer0"), results[0].writer(), ...)
+
+Everything is transposed: the state is S^T [ROWS, K], so that it is the left operand of the next products as it lies in registers, and
+so are R^T, N^T and O^T, [ROWS, C]. Only O, N and states that are stored go through shared memory. With E = diag(e^b):
+
+    R = V - E K S;  N = T R;  O = scale (E Q S + P N);  S' = e^b_C S + K^T diag(e^(b_C - b)) N
+"""
+
+from typing import Any
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from .nouns import ROWS, C
+from .prepare import LOG2_E
+
+
+@tle.struct
+class Outside:
+    """What a consumer reads and writes without a pipe: pointers of states before and behind spans, of O and of N, None where a launch
+    has none; its head and the first of its columns of values."""
+
+    initial: Any
+    final: Any
+    o: Any
+    new: Any
+    head: Any
+    column: Any
+
+
+@mimw.jit
+def places(number, outside, problem, form):
+    """Offsets in an array of states [.., HV, K, V] of the transposed state of this consumer."""
+    of_head = (number.to(tl.int64) * problem.HV + outside.head) * form.K
+    return (of_head + tl.arange(0, form.K)[None, :]) * form.V + outside.column + tl.arange(0, ROWS)[:, None]
+
+
+@mimw.jit
+def first_state(outside, span, problem, form):
+    """S^T before the first chunk."""
+    if form.TRANSITION:
+        return tl.where(outside.column + tl.arange(0, ROWS)[:, None] == tl.arange(0, form.K)[None, :], 1.0, 0.0)
+    elif outside.initial is None:
+        return tl.zeros((ROWS, form.K), tl.float32)
+    else:
+        at = places(tl.maximum(span.initial, 0), outside, problem, form)
+        return tl.load(outside.initial + at, mask=(span.initial >= 0) & (at >= 0), other=0.0).to(tl.float32)
+
+
+@mimw.jit
+def give(pipe, chunk, tile):
+    """A transposed tile of results into a slot."""
+    slot = pipe.acquire(chunk)
+    tlx.local_store(tlx.local_trans(slot.rows), tile)
+    pipe.commit(chunk)
+
+
+@mimw.jit
+def put(pipe, tensor, chunk, tile, outside, span, problem, form):
+    """A chunk of O or N: by the pipe, or, where the sequence ends inside of it, row by row."""
+    row = span.first + chunk * C
+    if row + C <= span.end:
+        give(pipe, chunk, tile)
+    else:
+        rows = row + tl.arange(0, C)
+        at = ((span.batch.to(tl.int64) * problem.T + rows) * problem.HV + outside.head) * form.V + outside.column
+        tl.store(tensor + at[None, :] + tl.arange(0, ROWS)[:, None], tile, mask=(rows < span.end)[None, :])
+
+
+@mimw.jit
+def gates_of(slot, form):
+    """(e^b of a chunk's rows, e^(b_C - b), e^b_C), each 1 without gates."""
+    if form.GATE == "none":
+        return 1.0, 1.0, 1.0
+    else:
+        b = tl.reshape(tlx.local_load(slot.b), (C, )) * LOG2_E
+        last = tl.sum(tl.where(tl.arange(0, C) == C - 1, b, 0.0), 0)
+        return tl.exp2(b)[None, :], tl.exp2(last - b)[None, :], tl.exp2(last)
+
+
+@mimw.jit
+def values_of(slot, me: tl.constexpr, form):
+    """V^T of a chunk; 0 for a transition."""
+    if form.TRANSITION:
+        return 0.0
+    else:
+        return tlx.local_load(tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS]))).to(tl.float32)
+
+
+@mimw.jit
+def new_values(state, slot, me: tl.constexpr, grown, form):
+    """N^T of a chunk."""
+    TYPE: tl.constexpr = slot.k.dtype
+    values = values_of(slot, me, form)
+    if form.DELTA:
+        read = tlx.async_dot_wait(0, tlx.async_dot(state, tlx.local_trans(slot.k)))
+        return tlx.async_dot_wait(0, tlx.async_dot((values - read * grown).to(TYPE), tlx.local_trans(slot.T)))
+    else:
+        return values
+
+
+@mimw.jit
+def compute(inputs, results, befores, outside, span, problem, me: tl.constexpr, form):
+    """Consumer `me`: its columns of values."""
+    state = first_state(outside, span, problem, form)
+    for chunk in range(span.count):
+        slot = inputs.wait(chunk).slot
+        TYPE: tl.constexpr = slot.k.dtype
+        grown, left, decay = gates_of(slot, form)
+        before = state.to(TYPE)
+        if form.OUT:
+            out = tlx.async_dot(before, tlx.local_trans(slot.q))
+        if form.STATES:
+            given = befores.acquire(chunk)
+            tlx.local_store(given.rows, before)
+            befores.commit(chunk)
+        new = new_values(before, slot, me, grown, form)
+        if form.OUT:
+            out = tlx.async_dot_wait(0, out) * grown
+            out = tlx.async_dot(new.to(TYPE), tlx.local_trans(slot.P), out)
+        if form.STATES:
+            put(results, outside.new, chunk, new.to(TYPE), outside, span, problem, form)
+        state = tlx.async_dot((new * left).to(TYPE), slot.k, state * decay)
+        if form.OUT:
+            out = tlx.async_dot_wait(1, out)
+            put(results, outside.o, chunk, (out * problem.scale).to(TYPE), outside, span, problem, form)
+        state = tlx.async_dot_wait(0, state)
+        inputs.release(chunk)
+    if outside.final is not None:
+        at = places(tl.maximum(span.final, 0), outside, problem, form)
+        tl.store(outside.final + at, state, mask=(span.final >= 0) & (at >= 0))
