@@ -67,17 +67,14 @@ def of_reference(given: dict, do: torch.Tensor, dfinal: torch.Tensor | None, dty
 
     def empty(*shape: int, dtype: torch.dtype = dtype) -> np.ndarray:
         return np.full(shape, np.nan, NUMPY[dtype])
-    ready = backward.Ready(None, None, None, None)
-    if g is not None and g.dim() == 3:
-        ready = backward.Ready(array(by_chunk(parts.b, chunks, goes_on=True)), None, None, None)
-    elif g is not None:
-        ready = backward.Ready(empty(len(chunks), HV, K, dtype=torch.float32), *(empty(B, T, HV, K) for _ in range(3)))
     results = backward.Results(empty(B, T, H, K), empty(B, T, H, K), empty(B, T, HV, V),
                                *(None if x is None else empty(*x.shape, dtype=torch.float32) for x in (g, beta)))
-    D, dinitial = empty(len(chunks), HV, V, K), empty(len(spans), HV, K, V, dtype=torch.float32) if of_states else None
-    launches = backward.launches(of, ready, results, D, spans, array(dfinal), dinitial, exact=exact)
+    dinitial = empty(len(spans), HV, K, V, dtype=torch.float32) if of_states else None
+    b = array(by_chunk(parts.b, chunks, goes_on=True)) if g is not None and g.dim() == 3 else None
+    work = backward.workspace(of, lambda shape, kind: empty(*shape, dtype=torch.float32 if kind else dtype), b)
+    launches = backward.launches(of, work, results, spans, array(dfinal), dinitial, exact=exact)
     return Case(launches, {"q": results.dq, "k": results.dk, "v": results.dv, "g": results.dg, "beta": results.dbeta,
-                           "initial_state": dinitial, "D": D})
+                           "initial_state": dinitial, "D": work.D})
 
 
 __all__ = ["Case", "array", "by_chunk", "of_reference", "tables"]

@@ -1,7 +1,7 @@
-"""The gradient of the delta rule's beta in a chunk.
+"""The gradient of the delta rule's beta in chunks with a beta that is next to nothing.
 
-Input: what `gradients` has of a chunk and head. Output: dbeta, stored. N_i = beta_i E_i, E the rest that a key does not yet predict,
-and dv_i = beta_i dR_i, so dbeta_i = dR_i E_i is dv_i N_i / beta_i^2. Where a beta is next to nothing both are computed without it:
+Input: what `gradients` has. Output: dbeta of such chunks, written over. N_i = beta_i E_i, E the rest that a key does not yet predict,
+and dv_i = beta_i dR_i, so dbeta_i = dR_i E_i is dv_i N_i / beta_i^2, which `gradients` takes; here both are computed without beta:
 
     E  = V - e^b K S - A N          dR = dN - A^T dv        A_ij = k_i k_j e^(b_i - b_j) at j < i
 """
@@ -10,46 +10,32 @@ import triton.language as tl
 
 import mimw
 
-from .gates import falling, rising, rising_products
-from .nouns import C, numbers_of, product, rows_of, square_of, state_of
+from .gates import falling, rising, rising_products, sums_of
+from .nouns import C, chunk_of, numbers_of, product, rows_of, square_of, state_of, store_numbers
 
 LEAST = tl.constexpr(1e-3)      # a beta that the quotient is taken with
 
 
 @mimw.jit
-def without_quotient(given, D, results, here, one, problem, form):
-    """dR E, the sum over values, by their definitions: (C)."""
-    heads, k, at = problem.heads * form.GROUP, one.k, tl.arange(0, C)
-    TYPE: tl.constexpr = k.dtype
-    A = tl.where(at[:, None] > at[None, :], rising_products(k, k, one.b, form), 0.0).to(TYPE)
-    up, down = rising(k, one.b, form).to(TYPE), falling(k, one.b, form).to(TYPE)
-    P = square_of(given.P, here, one.number, heads)
-    found = tl.zeros((C, ), tl.float32)
-    for value in range(0, form.V, form.BV):
-        S = state_of(given.states, here, one.number, heads, value, form).to(TYPE)
-        behind = state_of(D, here, one.number, heads, value, form).to(TYPE)
-        N = rows_of(given.N, here, one.number, heads, form.V, value, form.BV)
-        dv = rows_of(results.dv, here, one.number, heads, form.V, value, form.BV)
-        do = rows_of(given.do, here, one.number, heads, form.V, value, form.BV)
-        rest = rows_of(given.v, here, one.number, heads, form.V, value, form.BV) - product(up, tl.trans(S), form)
-        rest -= product(A, N, form)
-        dN = product(tl.trans(P), do, form) * problem.scale + product(down, tl.trans(behind), form)
-        found += tl.sum((dN - product(tl.trans(A), dv, form)) * rest, 1)
-    return found
-
-
-@mimw.jit
-def gradient_of_beta(given, D, results, here, one, problem, form):
-    """Store dbeta of a chunk and head of v."""
-    heads, rows = problem.heads * form.GROUP, tl.arange(0, C)
-    beta = numbers_of(given.beta, here, one.number, heads, 1.0)
-    if tl.min(tl.abs(beta), 0) < LEAST:
-        found = without_quotient(given, D, results, here, one, problem, form)
-    else:
+def small_betas(given, D, results, problem, FORM: tl.constexpr):
+    """Chunk program_id(0), head program_id(1) of HV."""
+    head, heads, at = tl.program_id(1), problem.heads * FORM.GROUP, tl.arange(0, C)
+    here = chunk_of(given.table, tl.program_id(0), problem)
+    if tl.min(tl.abs(numbers_of(given.beta, here, head, heads, 1.0)), 0) < LEAST:
+        b = sums_of(given.g, here, head, heads, FORM)
+        k = rows_of(given.k, here, head // FORM.GROUP, problem.heads, FORM.K, 0, FORM.K_TILE)
+        TYPE: tl.constexpr = k.dtype
+        A = tl.where(at[:, None] > at[None, :], rising_products(k, k, b, FORM), 0.0).to(TYPE)
+        up, down = rising(k, b, FORM).to(TYPE), falling(k, b, FORM).to(TYPE)
+        P = square_of(given.P, here, head, heads)
         found = tl.zeros((C, ), tl.float32)
-        for value in range(0, form.V, form.BV):
-            N = rows_of(given.N, here, one.number, heads, form.V, value, form.BV).to(tl.float32)
-            found += tl.sum(N * rows_of(results.dv, here, one.number, heads, form.V, value, form.BV).to(tl.float32), 1)
-        found /= beta * beta
-    at = results.dbeta + (here.first + rows) * heads + one.number
-    tl.store(at, found.to(results.dbeta.dtype.element_ty), mask=rows < here.rows)
+        for value in range(0, FORM.V, FORM.BV):
+            S = state_of(given.states, here, head, heads, value, FORM).to(TYPE)
+            behind = state_of(D, here, head, heads, value, FORM).to(TYPE)
+            rest = rows_of(given.v, here, head, heads, FORM.V, value, FORM.BV) - product(up, tl.trans(S), FORM)
+            rest -= product(A, rows_of(given.N, here, head, heads, FORM.V, value, FORM.BV), FORM)
+            do = rows_of(given.do, here, head, heads, FORM.V, value, FORM.BV)
+            dN = product(tl.trans(P), do, FORM) * problem.scale + product(down, tl.trans(behind), FORM)
+            dN -= product(tl.trans(A), rows_of(results.dv, here, head, heads, FORM.V, value, FORM.BV), FORM)
+            found += tl.sum(dN * rest, 1)
+        store_numbers(results.dbeta, found, here, head, heads)

@@ -68,6 +68,12 @@ def falling(x, b, form):
 
 
 @mimw.jit
+def decay_behind(b, form):
+    """e^(b_C): a number, or (K)."""
+    return tl.exp(tl.min(b, 0))
+
+
+@mimw.jit
 def rounded(x, form):
     """An operand of products with a factor of its own."""
     return x.to(tl.bfloat16) if form.BF16 else x.to(tl.float32)

@@ -56,14 +56,19 @@ class Given(NamedTuple):
     table: Any
 
 
-class Ready(NamedTuple):
-    """What the recurrence reads with a gate: b, with one a head (chunks, HV, C) fp32, with one a column (chunks, HV, K), there only the
-    chunk's last; q_up = scale q e^b, k_up = k e^b and k_down = k e^(b_C - b), (B, T, HV, K), with one a column."""
+class Work(NamedTuple):
+    """What launches hand on. D (chunks, HV, V, K): the gradient of the state behind each chunk; dq, dk (B, T, HV, K) fp32 of each head
+    of v, where several read one of k; b: with a gate a head (chunks, HV, C) fp32, that of the forward, with one a column
+    (chunks, HV, K), there only the chunk's last; q_up = scale q e^b, k_down = k e^(b_C - b) and, with the delta rule, k_up = k e^b,
+    (B, T, HV, K), with one a column."""
 
+    D: Any
+    dq: Any
+    dk: Any
     b: Any
     q_up: Any
-    k_up: Any
     k_down: Any
+    k_up: Any
 
 
 class Results(NamedTuple):
@@ -105,7 +110,7 @@ def chunk_of(table, slot, problem):
 def rows_of(array, here, head, heads, WIDTH, begin, TILE: tl.constexpr):
     """Columns from `begin` on of one head's rows (B, T, heads, WIDTH), 0 where there are none: (C, TILE)."""
     rows, columns = tl.arange(0, C), begin + tl.arange(0, TILE)
-    at = array + ((here.first + rows)[:, None] * heads + head) * WIDTH + columns[None, :]
+    at = array + (here.first * heads + head) * WIDTH + (rows[:, None] * (heads * WIDTH) + columns[None, :])
     return tl.load(at, mask=(rows < here.rows)[:, None] & (columns < WIDTH)[None, :], other=0.0)
 
 
@@ -113,7 +118,7 @@ def rows_of(array, here, head, heads, WIDTH, begin, TILE: tl.constexpr):
 def store_rows(array, value, here, head, heads, WIDTH, begin, TILE: tl.constexpr):
     """The same rows and columns, written."""
     rows, columns = tl.arange(0, C), begin + tl.arange(0, TILE)
-    at = array + ((here.first + rows)[:, None] * heads + head) * WIDTH + columns[None, :]
+    at = array + (here.first * heads + head) * WIDTH + (rows[:, None] * (heads * WIDTH) + columns[None, :])
     tl.store(at, value.to(array.dtype.element_ty), mask=(rows < here.rows)[:, None] & (columns < WIDTH)[None, :])
 
 
@@ -121,21 +126,28 @@ def store_rows(array, value, here, head, heads, WIDTH, begin, TILE: tl.constexpr
 def numbers_of(array, here, head, heads, missing):
     """One number a row (B, T, heads), `missing` where there is no row: fp32 (C)."""
     rows = tl.arange(0, C)
-    return tl.load(array + (here.first + rows) * heads + head, mask=rows < here.rows, other=missing).to(tl.float32)
+    return tl.load(array + (here.first * heads + head) + rows * heads, mask=rows < here.rows, other=missing).to(tl.float32)
+
+
+@mimw.jit
+def store_numbers(array, value, here, head, heads):
+    """The same, written."""
+    rows = tl.arange(0, C)
+    tl.store(array + (here.first * heads + head) + rows * heads, value.to(array.dtype.element_ty), mask=rows < here.rows)
 
 
 @mimw.jit
 def square_of(array, here, head, heads):
     """P or T of a chunk and head: (C, C)."""
     at = array + (here.slot.to(tl.int64) * heads + head) * (C * C)
-    return tl.load(at + tl.arange(0, C)[:, None] * C + tl.arange(0, C)[None, :])
+    return tl.load(at + (tl.arange(0, C)[:, None] * C + tl.arange(0, C)[None, :]))
 
 
 @mimw.jit
 def state_at(array, slot, head, heads, value, form):
     """(places, mask) of a chunk's state with values as rows (chunks, heads, V, K), from `value` on: (BV, K_TILE)."""
     values, columns = value + tl.arange(0, form.BV), tl.arange(0, form.K_TILE)
-    at = array + ((slot.to(tl.int64) * heads + head) * form.V + values[:, None]) * form.K + columns[None, :]
+    at = array + (slot.to(tl.int64) * heads + head) * (form.V * form.K) + (values[:, None] * form.K + columns[None, :])
     return at, (values < form.V)[:, None] & (columns < form.K)[None, :]
 
 

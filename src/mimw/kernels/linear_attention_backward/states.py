@@ -1,6 +1,6 @@
 """The gradient D of the state, from the last chunk of a sequence to its first one, and with it the gradient of v.
 
-Input: q, k, do, P, T of each chunk, and nouns.Ready. Output: D behind each chunk, dv, and the gradient of the initial state. For a
+Input: q, k, do, P, T of each chunk, and nouns.Work. Output: D behind each chunk, dv, and the gradient of the initial state. For a
 chunk, all with values as rows, so that a product's sums are the left operand of the next one as they lie in registers:
 
     dN^T = scale dO^T P + e^(b_C - b) (D^T K^T)
@@ -33,22 +33,22 @@ class Tiles:
 
 
 @mimw.jit
-def tiles_of(given, ready, here, head, problem, form):
+def tiles_of(given, work, here, head, problem, form):
     """Those of one chunk."""
     heads = problem.heads * form.GROUP
     place = here.slot.to(tl.int64) * heads + head
     if form.GATE == BY_KEY:
         columns = tl.arange(0, form.K_TILE)
-        decays = tl.exp(tl.load(ready.b + place * form.K + columns, mask=columns < form.K, other=0.0))[None, :]
-        q = rows_of(ready.q_up, here, head, heads, form.K, 0, form.K_TILE)
-        down = rows_of(ready.k_down, here, head, heads, form.K, 0, form.K_TILE)
-        up = rows_of(ready.k_up, here, head, heads, form.K, 0, form.K_TILE) if form.DELTA else down
+        decays = tl.exp(tl.load(work.b + place * form.K + columns, mask=columns < form.K, other=0.0))[None, :]
+        q = rows_of(work.q_up, here, head, heads, form.K, 0, form.K_TILE)
+        down = rows_of(work.k_down, here, head, heads, form.K, 0, form.K_TILE)
+        up = rows_of(work.k_up, here, head, heads, form.K, 0, form.K_TILE) if form.DELTA else down
         return Tiles(q, up, down, 1.0, 1.0, 1.0, decays)
     else:
         q = rows_of(given.q, here, head // form.GROUP, problem.heads, form.K, 0, form.K_TILE)
         k = rows_of(given.k, here, head // form.GROUP, problem.heads, form.K, 0, form.K_TILE)
         if form.GATE == BY_HEAD:
-            b, last = tl.load(ready.b + place * C + tl.arange(0, C)), tl.load(ready.b + place * C + C - 1)
+            b, last = tl.load(work.b + place * C + tl.arange(0, C)), tl.load(work.b + place * C + C - 1)
             grows = tl.exp(b)
             return Tiles(q, k, k, (grows * problem.scale)[None, :], grows[None, :], tl.exp(last - b)[None, :], tl.exp(last))
         else:
@@ -56,7 +56,7 @@ def tiles_of(given, ready, here, head, problem, form):
 
 
 @mimw.jit
-def state_gradients(given, ready, D_out, dv, dfinal, dinitial, spans, problem, FORM: tl.constexpr):
+def state_gradients(given, work, dv, dfinal, dinitial, spans, problem, FORM: tl.constexpr):
     """Values from program_id(1) * BV on, of head program_id(0) % HV of span program_id(0) // HV."""
     heads = problem.heads * FORM.GROUP
     head, value = tl.program_id(0) % heads, tl.program_id(1) * FORM.BV
@@ -72,11 +72,11 @@ def state_gradients(given, ready, D_out, dv, dfinal, dinitial, spans, problem, F
     for back in range(chunks):
         chunk = chunks - 1 - back
         here = Chunk(start + first + chunk * C, min(C, end - first - chunk * C), slot + chunk)
-        tiles = tiles_of(given, ready, here, head, problem, FORM)
+        tiles = tiles_of(given, work, here, head, problem, FORM)
         do = tl.trans(rows_of(given.do, here, head, heads, FORM.V, value, FORM.BV))
         TYPE: tl.constexpr = do.dtype
-        to, there = state_at(D_out, here.slot, head, heads, value, FORM)
-        tl.store(to, D.to(D_out.dtype.element_ty), mask=there)
+        to, there = state_at(work.D, here.slot, head, heads, value, FORM)
+        tl.store(to, D.to(work.D.dtype.element_ty), mask=there)
         dN = product(D.to(TYPE), tl.trans(tiles.down), FORM) * tiles.falls
         dN += product(do, square_of(given.P, here, head, heads), FORM) * problem.scale
         D = product((do * tiles.rises).to(TYPE), tiles.q, FORM, D * tiles.decays)
