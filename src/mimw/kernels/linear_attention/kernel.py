@@ -93,15 +93,15 @@ def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, o_desc, n
     befores = given_back(FORM.STATES, ROWS, FORM.K, TYPE, "befores", FORM)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=232, replicate=FORM.CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=240, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             outside = Outside(initial, final, o, new, head, column + me * ROWS)
             compute(inputs.reader(consumer(me)), writer(results, me), writer(befores, me), outside, span, problem, me, FORM)
-        with tlx.async_task(num_warps=1, num_regs=40):  # producer
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), descs, span, head, column, problem, FORM)
         if FORM.OUT or FORM.STATES:
-            with tlx.async_task(num_warps=1, num_regs=40):  # writer
+            with tlx.async_task(num_warps=1, num_regs=24):  # writer
                 store(results, o_desc if FORM.OUT else new_desc, span, head * FORM.V + column, FORM)
         if FORM.STATES:
-            with tlx.async_task(num_warps=1, num_regs=40):  # writer of states
+            with tlx.async_task(num_warps=1, num_regs=24):  # writer of states
                 store_states(befores, states_desc, span, head, column, problem, FORM)

@@ -103,7 +103,8 @@ def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -
     """The launch that makes b, T and P, and rows with gates; what is of q only with one."""
     kernel, args = (prepare, ()) if work.gate != "key" else (prepare_by_key, (None if q is None else work.q, work.k, work.w))
     args = q, k, g, beta, work.b, work.T, None if q is None else work.P, *args, tables.chunks, problem
-    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=4)
+    warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4      # rows with gates in fp32 take as many registers
+    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps)
 
 
 def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> list[tuple]:
@@ -113,7 +114,7 @@ def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> 
     if transitions is not None and tables.transitions.shape[0]:
         steps.append(_recurrence(None, k, None, tables.transitions, work, problem, final=transitions))
     args = work.sums, transitions, work.b, initial, work.starts, tables.lists, tables.spans, problem
-    meta = dict(GATE=work.gate, K=K, V=V, num_warps=4)
+    meta = dict(GATE=work.gate, K=K, V=V, num_warps=K // 16)
     return [*steps, (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
 
 
