@@ -195,7 +195,7 @@ def test_refused():
     with pytest.raises(ValueError, match="K is 32 and V is 32; keys may have 64 or 128 columns"):
         case = Case(**GDN, K=32, V=32)
         case.steps(o=case.v.copy())
-    with pytest.raises(ValueError, match="HV is 3 and H is 2; the heads of v must be a multiple of those of q and k"):
+    with pytest.raises(ValueError, match="H is 2 and HV is 3; the heads of v must be a multiple of those of q and k"):
         case = Case(**GDN, H=2, HV=2)
         case.v = case.filled((1, 150, 3, 64))
         case.g, case.beta, case.initial, case.final = None, None, None, None
