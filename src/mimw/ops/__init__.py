@@ -25,6 +25,8 @@ from .explain import Explanation, explain
 from .gather_matmul_scatter import gather_matmul_scatter
 from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
+from .linear_attention import linear_attention
+from .linear_attention_step import linear_attention_step
 from .matmul import matmul
 from .moe import moe
 from .moe_align import moe_align
@@ -53,6 +55,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = ["Available", "Explanation", "SimulationWarning", "TopK", "addmm", "attention", "attention_decode", "attention_varlen",
-           "available", "cross_entropy", "explain", "gather_matmul_scatter", "grouped_matmul", "layer_norm", "log_softmax",
-           "matmul", "moe", "moe_align", "rms_norm", "rope", "scaled_dot_product_attention", "scaled_mm", "simplicial_attention",
-           "softmax", "sparse_mla", "swiglu", "topk", "topk_selector"]
+           "available", "cross_entropy", "explain", "gather_matmul_scatter", "grouped_matmul", "layer_norm", "linear_attention",
+           "linear_attention_step", "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "rope",
+           "scaled_dot_product_attention", "scaled_mm", "simplicial_attention", "softmax", "sparse_mla", "swiglu", "topk",
+           "topk_selector"]

@@ -1,0 +1,167 @@
+"""The nouns of linear attention's gradients: arrays of a launch, its constants, and the chunk that a program computes.
+
+Input: what a host knows of a launch. Output: named tuples and a struct of constants, which the kernels are given. For example:
+
+    form = Form(64, 64, 64, 64, BY_HEAD, True, 2, True, False)      heads of 64, a gate a head, the delta rule, 2 heads of v for one of k
+    here = chunk_of(given.table, tl.program_id(0), problem, FORM)   in a kernel: which rows this program has
+    k = rows_of(given.k, here, head, problem.heads, FORM, FORM.K, 0, FORM.K_TILE)
+"""
+
+from typing import Any, NamedTuple
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+
+C = tl.constexpr(64)        # rows of a chunk
+LEVELS = tl.constexpr(6)    # how often it can be halved
+FIELDS = tl.constexpr(4)    # of a row of the table of chunks: batch, first row, end of the sequence, unused
+SPAN_FIELDS = tl.constexpr(8)       # of a row of the table of spans: those three, first chunk, chunks, states before and behind, unused
+NO_GATE, BY_HEAD, BY_KEY = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+
+
+@tle.struct
+class Form:
+    """Constants: heads of K columns in tiles of K_TILE, V of values in tiles of BV at a time; GATE is NO_GATE, BY_HEAD (a number a
+    head) or BY_KEY (one for each of its K columns); DELTA the delta rule; GROUP heads of v read one of k; BF16 says that operands
+    with a factor are rounded to it, else they are fp32; EXACT that products of fp32 are fp32's own."""
+
+    K: tl.constexpr
+    V: tl.constexpr
+    K_TILE: tl.constexpr
+    BV: tl.constexpr
+    GATE: tl.constexpr
+    DELTA: tl.constexpr
+    GROUP: tl.constexpr
+    BF16: tl.constexpr
+    EXACT: tl.constexpr
+
+
+class Given(NamedTuple):
+    """What the forward was given, contiguous: q, k (B, T, H, K), v (B, T, HV, V), g (B, T, HV) or (B, T, HV, K), beta (B, T, HV);
+    what it keeps, `mimw.kernels.linear_attention` says how: P, T (chunks, HV, C, C), N (B, T, HV, V), states (chunks, HV, V, K); do, the
+    gradient of o; and the table of chunks."""
+
+    q: Any
+    k: Any
+    v: Any
+    g: Any
+    beta: Any
+    P: Any
+    T: Any
+    N: Any
+    states: Any
+    do: Any
+    table: Any
+
+
+class Work(NamedTuple):
+    """What launches hand on. D (chunks, HV, V, K): the gradient of the state behind each chunk; dq, dk (B, T, HV, K) fp32 of each head
+    of v, where several read one of k; b: with a gate a head (chunks, HV, C) fp32, that of the forward, with one a column
+    (chunks, HV, K), there only the chunk's last; q_up = scale q e^b, k_down = k e^(b_C - b) and, with the delta rule, k_up = k e^b,
+    (B, T, HV, K), with one a column."""
+
+    D: Any
+    dq: Any
+    dk: Any
+    b: Any
+    q_up: Any
+    k_down: Any
+    k_up: Any
+
+
+class Results(NamedTuple):
+    """The gradients, each like what it is of."""
+
+    dq: Any
+    dk: Any
+    dv: Any
+    dg: Any
+    dbeta: Any
+
+
+class Problem(NamedTuple):
+    """The scale, rows of a batch, and heads of q and k."""
+
+    scale: Any
+    T: Any
+    heads: Any
+
+
+@tle.struct
+class Chunk:
+    """Rows of one chunk: the first one among all rows of the arrays, how many there are, and the number of the chunk."""
+
+    first: Any
+    rows: Any
+    slot: Any
+
+
+@mimw.jit
+def chunk_of(table, slot, problem):
+    """The chunk of a number."""
+    at = table + slot * FIELDS
+    first = tl.load(at + 1)
+    return Chunk(tl.load(at).to(tl.int64) * problem.T + first, min(C, tl.load(at + 2) - first), slot)
+
+
+@mimw.jit
+def rows_of(array, here, head, heads, WIDTH, begin, TILE: tl.constexpr):
+    """Columns from `begin` on of one head's rows (B, T, heads, WIDTH), 0 where there are none: (C, TILE)."""
+    rows, columns = tl.arange(0, C), begin + tl.arange(0, TILE)
+    at = array + (here.first * heads + head) * WIDTH + (rows[:, None] * (heads * WIDTH) + columns[None, :])
+    return tl.load(at, mask=(rows < here.rows)[:, None] & (columns < WIDTH)[None, :], other=0.0)
+
+
+@mimw.jit
+def store_rows(array, value, here, head, heads, WIDTH, begin, TILE: tl.constexpr):
+    """The same rows and columns, written."""
+    rows, columns = tl.arange(0, C), begin + tl.arange(0, TILE)
+    at = array + (here.first * heads + head) * WIDTH + (rows[:, None] * (heads * WIDTH) + columns[None, :])
+    tl.store(at, value.to(array.dtype.element_ty), mask=(rows < here.rows)[:, None] & (columns < WIDTH)[None, :])
+
+
+@mimw.jit
+def numbers_of(array, here, head, heads, missing):
+    """One number a row (B, T, heads), `missing` where there is no row: fp32 (C)."""
+    rows = tl.arange(0, C)
+    return tl.load(array + (here.first * heads + head) + rows * heads, mask=rows < here.rows, other=missing).to(tl.float32)
+
+
+@mimw.jit
+def store_numbers(array, value, here, head, heads):
+    """The same, written."""
+    rows = tl.arange(0, C)
+    tl.store(array + (here.first * heads + head) + rows * heads, value.to(array.dtype.element_ty), mask=rows < here.rows)
+
+
+@mimw.jit
+def square_of(array, here, head, heads):
+    """P or T of a chunk and head: (C, C)."""
+    at = array + (here.slot.to(tl.int64) * heads + head) * (C * C)
+    return tl.load(at + (tl.arange(0, C)[:, None] * C + tl.arange(0, C)[None, :]))
+
+
+@mimw.jit
+def state_at(array, slot, head, heads, value, form):
+    """(places, mask) of a chunk's state with values as rows (chunks, heads, V, K), from `value` on: (BV, K_TILE)."""
+    values, columns = value + tl.arange(0, form.BV), tl.arange(0, form.K_TILE)
+    at = array + (slot.to(tl.int64) * heads + head) * (form.V * form.K) + (values[:, None] * form.K + columns[None, :])
+    return at, (values < form.V)[:, None] & (columns < form.K)[None, :]
+
+
+@mimw.jit
+def state_of(array, here, head, heads, value, form):
+    """S^T or D^T of a chunk."""
+    at, there = state_at(array, here.slot, head, heads, value, form)
+    return tl.load(at, mask=there, other=0.0)
+
+
+@mimw.jit
+def product(a, b, form, acc=None):
+    """a b, in fp32, on top of acc."""
+    if acc is None:
+        return tl.dot(a, b, allow_tf32=not form.EXACT)
+    else:
+        return tl.dot(a, b, acc, allow_tf32=not form.EXACT)
