@@ -106,8 +106,8 @@ def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -
     if work.gate == "key":
         of_q = (None, None) if q is None else (work.P, work.q)
         kernel, args = prepare_by_key, (q, k, g, beta, work.b, work.T, *of_q, work.k, work.w, tables.chunks, problem)
-    warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4      # rows with gates in fp32 take as many registers
-    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps)
+    warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4
+    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps, maxnreg=128)
 
 
 def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> list[tuple]:

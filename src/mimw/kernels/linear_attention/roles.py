@@ -75,7 +75,7 @@ def score(inputs, scores, span, form):
         slot = inputs.wait(chunk).slot
         products = tlx.async_dot_wait(0, tlx.async_dot(slot.q, tlx.local_trans(slot.k)))
         if form.GATE == "head":
-            products *= between(tl.reshape(tlx.local_load(slot.b), (C, )))
+            products *= between(tl.reshape(tlx.local_load(slot.b), (C, )), True)
         else:
             products = tl.where(tl.arange(0, C)[:, None] >= tl.arange(0, C)[None, :], products, 0.0)
         TYPE: tl.constexpr = slot.k.dtype
