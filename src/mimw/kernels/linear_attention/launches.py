@@ -91,7 +91,7 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
     problem = Problem(of.T, of.H, of.HV, of.K**-0.5 if scale is None else float(scale))
     steps = []
     if not again:
-        steps.append(_prepare(q if o is not None else None, k, g, beta, tables, work, problem))
+        steps.append(_prepare(q if work.P is not None else None, k, g, beta, tables, work, problem))
         if tables.cut:
             steps += _parts(k, v, tables, work, problem, initial)
     steps.append(_recurrence(q, k, v, tables.spans, work, problem, o=o, new=new, states=states,

@@ -27,6 +27,14 @@ def form_of(given: Given, exact: bool = False) -> Form:
     return Form(K, V, tile(K), min(64, tile(V)), gate.value, given.beta is not None, HV // H, "bfloat16" in str(given.q.dtype), exact)
 
 
+def _of_gradients(form: Form) -> list[Form]:
+    """The constants of each launch of `gradients`. With a gate by column, columns are independent: half as many take half the
+    registers; and chunks that need no cuts are a launch of their own, since the other one's code is long."""
+    if form.GATE.value != BY_KEY.value:
+        return [form]
+    return [form.replace(K_TILE=min(64, form.K_TILE.value), NEAR=near) for near in (True, False)]
+
+
 def workspace(given: Given, empty: Callable[..., Any], b=None) -> Work:
     """The arrays that launches hand on. `b`: that of the forward, with a gate a head."""
     form, (batch, rows), chunks = form_of(given), given.q.shape[:2], given.table.shape[0]
@@ -57,9 +65,10 @@ def launches(given: Given, work: Work, results: Results, spans, dfinal=None, din
     steps.append((state_gradients, (spans.shape[0] * HV, -(-given.v.shape[3] // form.BV.value)),
                   (given, work, results.dv, dfinal, dinitial, spans, problem), meta))
     written = results if form.GROUP.value == 1 else results._replace(dq=work.dq, dk=work.dk)
-    steps.append((gradients, each, (given, work.D, written, problem), meta))
+    steps += [(gradients, (*each, -(-form.K.value // one.K_TILE.value)), (given, work, written, problem), meta | dict(FORM=one))
+              for one in _of_gradients(form)]
     if given.beta is not None:
-        steps.append((small_betas, each, (given, work.D, written, problem), meta))
+        steps.append((small_betas, each, (given, work, written, problem), meta))
     if form.GROUP.value > 1:
         steps += [(sum_heads, (chunks, problem.heads), (one, of, given.table, problem), meta)
                   for one, of in ((work.dq, results.dq), (work.dk, results.dk))]

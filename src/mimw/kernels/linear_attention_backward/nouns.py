@@ -23,7 +23,7 @@ NO_GATE, BY_HEAD, BY_KEY = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @tle.struct
 class Form:
-    """Constants: heads of K columns in tiles of K_TILE, V of values in tiles of BV at a time; GATE is NO_GATE, BY_HEAD (a number a
+    """Constants: heads of K columns, K_TILE of them in a program, V of values in tiles of BV at a time; GATE is NO_GATE, BY_HEAD (a number a
     head) or BY_KEY (one for each of its K columns); DELTA the delta rule; GROUP heads of v read one of k; BF16 says that operands
     with a factor are rounded to it, else they are fp32; EXACT that products of fp32 are fp32's own."""
 
@@ -36,6 +36,7 @@ class Form:
     GROUP: tl.constexpr
     BF16: tl.constexpr
     EXACT: tl.constexpr
+    NEAR: tl.constexpr = False
 
 
 class Given(NamedTuple):
@@ -144,18 +145,30 @@ def square_of(array, here, head, heads):
 
 
 @mimw.jit
-def state_at(array, slot, head, heads, value, form):
-    """(places, mask) of a chunk's state with values as rows (chunks, heads, V, K), from `value` on: (BV, K_TILE)."""
-    values, columns = value + tl.arange(0, form.BV), tl.arange(0, form.K_TILE)
+def state_at(array, slot, head, heads, value, begin, form):
+    """(places, mask) of a chunk's state with values as rows (chunks, heads, V, K), from `value` on,
+    columns from `begin` on: (BV, K_TILE)."""
+    values, columns = value + tl.arange(0, form.BV), begin + tl.arange(0, form.K_TILE)
     at = array + (slot.to(tl.int64) * heads + head) * (form.V * form.K) + (values[:, None] * form.K + columns[None, :])
     return at, (values < form.V)[:, None] & (columns < form.K)[None, :]
 
 
 @mimw.jit
-def state_of(array, here, head, heads, value, form):
+def state_of(array, here, head, heads, value, begin, form):
     """S^T or D^T of a chunk."""
-    at, there = state_at(array, here.slot, head, heads, value, form)
+    at, there = state_at(array, here.slot, head, heads, value, begin, form)
     return tl.load(at, mask=there, other=0.0)
+
+
+@mimw.jit
+def last_of(b, here, head, heads, begin, form):
+    """b_C of a chunk and head with a gate a column (K_TILE), 0 otherwise."""
+    columns = begin + tl.arange(0, form.K_TILE)
+    if form.GATE == BY_KEY:
+        at = b + (here.slot.to(tl.int64) * heads + head) * form.K
+        return tl.load(at + columns, mask=columns < form.K, other=0.0)
+    else:
+        return columns * 0.0
 
 
 @mimw.jit

@@ -17,7 +17,7 @@ def prepare(given, work, problem, FORM: tl.constexpr):
     head, heads = tl.program_id(1), problem.heads * FORM.GROUP
     here = chunk_of(given.table, tl.program_id(0), problem)
     columns = tl.arange(0, FORM.K_TILE)
-    b = sums_of(given.g, here, head, heads, FORM)
+    b = sums_of(given.g, here, head, heads, 0, FORM)
     q = rows_of(given.q, here, head // FORM.GROUP, problem.heads, FORM.K, 0, FORM.K_TILE)
     k = rows_of(given.k, here, head // FORM.GROUP, problem.heads, FORM.K, 0, FORM.K_TILE)
     tl.store(work.b + (here.slot.to(tl.int64) * heads + head) * FORM.K + columns, tl.min(b, 0), mask=columns < FORM.K)

@@ -75,7 +75,7 @@ def state_gradients(given, work, dv, dfinal, dinitial, spans, problem, FORM: tl.
         tiles = tiles_of(given, work, here, head, problem, FORM)
         do = tl.trans(rows_of(given.do, here, head, heads, FORM.V, value, FORM.BV))
         TYPE: tl.constexpr = do.dtype
-        to, there = state_at(work.D, here.slot, head, heads, value, FORM)
+        to, there = state_at(work.D, here.slot, head, heads, value, 0, FORM)
         tl.store(to, D.to(work.D.dtype.element_ty), mask=there)
         dN = product(D.to(TYPE), tl.trans(tiles.down), FORM) * tiles.falls
         dN += product(do, square_of(given.P, here, head, heads), FORM) * problem.scale
