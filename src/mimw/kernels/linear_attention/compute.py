@@ -26,13 +26,11 @@ from .prepare import LOG2_E
 
 @tle.struct
 class Outside:
-    """What a consumer reads and writes without a pipe: pointers of states before and behind spans, of O and of N, None where a launch
-    has none; its head and the first of its columns of values."""
+    """What a consumer reads and writes without a pipe: pointers of states before and behind spans, None where a launch has none; its
+    head and the first of its columns of values."""
 
     initial: Any
     final: Any
-    o: Any
-    new: Any
     head: Any
     column: Any
 
@@ -62,18 +60,6 @@ def give(pipe, chunk, tile):
     slot = pipe.acquire(chunk)
     tlx.local_store(tlx.local_trans(slot.rows), tile)
     pipe.commit(chunk)
-
-
-@mimw.jit
-def put(pipe, tensor, chunk, tile, outside, span, problem, form):
-    """A chunk of O or N: by the pipe, or, where the sequence ends inside of it, row by row."""
-    row = span.first + chunk * C
-    if row + C <= span.end:
-        give(pipe, chunk, tile)
-    else:
-        rows = row + tl.arange(0, C)
-        at = ((span.batch.to(tl.int64) * problem.T + rows) * problem.HV + outside.head) * form.V + outside.column
-        tl.store(tensor + at[None, :] + tl.arange(0, ROWS)[:, None], tile, mask=(rows < span.end)[None, :])
 
 
 @mimw.jit
@@ -120,7 +106,16 @@ def new_values(state, slot, me: tl.constexpr, grown, form):
 
 
 @mimw.jit
-def compute(inputs, results, befores, outside, span, problem, me: tl.constexpr, form):
+def scores_of(slot, scores, chunk):
+    """P of a chunk: among its inputs, or from the pipe of scores."""
+    if scores is None:
+        return slot.P
+    else:
+        return scores.wait(chunk).slot.P
+
+
+@mimw.jit
+def compute(inputs, scores, results, befores, outside, span, problem, me: tl.constexpr, form):
     """Consumer `me`: its columns of values."""
     state = first_state(outside, span, problem, form)
     for chunk in range(span.count):
@@ -137,13 +132,15 @@ def compute(inputs, results, befores, outside, span, problem, me: tl.constexpr, 
         new = new_values(before, slot, me, grown, form)
         if form.OUT:
             out = tlx.async_dot_wait(0, out) * grown
-            out = tlx.async_dot(new.to(TYPE), tlx.local_trans(slot.P), out)
+            out = tlx.async_dot(new.to(TYPE), tlx.local_trans(scores_of(slot, scores, chunk)), out)
         if form.STATES:
-            put(results, outside.new, chunk, new.to(TYPE), outside, span, problem, form)
+            give(results, chunk, new.to(TYPE))
         state = tlx.async_dot((new * left).to(TYPE), written(slot, form), state * decay)
         if form.OUT:
             out = tlx.async_dot_wait(1, out)
-            put(results, outside.o, chunk, (out * problem.scale).to(TYPE), outside, span, problem, form)
+            if scores is not None:
+                scores.release(chunk)
+            give(results, chunk, (out * problem.scale).to(TYPE))
         state = tlx.async_dot_wait(0, state)
         inputs.release(chunk)
     if outside.final is not None:

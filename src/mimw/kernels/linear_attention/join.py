@@ -5,7 +5,7 @@ Input: for each part the state behind it that comes of its own rows, and its tra
     join[(sequences, HV, V / COLUMNS)](sums, transitions, b, initial, starts, lists, spans, problem, ...)
 
 A part takes the state S before it to M S + B, with B its `sums` and M its `transitions`; without beta M is a diagonal, e^ the sum of
-its gates. The first part's B has the initial state in it. In fp32, products as fp32 has them.
+its gates. The first part's B has the initial state in it. In fp32, products by three of tf32.
 """
 
 import triton.language as tl
@@ -52,7 +52,7 @@ def join(sums, transitions, b, initial, starts, lists, spans, problem, GATE: tl.
                 state = tl.zeros((K, COLUMNS), tl.float32)
             elif transitions is not None:
                 step = tl.load(transitions + (place + rows[:, None]) * K + rows[None, :])
-                state = tl.dot(step, state, input_precision="ieee")
+                state = tl.dot(step, state, input_precision="tf32x3")
             elif GATE != "none":
                 state *= decay_of(b, span_of(spans, part), head, problem, GATE, K)
             state += tl.load(sums + at)

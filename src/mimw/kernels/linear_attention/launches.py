@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import mimw
 
+from ..attention_varlen.maps import ending
 from ..contract import Contract
 from .by_key import prepare_by_key
 from .join import COLUMNS, join
@@ -33,8 +34,8 @@ CONTRACT = Contract(
 
 
 class Workspace(NamedTuple):
-    """Arrays that launches hand on, None for those that a call does without (see __init__.py): of each chunk and head b, T and P, and
-    with gates by key rows of q and k with their gates; where sequences are cut `sums` and `transitions` of parts, and the states
+    """Arrays that launches hand on, None for those that a call does without (see __init__.py): of each chunk and head b and T, and with
+    gates by key P, and rows of q and k with their gates; where sequences are cut `sums` and `transitions` of parts, and the states
     before parts, `starts`."""
 
     b: Any
@@ -55,7 +56,7 @@ class Workspace(NamedTuple):
 
 def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: bool = True) -> Workspace:
     """The arrays of a call, made by empty(shape, type): of k's type where `type` is None, else of the named one, "fp32". P and q are
-    left out unless `scores`, where there will be no `o`."""
+    left out unless there are `scores`, where there will be no `o`."""
     K, HV, V = k.shape[3], v.shape[2], v.shape[3]
     places, spans, by_key = (tables.chunks.shape[0], HV), tables.spans.shape[0], g is not None and len(g.shape) == 4
 
@@ -64,7 +65,7 @@ def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: 
 
     delta = beta is not None
     return Workspace(made(g is not None, *places, K if by_key else CHUNK, kind="fp32"), made(delta, *places, CHUNK, CHUNK),
-                     made(scores, *places, CHUNK, CHUNK), made(by_key and scores, *places, CHUNK, K),
+                     made(by_key and scores, *places, CHUNK, CHUNK), made(by_key and scores, *places, CHUNK, K),
                      made(by_key and delta, *places, CHUNK, K), made(by_key, *places, CHUNK, K),
                      made(tables.cut, spans, HV, K, V, kind="fp32"), made(tables.cut and delta, spans, HV, K, K, kind="fp32"),
                      made(tables.cut, spans, HV, K, V, kind="fp32"))
@@ -88,22 +89,25 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
     of = CONTRACT.check(q=q, k=k, v=v, g=g, beta=beta, o=o, new=new, states=states, initial=initial, final=final)
     if (o is None) == (new is None) or (new is None) != (states is None) or (o is not None and q is None):
         raise ValueError("a call writes either o, of q, or new and states; give one of these")
-    problem = Problem(of.T, of.H, of.HV, of.K**-0.5 if scale is None else float(scale))
+    problem = Problem(of.H, of.HV, of.K**-0.5 if scale is None else float(scale))
     steps = []
-    if not again:
+    if not again and (g is not None or beta is not None):
         steps.append(_prepare(q if work.P is not None else None, k, g, beta, tables, work, problem))
-        if tables.cut:
-            steps += _parts(k, v, tables, work, problem, initial)
+    if not again and tables.cut:
+        steps += _parts(k, v, tables, work, problem, initial)
     steps.append(_recurrence(q, k, v, tables.spans, work, problem, o=o, new=new, states=states,
                              initial=work.starts if tables.cut else initial, final=final))
     return steps
 
 
 def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -> tuple:
-    """The launch that makes b, T and P, and rows with gates; what is of q only with one."""
-    kernel, args = (prepare, ()) if work.gate != "key" else (prepare_by_key, (None if q is None else work.q, work.k, work.w))
-    args = q, k, g, beta, work.b, work.T, None if q is None else work.P, *args, tables.chunks, problem
-    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=4)
+    """The launch that makes b and T, and with gates by key P and rows with gates, of q only with one."""
+    kernel, args = prepare, (k, g, beta, work.b, work.T, tables.chunks, problem)
+    if work.gate == "key":
+        of_q = (None, None) if q is None else (work.P, work.q)
+        kernel, args = prepare_by_key, (q, k, g, beta, work.b, work.T, *of_q, work.k, work.w, tables.chunks, problem)
+    warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4      # rows with gates in fp32 take as many registers
+    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps)
 
 
 def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> list[tuple]:
@@ -113,13 +117,13 @@ def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> 
     if transitions is not None and tables.transitions.shape[0]:
         steps.append(_recurrence(None, k, None, tables.transitions, work, problem, final=transitions))
     args = work.sums, transitions, work.b, initial, work.starts, tables.lists, tables.spans, problem
-    meta = dict(GATE=work.gate, K=K, V=V, num_warps=4)
+    meta = dict(GATE=work.gate, K=K, V=V, num_warps=K // 16)
     return [*steps, (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
 
 
 def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, new=None, states=None, initial=None, final=None) -> tuple:
     """One launch of the recurrence; without v that of transitions."""
-    batch, rows, _, K = k.shape
+    K = k.shape[3]
     V, gate = K if v is None else v.shape[3], work.gate
     form = Form(K, V, min(V // WIDTH, 2), 2, work.T is not None, gate, o is not None, states is not None, v is None)
     form = form.replace(STAGES=max(2, min(4, SHARED // slot_bytes(form))))
@@ -129,15 +133,15 @@ def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, ne
         return None if x is None else describe(x.reshape(-1, x.shape[-1]), list(block))
 
     def of_heads(x, width):
-        return None if x is None else describe(x.reshape(batch, rows, -1), [1, CHUNK, width])
+        return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, width)
 
     if gate == "key":
         keys = *(flat(x, CHUNK, K) for x in (work.q if o is not None else None, work.k, work.w)),
     else:
         keys = of_heads(q if o is not None else None, K), of_heads(k, K), None
     args = (*keys, of_heads(v, WIDTH), flat(work.b, 1, K if gate == "key" else CHUNK), flat(work.T, CHUNK, CHUNK),
-            flat(work.P if o is not None else None, CHUNK, CHUNK), of_heads(o, WIDTH), of_heads(new, WIDTH), flat(states, WIDTH, K),
-            o, new, initial, final, spans, problem)
+            flat(work.P if o is not None and gate == "key" else None, CHUNK, CHUNK), of_heads(o, WIDTH), of_heads(new, WIDTH), flat(states, WIDTH, K),
+            initial, final, spans, problem)
     grid = spans.shape[0], problem.HV, V // (WIDTH * int(form.CONSUMERS))
     return recurrence, grid, args, dict(FORM=form, num_warps=4)
 
@@ -145,5 +149,6 @@ def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, ne
 def slot_bytes(form: Form) -> int:
     """Shared memory of one chunk's inputs."""
     rows = bool(form.OUT) + 1 + (form.GATE == "key" and bool(form.DELTA))
+    squares = bool(form.DELTA) + (form.GATE == "key" and bool(form.OUT))
     values = 0 if form.TRANSITION else int(form.CONSUMERS) * WIDTH
-    return 2 * CHUNK * (rows * int(form.K) + values + (bool(form.OUT) + bool(form.DELTA)) * CHUNK) + 1024
+    return 2 * CHUNK * (rows * int(form.K) + values + squares * CHUNK) + 1024

@@ -16,14 +16,13 @@ import mimw.tle as tle
 
 C = tl.constexpr(64)        # rows of a chunk
 ROWS = tl.constexpr(64)     # columns of values that a consumer has: the rows of its part of the transposed state
-CHUNK_FIELDS = tl.constexpr(4)      # of a row of the table of chunks: batch, first row, end of the sequence, unused
-SPAN_FIELDS = tl.constexpr(8)       # of a row of the table of spans: see `Span`; the last is unused
+CHUNK_FIELDS = tl.constexpr(2)      # of a row of the table of chunks: first row, end of the sequence
+SPAN_FIELDS = tl.constexpr(6)       # of a row of the table of spans: see `Span`
 
 
 class Problem(NamedTuple):
-    """Rows of a batch, heads of q and k, heads of v, and the scale of outputs."""
+    """Heads of q and k, heads of v, and the scale of outputs."""
 
-    T: Any
     H: Any
     HV: Any
     scale: Any
@@ -48,10 +47,9 @@ class Form:
 
 @tle.struct
 class Span:
-    """Rows first .. end of a batch, whose first chunk has this number: `count` chunks; where the state before them is, and where that
-    behind them goes, -1 for none."""
+    """Rows first .. end of all batches, whose first chunk has this number: `count` chunks; where the state before them is, and where
+    that behind them goes, -1 for none."""
 
-    batch: Any
     first: Any
     end: Any
     chunk: Any
@@ -64,4 +62,4 @@ class Span:
 def span_of(spans, number):
     """Row `number` of the table of spans."""
     at = spans + number * SPAN_FIELDS
-    return Span(tl.load(at), tl.load(at + 1), tl.load(at + 2), tl.load(at + 3), tl.load(at + 4), tl.load(at + 5), tl.load(at + 6))
+    return Span(tl.load(at), tl.load(at + 1), tl.load(at + 2), tl.load(at + 3), tl.load(at + 4), tl.load(at + 5))

@@ -1,10 +1,10 @@
-"""What each chunk needs of its own keys, queries and gates, in plain Triton: one program a chunk and head.
+"""What each chunk needs of its own keys and gates, in plain Triton: one program a chunk and head.
 
-Input: pointers of q, k, g and beta, and the table of chunks. Output: b, T and P of each chunk (see __init__.py):
+Input: pointers of k, g and beta, and the table of chunks. Output: b and T of each chunk (see __init__.py):
 
-    prepare[(chunks, HV)](q, k, g, beta, b, T, P, table, problem, ...)
+    prepare[(chunks, HV)](k, g, beta, b, T, table, problem, ...)
 
-Rows behind the end of a sequence have the last b, and zeros in T and P. Gates are one a head; by_key.py has those of keys' columns.
+Rows behind the end of a sequence have the last b, and zeros in T. Gates are one a head; by_key.py has those of keys' columns.
 """
 
 from typing import Any
@@ -37,17 +37,24 @@ def place_of(table, problem):
     """The chunk and head of this program."""
     chunk, head = tl.program_id(0), tl.program_id(1)
     at = table + chunk * CHUNK_FIELDS
-    row = tl.load(at + 1) + tl.arange(0, C)
-    line = tl.load(at).to(tl.int64) * problem.T + row
+    row = tl.load(at) + tl.arange(0, C)
+    line = row.to(tl.int64)
     number = chunk.to(tl.int64) * problem.HV + head
     tile = number * (C * C) + tl.arange(0, C)[:, None] * C + tl.arange(0, C)[None, :]
-    return Place(row < tl.load(at + 2), line * problem.HV + head, line * problem.H + head // (problem.HV // problem.H), number, tile)
+    return Place(row < tl.load(at + 1), line * problem.HV + head, line * problem.H + head // (problem.HV // problem.H), number, tile)
 
 
 @mimw.jit
 def rows_of(tensor, row, there, WIDTH: tl.constexpr):
     """The rows of these numbers of a tensor, WIDTH columns each; zeros where there are none."""
     return tl.load(tensor + row[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :], mask=there[:, None], other=0.0)
+
+
+@mimw.jit
+def between(b):
+    """e^(b_i - b_j) for j <= i, else 0."""
+    b = b * LOG2_E
+    return tl.exp2(tl.where(tl.arange(0, C)[:, None] >= tl.arange(0, C)[None, :], b[:, None] - b[None, :], float("-inf")))
 
 
 @mimw.jit
@@ -60,19 +67,15 @@ def put_inverse(T_out, A, beta, place):
 
 
 @mimw.jit
-def prepare(q, k, g, beta, b_out, T_out, P_out, table, problem, K: tl.constexpr):
-    """b, T and P of a chunk and head; T only with beta, b only with g, P only with q."""
+def prepare(k, g, beta, b_out, T_out, table, problem, K: tl.constexpr):
+    """b and T of a chunk and head; T only with beta, b only with g."""
     place = place_of(table, problem)
-    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
-    between = tl.where(i >= j, 1.0, 0.0)
     if g is not None:
         b = tl.cumsum(tl.load(g + place.line, mask=place.there, other=0.0).to(tl.float32), 0)
         tl.store(b_out + place.number * C + tl.arange(0, C), b)
-        b *= LOG2_E
-        between = tl.exp2(tl.where(i >= j, b[:, None] - b[None, :], float("-inf")))
-    keys = rows_of(k, place.of_key, place.there, K)
-    if q is not None:
-        scores = tl.dot(rows_of(q, place.of_key, place.there, K), tl.trans(keys)) * between
-        tl.store(P_out + place.tile, scores.to(P_out.dtype.element_ty))
     if beta is not None:
-        put_inverse(T_out, tl.dot(keys, tl.trans(keys)) * between, beta, place)
+        keys = rows_of(k, place.of_key, place.there, K)
+        products = tl.dot(keys, tl.trans(keys))
+        if g is not None:
+            products *= between(b)
+        put_inverse(T_out, products, beta, place)

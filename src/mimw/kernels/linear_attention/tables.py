@@ -23,8 +23,8 @@ LEAST = 16      # chunks of a part
 
 
 class Tables(NamedTuple):
-    """Arrays of int32. `chunks` [NT, 4]: batch, first row, end of the sequence, its number. `spans` [NS, 8]: batch, first row, end,
-    first chunk, chunks, and the numbers of the states before and behind it. Where sequences are cut there are besides, else None:
+    """Arrays of int32. Rows are counted through all batches. `chunks` [NT, 2]: first row, end of the sequence. `spans` [NS, 6]: first row,
+    end, first chunk, chunks, and the numbers of the states before and behind it. Where sequences are cut there are besides, else None:
     `sums` and `transitions`, spans of parts for whose own states those kernels run, and `lists` [N, 2]: first span, and spans."""
 
     chunks: Any
@@ -46,18 +46,18 @@ class Tables(NamedTuple):
 def tables(batch: int, rows: int, cu_seqlens: Sequence[int] | None = None, parts: int = 1) -> Tables:
     """The tables of a batch of sequences of `rows` rows, or of those between neighbours of cu_seqlens in one of `rows` rows.
 
-    errors:    ValueError where cu_seqlens does not rise from 0 to `rows` in a batch of 1
+    errors:    ValueError where cu_seqlens does not rise from 0 to `rows` at most, in a batch of 1
     """
     if cu_seqlens is None:
-        sequences = [(one, 0, rows) for one in range(batch)]
+        sequences = [(one * rows, one * rows + rows) for one in range(batch)]
     else:
         ends = [int(one) for one in cu_seqlens]
-        if batch != 1 or len(ends) < 2 or ends[0] != 0 or ends[-1] != rows or sorted(ends) != ends:
-            raise ValueError(f"cu_seqlens is {ends} for a batch of {batch} with {rows} rows; it must rise from 0 to {rows}, and the "
-                             "batch be 1")
-        sequences = [(0, *pair) for pair in zip(ends, ends[1:])]
+        if batch != 1 or len(ends) < 2 or ends[0] != 0 or ends[-1] > rows or sorted(ends) != ends:
+            raise ValueError(f"cu_seqlens is {ends} for a batch of {batch} with {rows} rows; it must rise from 0 to {rows} at "
+                             "most, and the batch be 1")
+        sequences = list(zip(ends, ends[1:]))
     chunks, spans, sums, transitions, lists = [], [], [], [], []
-    for number, (at, begin, end) in enumerate(sequences):
+    for number, (begin, end) in enumerate(sequences):
         count = -(-(end - begin) // ROWS)
         each = max(1, -(-count // parts))
         cuts = list(range(0, count, each)) or [0]
@@ -65,15 +65,15 @@ def tables(batch: int, rows: int, cu_seqlens: Sequence[int] | None = None, parts
         for first in cuts:
             of = min(each, count - first)
             last, own = first + of == count, len(spans)
-            span = at, begin + first * ROWS, end if last else begin + (first + of) * ROWS, len(chunks) + first, of
-            spans.append((*span, own if parts > 1 else number, number if last else -1, 0))
+            span = begin + first * ROWS, end if last else begin + (first + of) * ROWS, len(chunks) + first, of
+            spans.append((*span, own if parts > 1 else number, number if last else -1))
             if not last:
-                sums.append((*span, number if first == 0 else -1, own, 0))
+                sums.append((*span, number if first == 0 else -1, own))
                 if first:
-                    transitions.append((*span, -1, own, 0))
-        chunks += [(at, begin + one * ROWS, end, number) for one in range(count)]
+                    transitions.append((*span, -1, own))
+        chunks += [(begin + one * ROWS, end) for one in range(count)]
     if not sums:        # no sequence is longer than a part
-        spans = [(*span[:5], number, number, 0) for number, span in enumerate(spans)]
+        spans = [(*span[:4], number, number) for number, span in enumerate(spans)]
         return Tables(_table(chunks, CHUNK_FIELDS.value), _table(spans, SPAN_FIELDS.value))
     return Tables(_table(chunks, CHUNK_FIELDS.value), _table(spans, SPAN_FIELDS.value), _table(sums, SPAN_FIELDS.value),
                   _table(transitions, SPAN_FIELDS.value), _table(lists, 2))
