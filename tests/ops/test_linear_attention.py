@@ -44,6 +44,30 @@ def test_values_and_gradients(family):
         near(leaves[name].grad, gradient, 1e-4)
 
 
+@pytest.mark.parametrize("gates, delta, cu_seqlens", [
+    ("head", True, None), ("key", True, [0, 70, 70, 98]), ("none", False, [0, 5, 98])])
+def test_by_kernels(gates, delta, cu_seqlens):
+    """Heads that the kernels of sm_90 take, simulated, forward and backward; twice with one plan; rows behind the last sequence."""
+    given = draw(7, T=98 if cu_seqlens is None else 100, H=1, HV=2, gates=gates, delta=delta, cu_seqlens=cu_seqlens)
+    given |= {name: given[name].bfloat16() for name in "qkv"}
+    used = dict(given) | {name: given[name][:, :98] for name in ("q", "k", "v", "g", "beta") if given[name] is not None}
+    for again in range(2):
+        leaves = {name: one.detach().clone().requires_grad_() if name in TENSORS and one is not None else one
+                  for name, one in given.items()}
+        o, final = ops.linear_attention(**leaves, output_final_state=True)
+        do, dfinal = torch.randn_like(o), torch.randn_like(final)
+        torch.autograd.backward((o, final), (do, dfinal))
+        if again:
+            expected, last = recurrence(**used)
+            near(o[:, :98], expected, 8e-3)
+            near(final, last, 8e-3)
+            for name, gradient in gradients(do[:, :98], dfinal, **used).items():
+                found = leaves[name].grad
+                near(found if name == "initial_state" else found[:, :98], gradient, 1.2e-2)
+                assert name == "initial_state" or (found[:, 98:] == 0).all()
+    assert "by linear_attention" in str(ops.explain(ops.linear_attention, *(given[name] for name in ("q", "k", "v", "g", "beta"))))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_types_strides_and_a_state_alone(dtype):
     """Numbers of 16 bits as the recurrence of the rounded ones; gradients of the final states alone; no state, no final state."""

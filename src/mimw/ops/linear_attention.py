@@ -16,10 +16,16 @@ import torch
 from torch import Tensor
 
 from . import linear_attention_chunks as chunks
+from . import linear_attention_kernels as kernels
 from .chips import asked
 from .contract import Contract, Extents, Result
+from .norm import rms_norm
+from .notes import takes
 from .operator import LOWER, Operator
+from .packed import ends_of
 from .planned import Planned
+
+EPSILON = 1e-6          # of the L2 norm, as fla has it
 
 
 def _sequences(of: Extents, given: dict) -> None:
@@ -57,63 +63,76 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, b
                               ones are computed with, and may overflow); None is no decay
                beta           (B, T, HV), any of these types: the delta rule's weights; None is no delta rule
                scale          of the outputs, by default K ** -0.5
-               initial_state  (N, HV, K, V), any of these types, best fp32: the state before each sequence; None is 0. N is B, or
-                              the number of packed sequences
+               initial_state  (N, HV, K, V), any of these types, best fp32: the state before each sequence; None is 0. N is B,
+                              or the number of packed sequences
                output_final_state   whether the states behind the last rows are wanted
                cu_seqlens     (N + 1) int32 or int64, ascending from 0 to at most T, with B = 1: sequence n has the rows
                               from cu_seqlens[n] to before cu_seqlens[n + 1], maybe none, and its own state. The host waits for them
                use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it
-    returns:   o (B, T, HV, V) of q's type, contiguous; the states (N, HV, K, V) in fp32, or None. Rows of no sequence may hold
-               anything
-    computed:  by torch's products in fp32, chunks of 64 rows at once and their states one after the other
+    returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
+    computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64 or 128 columns of keys and 64, 128 or 256 of
+               values, gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at
+               once and their states one after the other
     gradients  of q, k, v, g, beta and initial_state, from those of o and the final states; no second derivative
     errors:    RuntimeError where shapes or devices do not fit, and for cu_seqlens that do not ascend from 0 to at most T, with the
                numbers; NotImplementedError for other types
     """
-    o, final = LINEAR_ATTENTION(q, k, v, g, beta, initial_state, cu_seqlens, scale, output_final_state, use_qk_l2norm)
+    if use_qk_l2norm:
+        q, k = _normed(q), _normed(k)
+    o, final = LINEAR_ATTENTION(q, k, v, g, beta, initial_state, cu_seqlens, scale, output_final_state)
     return o, final if output_final_state else None
 
 
+def _normed(x: Tensor) -> Tensor:
+    """x / sqrt(sum of x x + EPSILON), as an RMS norm."""
+    columns = x.shape[-1]
+    return rms_norm(x, columns, x.new_full((columns, ), columns ** -0.5, dtype=torch.float32), EPSILON / columns)
+
+
 def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, initial_state: Tensor | None,
-          cu_seqlens: Tensor | None, scale: float | None, output_final_state: bool, use_qk_l2norm: bool) -> Callable:
+          cu_seqlens: Tensor | None, scale: float | None, output_final_state: bool) -> Callable:
     scale = q.shape[-1] ** -0.5 if scale is None else scale
+    by_kernels = kernels.forward_plan(of, scale) if _takes(of, q, v) else None
 
     def plan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
-        if _explained():
+        *given, state, cu_seqlens = given
+        ends = ends_of(CONTRACT, cu_seqlens, given[0].shape[1])
+        if by_kernels is not None:
+            o, final = by_kernels(*given, None if state is None else state.float(), ends)
+        elif _explained():
             return of.empty(given[0])
-        *given, cu_seqlens = given
-        o, final = chunks.forward(*given, _ends(cu_seqlens, given[0]), scale, use_qk_l2norm)
+        else:
+            o, final = chunks.forward(*given, state, ends, scale)
         return o, final if output_final_state else of.final_state.empty(o)
 
     return plan
 
 
 def _plan_backward(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None,
-                   initial_state: Tensor | None, cu_seqlens: Tensor | None, dfinal: Tensor | None, scale: float | None,
-                   use_qk_l2norm: bool) -> Callable:
+                   initial_state: Tensor | None, cu_seqlens: Tensor | None, dfinal: Tensor | None, scale: float | None) -> Callable:
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     results, has_state = (of.dq, of.dk, of.dv, of.dg, of.dbeta, of.dinitial), initial_state is not None
+    by_kernels = kernels.backward_plan(of, scale) if _takes(of, q, v) else None
 
-    def plan(do: Tensor, q: Tensor, *given: Tensor | None) -> tuple[Tensor, ...]:
-        if _explained():
+    def plan(do: Tensor, *given: Tensor | None) -> tuple[Tensor, ...]:
+        *given, state, cu_seqlens, dfinal = given
+        ends = ends_of(CONTRACT, cu_seqlens, do.shape[1])
+        if by_kernels is not None:
+            state, dfinal = (None if one is None else one.float() for one in (state, dfinal))
+            *found, dinitial = by_kernels(do, dfinal, *given, state, ends)
+        elif _explained():
             return of.empty(do)
-        *given, cu_seqlens, dfinal = given
-        *found, dinitial = chunks.backward(do, dfinal, q, *given, _ends(cu_seqlens, q), scale, use_qk_l2norm)
+        else:
+            *found, dinitial = chunks.backward(do, dfinal, *given, state, ends, scale)
         found.append(dinitial if has_state else None)
         return tuple(_lying(one, result, do) for one, result in zip(found, results))
 
     return plan
 
 
-def _ends(cu_seqlens: Tensor | None, q: Tensor) -> list[int] | None:
-    """Where packed sequences begin and end, for which the host waits; RuntimeError unless they ascend from 0 to at most T."""
-    if cu_seqlens is None:
-        return None
-    ends, length = cu_seqlens.tolist(), q.shape[1]
-    ascend = ends[0] == 0 and ends[-1] <= length and all(one <= other for one, other in zip(ends, ends[1:]))
-    shown = ends if len(ends) <= 12 else f"[{', '.join(map(str, ends[:6]))}, ..., {ends[-1]}]"
-    CONTRACT.demand(ascend, lambda: f"cu_seqlens is {shown}; it must ascend from 0, and end at {length} rows or before")
-    return ends
+def _takes(of: Extents, q: Tensor, v: Tensor) -> bool:
+    """Whether the kernels take a call."""
+    return takes("linear_attention", v.numel() * of.sequences == 0 and "there is nothing to compute", *kernels.against(q, v))
 
 
 def _lying(found: Tensor | None, result: Result, on: Tensor) -> Tensor:
@@ -132,7 +151,7 @@ def _explained() -> bool:
 
 
 def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    *given, ctx.scale, ctx.final, ctx.l2norm = inputs
+    *given, ctx.scale, ctx.final = inputs
     ctx.save_for_backward(*given)
     ctx.set_materialize_grads(False)
 
@@ -142,14 +161,14 @@ def _gradients(ctx, do: Tensor | None, dfinal: Tensor | None) -> tuple:
     if do is None:
         do = torch.zeros_like(v, memory_format=torch.contiguous_format)
     *found, dg, dbeta, dinitial = LINEAR_ATTENTION_BACKWARD(do, q, k, v, g, beta, initial_state, cu_seqlens,
-                                                            dfinal if ctx.final else None, ctx.scale, ctx.l2norm)
+                                                            dfinal if ctx.final else None, ctx.scale)
     return (*found, *(None if one is None else grad for one, grad in ((g, dg), (beta, dbeta), (initial_state, dinitial))))
 
 
 _GIVEN = "Tensor q, Tensor k, Tensor v, Tensor? g, Tensor? beta, Tensor? initial_state, Tensor? cu_seqlens"
 LINEAR_ATTENTION_BACKWARD = Operator(
-    f"linear_attention_backward(Tensor do, {_GIVEN}, Tensor? dfinal, float? scale=None, bool use_qk_l2norm=False) -> "
+    f"linear_attention_backward(Tensor do, {_GIVEN}, Tensor? dfinal, float? scale=None) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", Planned(_plan_backward), BACKWARD)
 LINEAR_ATTENTION = Operator(
-    f"linear_attention({_GIVEN}, float? scale=None, bool output_final_state=False, bool use_qk_l2norm=False) -> (Tensor, Tensor)",
+    f"linear_attention({_GIVEN}, float? scale=None, bool output_final_state=False) -> (Tensor, Tensor)",
     Planned(_plan), CONTRACT, _save, _gradients, LOWER, kept=("g", "beta", "initial_state"))

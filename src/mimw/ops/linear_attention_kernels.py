@@ -3,7 +3,7 @@
 Input: tensors like those to come. Output: a plan, or the reason against one. For example:
 
     if takes("linear_attention", *against(q, v)):
-        plan = forward_plan(of, q, k, v, g, beta, initial_state, cu_seqlens, scale, True)
+        plan = forward_plan(of, scale)
         o, final = plan(q, k, v, g, beta, initial_state, ends)      ends: the numbers of cu_seqlens, None for a batch
 
 Launches go by a table of chunks and one of spans, which lie on the device. Those of a batch are made with the plan, those of packed
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from mimw.kernels import linear_attention as library
 from mimw.kernels import linear_attention_backward as gradients
+from mimw.kernels.linear_attention.launches import WIDTHS
 
 from .contract import Extents
 from .launching import programs
@@ -28,19 +30,20 @@ from .notes import another_chip, in_fp32
 from .steps import named
 
 KEPT = 16               # lists of packed sequences whose tables and launches are kept
+VALUES = *WIDTHS, 256
 GIVEN = "q", "k", "v", "g", "beta"
+STATES = "initial", "dfinal"
 Ends = tuple[int, ...] | None
 
 
 def against(q: Tensor, v: Tensor) -> Iterator[str | bool | None]:
     """What speaks against the kernels, in turn."""
-    keys, values = library.WIDTHS, library.VALUE_WIDTHS
     yield from (another_chip(q), in_fp32(q))
-    yield q.shape[3] not in keys and f"keys have {q.shape[3]} columns, and it takes {' or '.join(map(str, keys))}"
-    yield v.shape[3] not in values and f"values have {v.shape[3]} columns, and it takes {' or '.join(map(str, values))}"
+    yield q.shape[3] not in WIDTHS and f"keys have {q.shape[3]} columns, and it takes {' or '.join(map(str, WIDTHS))}"
+    yield v.shape[3] not in VALUES and f"values have {v.shape[3]} columns, and it takes {' or '.join(map(str, VALUES))}"
 
 
-def forward_plan(of: Extents, q: Tensor, v: Tensor, scale: float) -> Callable[..., tuple[Tensor, Tensor]]:
+def forward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor, Tensor]]:
     """The plan (q, k, v, g, beta, initial_state, ends) -> (o, final)."""
 
     def made(ends: Ends, *given: Tensor | None) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -63,10 +66,10 @@ def forward_plan(of: Extents, q: Tensor, v: Tensor, scale: float) -> Callable[..
 
         return run
 
-    return _by_ends(made)
+    return _by_ends(of.T, (*GIVEN, "initial"), made)
 
 
-def backward_plan(of: Extents, q: Tensor, v: Tensor, scale: float) -> Callable[..., tuple[Tensor | None, ...]]:
+def backward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor | None, ...]]:
     """The plan (do, dfinal, q, k, v, g, beta, initial_state, ends) -> (dq, dk, dv, dg, dbeta, dinitial), None of what is not there.
     What the forward pass had is computed anew: new values and the states before each chunk."""
 
@@ -80,7 +83,6 @@ def backward_plan(of: Extents, q: Tensor, v: Tensor, scale: float) -> Callable[.
             empty = _empty_on(q)
             arrays = dict(zip(("do", "dfinal", *GIVEN, "initial"), given))
             work = library.workspace(k, v, g, beta, tables, empty)
-            new = torch.empty_like(v) if beta is not None else v
             arrays |= dict(work=work, new=torch.empty_like(v), states=empty((chunks, *v.shape[2:], q.shape[3]), None))
             arrays |= {f"d{name}": None if one is None else torch.empty_like(one) for name, one in zip(GIVEN, (q, k, v, g, beta))}
             arrays["dinitial"] = _states(of, q)
@@ -102,26 +104,39 @@ def backward_plan(of: Extents, q: Tensor, v: Tensor, scale: float) -> Callable[.
 
         return run
 
-    return _by_ends(made)
+    return _by_ends(of.T, ("do", "dfinal", *GIVEN, "initial"), made)
 
 
-def _by_ends(made: Callable[..., Callable]) -> Callable:
-    """A plan whose launches are made for each list of ends, and kept for the last few."""
+def _by_ends(rows: int, names: tuple[str, ...], made: Callable[..., Callable]) -> Callable:
+    """A plan for tensors of these names, then ends, whose launches are made for each list of ends, and kept for the last few. Rows
+    in no sequence are not looked at, and are 0 in results, of which the last one is of states."""
     kept: OrderedDict[Ends, Callable] = OrderedDict()
 
-    def plan(*given: Any) -> Any:
+    def plan(*given: Any) -> tuple[Tensor | None, ...]:
         *given, ends = given
+        some = ends is not None and ends[-1] < rows
+        if some:
+            given = [one if one is None or name in STATES else one[:, :ends[-1]] for name, one in zip(names, given)]
         ready = [_ready(one) for one in given]
         run = kept.get(ends)
         if run is None:
             run = kept[ends] = made(ends, *ready)
             while len(kept) > KEPT:
                 kept.popitem(last=False)
-        else:
-            kept.move_to_end(ends)
-        return run(*ready)
+        *found, states = run(*ready)
+        kept.move_to_end(ends)
+        return *(map(partial(_whole, rows), found) if some else found), states
 
     return plan
+
+
+def _whole(rows: int, part: Tensor | None) -> Tensor | None:
+    """The tensor with as many rows as there are, 0 behind its own."""
+    if part is None:
+        return None
+    whole = part.new_zeros((part.shape[0], rows, *part.shape[2:]))
+    whole[:, :part.shape[1]] = part
+    return whole
 
 
 def _tables(q: Tensor, v: Tensor, ends: Ends, parts: int | None = None) -> library.Tables:

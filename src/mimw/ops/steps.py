@@ -41,7 +41,8 @@ def in_steps(arrays_of: Callable[..., dict[str, Tensor]], make: Callable[[dict],
     return plan
 
 
-def named(on: Tensor, arrays: Mapping[str, Tensor | None], launches: Iterable[tuple]) -> Callable[[Mapping[str, Tensor | None]], None]:
+def named(on: Tensor, arrays: Mapping[str, Tensor | None],
+          launches: Iterable[tuple]) -> Callable[[Mapping[str, Tensor | None]], None]:
     """The launches [(kernel, grid, args, meta), ...] for other arrays of the same names, shapes and types. An argument, also in a
     tuple or a descriptor, is an array, or a view of a whole one; each of `arrays` has memory of its own."""
     names = {_memory(array): name for name, array in arrays.items() if array is not None}

@@ -130,6 +130,8 @@ def compute(inputs, scores, results, befores, outside, span, problem, me: tl.con
             tlx.local_store(given.rows, before)
             befores.commit(chunk)
         new = new_values(before, slot, me, grown, form)
+        if not form.DELTA and form.GATE != "key":       # rows of the next sequence, which T and keys with gates have as zeros
+            new = tl.where((span.first + chunk * C + tl.arange(0, C) < span.end)[None, :], new, 0.0)
         if form.OUT:
             out = tlx.async_dot_wait(0, out) * grown
             out = tlx.async_dot(new.to(TYPE), tlx.local_trans(scores_of(slot, scores, chunk)), out)
