@@ -16,7 +16,8 @@ import triton.language as tl
 
 import mimw
 
-from .nouns import BY_HEAD, BY_KEY, LEVELS, NO_GATE, C, numbers_of, product, rows_of
+from ..linear_attention.nouns import C
+from .nouns import BY_HEAD, BY_KEY, LEVELS, NO_GATE, numbers_of, product, rows_of
 
 MOST = tl.constexpr(120.0)      # e^60 times e^60 times products of operands are below fp32's 3e38
 

@@ -12,8 +12,9 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
+from ..linear_attention.nouns import C
 from .gates import decay_behind, diagonal, falling, for_columns, for_rows, near, rising, sums_of
-from .nouns import BY_HEAD, BY_KEY, NO_GATE, C, chunk_of, last_of, numbers_of, product, rows_of, state_of, store_numbers, store_rows
+from .nouns import BY_HEAD, BY_KEY, NO_GATE, chunk_of, last_of, numbers_of, product, rows_of, state_of, store_numbers, store_rows
 
 
 @tle.struct
@@ -30,7 +31,7 @@ class Scores:
 @mimw.jit
 def of_scores(given, dv, here, head, problem, form):
     """Those of a head."""
-    heads, at = problem.heads * form.GROUP, tl.arange(0, C)
+    heads, at = problem.HV, tl.arange(0, C)
     dP, dA = tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32)
     rest = tl.zeros((C, ), tl.float32)
     for value in range(0, form.V, form.BV):
@@ -83,9 +84,9 @@ def store_gate(dg, db, of_last, here, head, heads, begin, form):
 @mimw.jit
 def of_chunk(given, work, results, here, head, begin, problem, form):
     """All gradients of a chunk and head, of q, k and a gate by column those of K_TILE columns from `begin` on."""
-    heads, rows = problem.heads * form.GROUP, tl.arange(0, C)
-    q = rows_of(given.q, here, head // form.GROUP, problem.heads, form.K, begin, form.K_TILE)
-    k = rows_of(given.k, here, head // form.GROUP, problem.heads, form.K, begin, form.K_TILE)
+    heads, rows = problem.HV, tl.arange(0, C)
+    q = rows_of(given.q, here, head // form.GROUP, problem.H, form.K, begin, form.K_TILE)
+    k = rows_of(given.k, here, head // form.GROUP, problem.H, form.K, begin, form.K_TILE)
     b = sums_of(given.g, here, head, heads, begin, form)
     scores = of_scores(given, results.dv, here, head, problem, form)
 
@@ -115,8 +116,8 @@ def of_chunk(given, work, results, here, head, begin, problem, form):
 
 
 @mimw.jit
-def gradients(given, work, results, problem, FORM: tl.constexpr):
+def gradients(given, work, results, table, problem, FORM: tl.constexpr):
     """Chunk program_id(0), head program_id(1) of HV, columns from program_id(2) * K_TILE on, if they are such for FORM.NEAR."""
-    head, here, begin = tl.program_id(1), chunk_of(given.table, tl.program_id(0), problem), tl.program_id(2) * FORM.K_TILE
-    if near(last_of(work.b, here, head, problem.heads * FORM.GROUP, begin, FORM), FORM):
+    head, here, begin = tl.program_id(1), chunk_of(table, tl.program_id(0)), tl.program_id(2) * FORM.K_TILE
+    if near(last_of(work.b, here, head, problem.HV, begin, FORM), FORM):
         of_chunk(given, work, results, here, head, begin, problem, FORM)

@@ -1,0 +1,57 @@
+"""The role of a consumer of the backward recurrence: ROWS columns of values, chunk after chunk, with D in registers.
+
+Input: the pipes `inputs` and `scores`, and D behind the last chunk. Output: results in pipes, and D before the first chunk:
+
+    compute(inputs.reader("consumer0"), scores.reader("consumer0"), results[0].writer(), ...)
+
+All is transposed, so that sums are the left operand of the next product as they lie in registers: with E = diag(e^b),
+
+    dN^T = scale dO^T P + e^(b_C - b) (D^T K^T);  dv^T = dN^T T;  D^T = e^b_C D^T + scale (E dO)^T Q - (E dv)^T K
+
+The last product is the delta rule's; without it dv is dN. With gates by key the rows of Q and K come with these factors.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+from ..linear_attention.compute import first_state, gates_of, give, places, scores_of, written
+from ..linear_attention.nouns import ROWS, C
+
+
+@mimw.jit
+def compute(inputs, scores, results, behinds, outside, span, problem, me: tl.constexpr, form):
+    """Consumer `me`: its columns of values."""
+    D = first_state(outside, span, problem, form)
+    for turn in range(span.count):
+        slot = inputs.wait(turn).slot
+        TYPE: tl.constexpr = slot.q.dtype
+        grown, left, decay = gates_of(slot, form)
+        behind = D.to(TYPE)
+        do = tlx.local_load(tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS])))
+        if form.STATES or form.DELTA:
+            of_end = tlx.async_dot(behind, tlx.local_trans(written(slot, form)))
+            of_output = tlx.async_dot(do, scores_of(slot, scores, turn))
+        D = tlx.async_dot((do.to(tl.float32) * (grown * problem.scale)).to(TYPE), slot.q, D * decay)
+        if form.STATES:
+            given = behinds.acquire(turn)
+            tlx.local_store(given.rows, behind)
+            behinds.commit(turn)
+        if form.STATES or form.DELTA:
+            of_end, of_output = tlx.async_dot_wait(1, of_end), tlx.async_dot_wait(1, of_output)
+            dv = of_end * left + of_output * problem.scale
+            if form.DELTA:
+                dv = tlx.async_dot_wait(0, tlx.async_dot(dv.to(TYPE), slot.T))
+                D = tlx.async_dot((dv * -grown).to(TYPE), slot.k, tlx.async_dot_wait(0, D))
+            if form.STATES:
+                give(results, turn, dv.to(TYPE))
+        D = tlx.async_dot_wait(0, D)
+        if scores is not None:
+            if not (form.STATES or form.DELTA):
+                scores.wait(turn)
+            scores.release(turn)
+        inputs.release(turn)
+    if outside.final is not None:
+        at = places(tl.maximum(span.final, 0), outside, problem, form)
+        tl.store(outside.final + at, D, mask=(span.final >= 0) & (at >= 0))
