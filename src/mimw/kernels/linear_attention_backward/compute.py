@@ -4,9 +4,10 @@ Input: the pipes `inputs` and `scores`, and D behind the last chunk. Output: res
 
     compute(inputs.reader("consumer0"), scores.reader("consumer0"), results[0].writer(), ...)
 
-All is transposed, so that sums are the left operand of the next product as they lie in registers: with E = diag(e^b),
+All is transposed, so that sums are the left operand of the next product as they lie in registers, and all is divided by the scale, which
+results alone are multiplied by: with E = diag(e^b),
 
-    dN^T = scale dO^T P + e^(b_C - b) (D^T K^T);  dv^T = dN^T T;  D^T = e^b_C D^T + scale (E dO)^T Q - (E dv)^T K
+    dN^T = dO^T P + e^(b_C - b) (D^T K^T);  dv^T = dN^T T;  D^T = e^b_C D^T + (E dO)^T Q - (E dv)^T K
 
 The last product is the delta rule's; without it dv is dN. With gates by key the rows of Q and K come with these factors.
 """
@@ -23,35 +24,33 @@ from ..linear_attention.nouns import ROWS, C
 @mimw.jit
 def compute(inputs, scores, results, behinds, outside, span, problem, me: tl.constexpr, form):
     """Consumer `me`: its columns of values."""
-    D = first_state(outside, span, problem, form)
+    D = first_state(outside, span, problem, form) / problem.scale
     for turn in range(span.count):
         slot = inputs.wait(turn).slot
         TYPE: tl.constexpr = slot.q.dtype
         grown, left, decay = gates_of(slot, form)
         behind = D.to(TYPE)
-        do = tlx.local_load(tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS])))
         if form.STATES or form.DELTA:
-            of_end = tlx.async_dot(behind, tlx.local_trans(written(slot, form)))
-            of_output = tlx.async_dot(do, scores_of(slot, scores, turn))
-        D = tlx.async_dot((do.to(tl.float32) * (grown * problem.scale)).to(TYPE), slot.q, D * decay)
+            dN = tlx.async_dot(behind, tlx.local_trans(written(slot, form)))
         if form.STATES:
             given = behinds.acquire(turn)
-            tlx.local_store(given.rows, behind)
+            tlx.local_store(given.rows, (D * problem.scale).to(TYPE))
             behinds.commit(turn)
+        do = tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS]))
+        D = tlx.async_dot((tlx.local_load(do).to(tl.float32) * grown).to(TYPE), slot.q, D * decay)
+        P = scores_of(slot, scores, turn)
         if form.STATES or form.DELTA:
-            of_end, of_output = tlx.async_dot_wait(1, of_end), tlx.async_dot_wait(1, of_output)
-            dv = of_end * left + of_output * problem.scale
+            dv = tlx.async_dot(do, P, tlx.async_dot_wait(1, dN) * left)
+            D, dv = tlx.async_dot_wait(0, D), tlx.async_dot_wait(0, dv)
             if form.DELTA:
                 dv = tlx.async_dot_wait(0, tlx.async_dot(dv.to(TYPE), slot.T))
-                D = tlx.async_dot((dv * -grown).to(TYPE), slot.k, tlx.async_dot_wait(0, D))
+                D = tlx.async_dot((dv * -grown).to(TYPE), slot.k, D)
             if form.STATES:
-                give(results, turn, dv.to(TYPE))
+                give(results, turn, (dv * problem.scale).to(TYPE))
         D = tlx.async_dot_wait(0, D)
         if scores is not None:
-            if not (form.STATES or form.DELTA):
-                scores.wait(turn)
             scores.release(turn)
         inputs.release(turn)
     if outside.final is not None:
         at = places(tl.maximum(span.final, 0), outside, problem, form)
-        tl.store(outside.final + at, D, mask=(span.final >= 0) & (at >= 0))
+        tl.store(outside.final + at, D * problem.scale, mask=(span.final >= 0) & (at >= 0))
