@@ -63,16 +63,31 @@ def give(pipe, chunk, tile):
 
 
 @mimw.jit
-def gates_of(slot, form):
-    """(e^b of a chunk's rows, e^(b_C - b), e^b_C), each 1 without gates. Of gates by key rows have these factors already."""
-    if form.GATE == "none":
-        return 1.0, 1.0, 1.0
-    elif form.GATE == "key":
-        return 1.0, 1.0, tl.exp2(tl.reshape(tlx.local_load(slot.b), (form.K, )) * LOG2_E)[None, :]
+def sums_of(slot):
+    """b of a chunk, for powers of 2."""
+    return tl.reshape(tlx.local_load(slot.b), (slot.b.shape[1], )) * LOG2_E
+
+
+@mimw.jit
+def grown_of(slot, form):
+    """e^b of a chunk's rows; 1 where there are no gates, or rows have it already."""
+    if form.GATE == "head":
+        return tl.exp2(sums_of(slot))[None, :]
     else:
-        b = tl.reshape(tlx.local_load(slot.b), (C, )) * LOG2_E
+        return 1.0
+
+
+@mimw.jit
+def decays_of(slot, form):
+    """(e^(b_C - b) of a chunk's rows, e^b_C). Read anew, since registers are few."""
+    if form.GATE == "none":
+        return 1.0, 1.0
+    elif form.GATE == "key":
+        return 1.0, tl.exp2(sums_of(slot))[None, :]
+    else:
+        b = sums_of(slot)
         last = tl.sum(tl.where(tl.arange(0, C) == C - 1, b, 0.0), 0)
-        return tl.exp2(b)[None, :], tl.exp2(last - b)[None, :], tl.exp2(last)
+        return tl.exp2(last - b)[None, :], tl.exp2(last)
 
 
 @mimw.jit
@@ -81,7 +96,7 @@ def values_of(slot, me: tl.constexpr, form):
     if form.TRANSITION:
         return 0.0
     else:
-        return tlx.local_load(tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS]))).to(tl.float32)
+        return tlx.local_load(tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS])))
 
 
 @mimw.jit
@@ -91,18 +106,6 @@ def written(slot, form):
         return slot.w
     else:
         return slot.k
-
-
-@mimw.jit
-def new_values(state, slot, me: tl.constexpr, grown, form):
-    """N^T of a chunk."""
-    TYPE: tl.constexpr = state.dtype
-    values = values_of(slot, me, form)
-    if form.DELTA:
-        read = tlx.async_dot_wait(0, tlx.async_dot(state, tlx.local_trans(slot.k)))
-        return tlx.async_dot_wait(0, tlx.async_dot((values - read * grown).to(TYPE), tlx.local_trans(slot.T)))
-    else:
-        return values
 
 
 @mimw.jit
@@ -121,22 +124,28 @@ def compute(inputs, scores, results, befores, outside, span, problem, me: tl.con
     for chunk in range(span.count):
         slot = inputs.wait(chunk).slot
         TYPE: tl.constexpr = written(slot, form).dtype
-        grown, left, decay = gates_of(slot, form)
         before = state.to(TYPE)
         if form.OUT:
             out = tlx.async_dot(before, tlx.local_trans(slot.q))
+        if form.DELTA:
+            read = tlx.async_dot(before, tlx.local_trans(slot.k))
         if form.STATES:
             given = befores.acquire(chunk)
             tlx.local_store(given.rows, before)
             befores.commit(chunk)
-        new = new_values(before, slot, me, grown, form)
-        if not form.DELTA and form.GATE != "key":       # rows of the next sequence, which T and keys with gates have as zeros
-            new = tl.where((span.first + chunk * C + tl.arange(0, C) < span.end)[None, :], new, 0.0)
+        new = values_of(slot, me, form)
+        grown = grown_of(slot, form)
+        if form.DELTA:
+            new = (new - tlx.async_dot_wait(0, read) * grown).to(TYPE)
         if form.OUT:
             out = tlx.async_dot_wait(0, out) * grown
+        if form.DELTA:
+            new = tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(slot.T)))
+        if form.OUT:
             out = tlx.async_dot(new.to(TYPE), tlx.local_trans(scores_of(slot, scores, chunk)), out)
         if form.STATES:
             give(results, chunk, new.to(TYPE))
+        left, decay = decays_of(slot, form)
         state = tlx.async_dot((new * left).to(TYPE), written(slot, form), state * decay)
         if form.OUT:
             out = tlx.async_dot_wait(1, out)

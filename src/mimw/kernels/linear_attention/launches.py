@@ -92,7 +92,7 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
     problem = Problem(of.H, of.HV, of.K**-0.5 if scale is None else float(scale))
     steps = []
     if not again and (g is not None or beta is not None):
-        steps.append(_prepare(q if work.P is not None else None, k, g, beta, tables, work, problem))
+        steps.append(_prepare(None if work.P is None else q, k, g, beta, tables, work, problem))
     if not again and tables.cut:
         steps += _parts(k, v, tables, work, problem, initial)
     steps.append(_recurrence(q, k, v, tables.spans, work, problem, o=o, new=new, states=states,
