@@ -17,7 +17,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..linear_attention.compute import first_state, gates_of, give, places, scores_of, written
+from ..linear_attention.compute import decays_of, first_state, give, grown_of, places, scores_of, written
 from ..linear_attention.nouns import ROWS, C
 
 
@@ -28,7 +28,6 @@ def compute(inputs, scores, results, behinds, outside, span, problem, me: tl.con
     for turn in range(span.count):
         slot = inputs.wait(turn).slot
         TYPE: tl.constexpr = slot.q.dtype
-        grown, left, decay = gates_of(slot, form)
         behind = D.to(TYPE)
         if form.STATES or form.DELTA:
             dN = tlx.async_dot(behind, tlx.local_trans(written(slot, form)))
@@ -37,14 +36,15 @@ def compute(inputs, scores, results, behinds, outside, span, problem, me: tl.con
             tlx.local_store(given.rows, (D * problem.scale).to(TYPE))
             behinds.commit(turn)
         do = tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS]))
-        D = tlx.async_dot((tlx.local_load(do).to(tl.float32) * grown).to(TYPE), slot.q, D * decay)
+        left, decay = decays_of(slot, form)
+        D = tlx.async_dot((tlx.local_load(do).to(tl.float32) * grown_of(slot, form)).to(TYPE), slot.q, D * decay)
         P = scores_of(slot, scores, turn)
         if form.STATES or form.DELTA:
             dv = tlx.async_dot(do, P, tlx.async_dot_wait(1, dN) * left)
             D, dv = tlx.async_dot_wait(0, D), tlx.async_dot_wait(0, dv)
             if form.DELTA:
                 dv = tlx.async_dot_wait(0, tlx.async_dot(dv.to(TYPE), slot.T))
-                D = tlx.async_dot((dv * -grown).to(TYPE), slot.k, D)
+                D = tlx.async_dot((dv * -grown_of(slot, form)).to(TYPE), slot.k, D)
             if form.STATES:
                 give(results, turn, (dv * problem.scale).to(TYPE))
         D = tlx.async_dot_wait(0, D)
