@@ -55,7 +55,8 @@ def measure(family: str, sequences: int, at_least_ms: float = 20.0) -> Row:
     given = inputs(family, sequences)
     o, final = recurrence(**{name: None if one is None else one[:2].cpu() for name, one in given.items()}, use_qk_l2norm=True)
     found, state = calls(family, given)["mimw"]()
-    error = max(((one[:2].cpu().double() - exact).norm() / exact.norm()).item() for one, exact in ((found, o[:, 0]), (state, final)))
+    error = max(((one[:2].cpu().double() - exact).norm() / exact.norm()).item()
+                for one, exact in ((found, o[:, 0]), (state, final)))
     if not error < ALLOWED:
         raise AssertionError(f"{family}: relative error {error:.2e} against fp64, {ALLOWED} is allowed")
     with torch.no_grad():
