@@ -4,6 +4,7 @@ Input: tensors. Output: a tensor with a derivative. For example:
 
     loss = linear_cross_entropy(hidden, weight, target)         logits never stand in memory as a whole
     y = fp8_linear(x, weight, bias)                             a product of e4m3
+    y = mamba_chunk_scan_combined(x, dt, A, B, C, 256)          Mamba-2
 
 Each asks first whether a kernel takes its tensors, and is torch's own where none does.
 """
@@ -20,6 +21,7 @@ from mimw import ops
 
 from . import fallback
 from .fp8 import fp8_linear
+from .mamba import mamba_chunk_scan_combined
 from .traced import leaf_function
 
 
@@ -77,4 +79,4 @@ def by_torch(input: Tensor, linear_weight: Tensor, target: Tensor) -> str | None
     return fallback.reason(input, linear_weight)
 
 
-__all__ = ["by_torch", "fp8_linear", "linear_cross_entropy"]
+__all__ = ["by_torch", "fp8_linear", "linear_cross_entropy", "mamba_chunk_scan_combined"]

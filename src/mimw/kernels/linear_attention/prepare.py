@@ -1,0 +1,96 @@
+"""What each chunk needs of its own keys and gates, in plain Triton: one program a chunk and head.
+
+Input: pointers of k, g and beta, and the table of chunks. Output: b and T of each chunk (see __init__.py):
+
+    prepare[(chunks, HV)](k, g, beta, b, T, table, problem, ...)
+
+Rows behind the end of a sequence have the last b, and zeros in T. Gates are one a head; by_key.py has those of keys' columns.
+"""
+
+from typing import Any
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+
+from .inverse import inverse
+from .nouns import CHUNK_FIELDS, C
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+
+
+@tle.struct
+class Place:
+    """A chunk of a head: which of its rows are there; the first one's number among all rows of v's heads, and of k's, and the step from
+    there to the next row; the number among all chunks of all heads."""
+
+    there: Any
+    of_value: Any
+    of_key: Any
+    HV: Any
+    H: Any
+    number: Any
+
+
+@mimw.jit
+def place_of(table, problem):
+    """The chunk and head of this program."""
+    chunk, head = tl.program_id(0), tl.program_id(1)
+    at = table + chunk * CHUNK_FIELDS
+    first = tl.load(at)
+    there = first + tl.arange(0, C) < tl.load(at + 1)
+    of_key = first.to(tl.int64) * problem.H + head // (problem.HV // problem.H)
+    return Place(there, first.to(tl.int64) * problem.HV + head, of_key, problem.HV, problem.H, chunk.to(tl.int64) * problem.HV + head)
+
+
+@mimw.jit
+def numbers_of(tensor, place):
+    """A number of each row, of v's heads, in fp32; zeros where there is no row."""
+    return tl.load(tensor + place.of_value + tl.arange(0, C) * place.HV, mask=place.there, other=0.0).to(tl.float32)
+
+
+@mimw.jit
+def keys_of(tensor, place, column, K: tl.constexpr, COLUMNS: tl.constexpr):
+    """COLUMNS columns from `column` on of a chunk's rows of q or k; zeros where there are none."""
+    at = tl.arange(0, C)[:, None] * (place.H * K) + tl.arange(0, COLUMNS)[None, :]
+    return tl.load(tensor + (place.of_key * K + column) + at, mask=place.there[:, None], other=0.0)
+
+
+@mimw.jit
+def put_tile(tensor, tile, place):
+    """A [C, C] tile of the chunk and head."""
+    at = tl.arange(0, C)[:, None] * C + tl.arange(0, C)[None, :]
+    tl.store(tensor + place.number * (C * C) + at, tile.to(tensor.dtype.element_ty))
+
+
+@mimw.jit
+def between(b, DIAGONAL: tl.constexpr):
+    """e^(b_i - b_j) for j < i, 1 on the DIAGONAL, if that is wanted, else 0."""
+    b = b * LOG2_E
+    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
+    return tl.exp2(tl.where(i >= j if DIAGONAL else i > j, b[:, None] - b[None, :], float("-inf")))
+
+
+@mimw.jit
+def put_inverse(T_out, A, beta, place):
+    """T of A, strictly lower triangular, but without beta's factor."""
+    weight = numbers_of(beta, place)
+    put_tile(T_out, inverse(A * weight[:, None]) * weight[None, :], place)
+
+
+@mimw.jit
+def prepare(k, g, beta, b_out, T_out, table, problem, K: tl.constexpr):
+    """b and T of a chunk and head; T only with beta, b only with g."""
+    place = place_of(table, problem)
+    if g is not None:
+        b = tl.cumsum(numbers_of(g, place), 0)
+        tl.store(b_out + place.number * C + tl.arange(0, C), b)
+    if beta is not None:
+        keys = keys_of(k, place, 0, K, K)
+        products = tl.dot(keys, tl.trans(keys))
+        if g is not None:
+            products *= between(b, False)
+        else:
+            products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
+        put_inverse(T_out, products, beta, place)
