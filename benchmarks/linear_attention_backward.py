@@ -4,8 +4,8 @@
     python -m benchmarks.linear_attention_backward gdn-16 --ms 50
 
 Inputs are those of `linear_attention_forward`. First every gradient of a small call of the same gates and rule is compared with the
-chunked form in fp64. A line has the time of all launches forward and backward, of those of the backward alone, what computes new
-values and states anew among them, of each of its launches, and fla's forward and backward in the same run.
+chunked form in fp64. A line has the time of all launches forward and backward, of those of the backward alone, which computes
+anew what the forward had, of each of its launches, and fla's forward and backward in the same run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mimw.kernels import linear_attention_backward as backward
 from mimw.testing.benchmark import alternate
 
 from .driver import command, some_of
-from .gpu import keep, multiprocessors, parsed, row_of, torch
+from .gpu import compiled_before, keep, multiprocessors, parsed, row_of, torch
 from .linear_attention_forward import CASES, inputs, peer
 from .progress import each
 
@@ -33,26 +33,27 @@ def launches(q, k, v, g, beta, initial, do, dfinal, parts):
     of_values, columns = v.shape[2:]
     parts = parts or forward.parts_for(batch, rows, of_values, columns, multiprocessors())
     on_gpu = lambda one: torch.from_numpy(one).cuda()                               # noqa: E731
-    cut, whole = (forward.tables(batch, rows, None, number).map(on_gpu) for number in (parts, 1))
-    work = forward.workspace(k, v, g, beta, cut, empty_like(k))
+    on_host = forward.tables(batch, rows, None, parts)
+    tables, turned = on_host.map(on_gpu), backward.tables(on_host).map(on_gpu)
+    work = forward.workspace(k, v, g, beta, tables, empty_like(k))
     o, final, new = torch.empty_like(v), torch.empty_like(initial), torch.empty_like(v)
-    states = torch.empty(cut.chunks.shape[0], of_values, columns, K, device="cuda", dtype=k.dtype)
-    ours = forward.forward(q, k, v, g, beta, cut, work, o=o, initial=initial, final=final)
-    again = forward.forward(q, k, v, g, beta, cut, work, new=new, states=states, initial=initial)
-    given = backward.Given(q, k, v, g, beta, work.P, work.T, new, states, do, whole.chunks)
+    states = torch.empty(tables.chunks.shape[0], of_values, columns, K, device="cuda", dtype=k.dtype)
+    ours = forward.forward(q, k, v, g, beta, tables, work, o=o, initial=initial, final=final)
+    back = forward.forward(q, k, v, g, beta, tables, work, new=new, states=states, initial=initial)
+    given = backward.Given(q, k, v, g, beta, new, states, do)
     results = backward.Results(*(None if one is None else torch.empty_like(one) for one in (q, k, v, g, beta)))
     dinitial = torch.empty_like(initial)
-    back = again + backward.launches(given, backward.workspace(given, empty_like(q), work.b), results, whole.spans, dfinal, dinitial)
+    back += backward.launches(given, backward.workspace(given, turned, empty_like(q), work), results, turned, work, dfinal, dinitial)
     return ours, back, dict(zip(("q", "k", "v", "g", "beta"), results), initial_state=dinitial)
 
 
 def small_error(heads, of_values, columns, gates, delta) -> dict[str, float]:
-    """The relative error of every gradient of a small call."""
+    """The relative error of every gradient of a small call, in two parts."""
     from tests.kernels.linear_attention_gradients import chunked_gradients
     group = of_values // heads
     given = inputs(1, SMALL, 1, group, columns, gates, delta)
     do, dfinal = torch.randn_like(given[2]), torch.randn_like(given[-1])
-    _, back, found = launches(*given, do, dfinal, 1)
+    _, back, found = launches(*given, do, dfinal, 2)
     for kernel, grid, args, meta in back:
         kernel[grid](*args, **meta)
     names = ("q", "k", "v", "g", "beta", "initial_state")
@@ -101,10 +102,12 @@ def measure(name: str, at_least_ms: float):
 
 
 def main() -> None:
-    parser = command(__doc__, ms=50.0)
+    parser = command(__doc__, ms=50.0, jobs=True)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
-    for name in each(options.cases or list(CASES), lambda name: name):
+    names = options.cases or list(CASES)
+    compiled_before(options.jobs, measure, [(name, options.ms) for name in names])
+    for name in each(names, lambda name: name):
         row, errors = measure(name, options.ms)
         keep(row, options.results / "linear-attention-backward.jsonl")
         parts = ", ".join(f"{one} {time:.0f}" for one, time in row.baselines.items())

@@ -37,10 +37,14 @@ def compute(inputs, scores, results, behinds, outside, span, problem, me: tl.con
             behinds.commit(turn)
         do = tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS]))
         left, decay = decays_of(slot, form)
-        D = tlx.async_dot((tlx.local_load(do).to(tl.float32) * grown_of(slot, form)).to(TYPE), slot.q, D * decay)
+        rows = tlx.local_load(do).to(tl.float32) * grown_of(slot, form)
+        if form.STATES or form.DELTA:
+            dN = tlx.async_dot_wait(0, dN)
+            rows = tl.where(dN == dN, rows, dN)     # so that it has the layout of sums, which operands have: no way through memory
+        D = tlx.async_dot(rows.to(TYPE), slot.q, D * decay)
         P = scores_of(slot, scores, turn)
         if form.STATES or form.DELTA:
-            dv = tlx.async_dot(do, P, tlx.async_dot_wait(1, dN) * left)
+            dv = tlx.async_dot(do, P, dN * left)
             D, dv = tlx.async_dot_wait(0, D), tlx.async_dot_wait(0, dv)
             if form.DELTA:
                 dv = tlx.async_dot_wait(0, tlx.async_dot(dv.to(TYPE), slot.T))
