@@ -47,7 +47,7 @@ def forward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor, Tenso
     """The plan (q, k, v, g, beta, initial_state, ends) -> (o, final)."""
 
     def made(ends: Ends, *given: Tensor | None) -> Callable[..., tuple[Tensor, Tensor]]:
-        tables = _tables(given[0], given[2], ends)
+        tables = _tables(given[0], given[2], ends).map(_to(given[0]))
 
         def arrays_of(*given: Tensor | None) -> dict[str, Any]:
             q, k, v, g, beta, initial = given
@@ -75,8 +75,8 @@ def backward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor | Non
 
     def made(ends: Ends, *given: Tensor | None) -> Callable[..., tuple[Tensor | None, ...]]:
         _, _, q, _, v, *_ = given
-        tables, whole = _tables(q, v, ends), _tables(q, v, ends, 1)
-        chunks = tables.chunks.shape[0]
+        on_host = _tables(q, v, ends)
+        tables, back, chunks = on_host.map(_to(q)), gradients.tables(on_host).map(_to(q)), on_host.chunks.shape[0]
 
         def arrays_of(*given: Tensor | None) -> dict[str, Any]:
             do, dfinal, q, k, v, g, beta, initial = given
@@ -86,20 +86,20 @@ def backward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor | Non
             arrays |= dict(work=work, new=torch.empty_like(v), states=empty((chunks, *v.shape[2:], q.shape[3]), None))
             arrays |= {f"d{name}": None if one is None else torch.empty_like(one) for name, one in zip(GIVEN, (q, k, v, g, beta))}
             arrays["dinitial"] = _states(of, q)
-            given = gradients.Given(q, k, v, g, beta, work.P, work.T, arrays["new"], arrays["states"], do, whole.chunks)
-            return arrays | dict(given=given, back=gradients.workspace(given, empty, work.b))
+            given = gradients.Given(q, k, v, g, beta, arrays["new"], arrays["states"], do)
+            return arrays | dict(given=given, back=gradients.workspace(given, back, empty, work))
 
         arrays = arrays_of(*map(_like, given))
         work, results = arrays["work"], gradients.Results(*(arrays[f"d{name}"] for name in GIVEN))
         launches = library.forward(*(arrays[name] for name in GIVEN), tables, work, scale, new=arrays["new"],
                                    states=arrays["states"], initial=arrays["initial"])
-        launches += gradients.launches(arrays["given"], arrays["back"], results, whole.spans, arrays["dfinal"], arrays["dinitial"],
+        launches += gradients.launches(arrays["given"], arrays["back"], results, back, work, arrays["dfinal"], arrays["dinitial"],
                                        scale)
-        launch = named(q, _flat(arrays, tables, whole), launches)
+        launch = named(q, _flat(arrays, tables, back), launches)
 
         def run(*given: Tensor | None) -> tuple[Tensor | None, ...]:
             arrays = arrays_of(*given)
-            launch(_flat(arrays, tables, whole))
+            launch(_flat(arrays, tables, back))
             return *(arrays[f"d{name}"] for name in GIVEN), arrays["dinitial"]
 
         return run
@@ -139,17 +139,20 @@ def _whole(rows: int, part: Tensor | None) -> Tensor | None:
     return whole
 
 
-def _tables(q: Tensor, v: Tensor, ends: Ends, parts: int | None = None) -> library.Tables:
-    """The tables of a call, where q is; `parts` of each sequence, by default as many as fill the GPU."""
+def _tables(q: Tensor, v: Tensor, ends: Ends) -> library.Tables:
+    """The tables of a call, as numpy: as many parts of each sequence as fill the GPU."""
     batch, rows, heads, columns = v.shape
-    if parts is None:
-        longest = rows if ends is None else max(other - one for one, other in zip(ends, ends[1:]))
-        parts = library.parts_for(batch if ends is None else len(ends) - 1, longest, heads, columns, programs(q))
-    made = library.tables(batch, rows if ends is None else ends[-1], ends, parts)
-    return made.map(lambda one: torch.from_numpy(one).to(q.device))
+    longest = rows if ends is None else max(other - one for one, other in zip(ends, ends[1:]))
+    parts = library.parts_for(batch if ends is None else len(ends) - 1, longest, heads, columns, programs(q))
+    return library.tables(batch, rows if ends is None else ends[-1], ends, parts)
 
 
-def _flat(arrays: Mapping[str, Any], *tables: library.Tables) -> dict[str, Tensor | None]:
+def _to(on: Tensor) -> Callable[[Any], Tensor]:
+    """Numpy to where a tensor is."""
+    return lambda one: torch.from_numpy(one).to(on.device)
+
+
+def _flat(arrays: Mapping[str, Any], *tables: library.Tables | gradients.Tables) -> dict[str, Tensor | None]:
     """The arrays by name, also those of named tuples, and of tables; of several names for one memory the last counts."""
     found: dict[str, Tensor | None] = {}
     for name, one in (*arrays.items(), *((f"table{at}", one) for at, one in enumerate(tables))):

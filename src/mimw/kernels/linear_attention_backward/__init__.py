@@ -1,11 +1,11 @@
-"""The gradients of chunked linear attention: gated (GLA), DeltaNet, Gated DeltaNet, Kimi delta attention, Mamba-2's SSD; any GPU,
-any head dims, bf16, fp16 and fp32, batches or packed sequences.
+"""The gradients of chunked linear attention: gated (GLA), DeltaNet, Gated DeltaNet, Kimi delta attention, Mamba-2's SSD; on Hopper.
 
-Input: what the forward was given, what it keeps or computes anew (P, T, N, the states before each chunk), and the gradients of o and of
+Input: what the forward was given, what it computes anew (N, the states before each chunk, its workspace), and the gradients of o and of
 the final states. Output: gradients of q, k, v, g, beta and the initial states. For example:
 
-    work = workspace(given, empty)                      what launches hand on, made by empty(shape, type)
-    for kernel, grid, args, meta in launches(given, work, results, spans, dfinal, dinitial):
+    back = tables(made)                                     made: those of the forward, as numpy
+    work = workspace(given, back, empty, of_forward)        what launches hand on, made by empty(shape, type)
+    for kernel, grid, args, meta in launches(given, work, results, back, of_forward, dfinal, dinitial):
         kernel[grid](*args, **meta)
 
 **Derivation.** Of a chunk, with b the sum of the gate, E = diag(e^b), F = diag(e^(b_C - b)), and e^(b_i - b_j) inside of P and A:
@@ -13,7 +13,7 @@ the final states. Output: gradients of q, k, v, g, beta and the initial states. 
     A = stril(beta K K^T), T = (I + A)^-1 diag(beta), R = V - E K S, N = T R        N = V without the delta rule
     O = scale (E Q S + P N), S' = e^b_C S + (F K)^T N
 
-Given dO and D, the gradient of S', the recurrence (`states`) has
+Given dO and D, the gradient of S', the recurrence (`recurrence`) has
 
     dN = scale P^T dO + F K D,  dR = T^T dN,  dV = dR
     dS = e^b_C D + scale (E Q)^T dO - (E K)^T dR
@@ -33,7 +33,8 @@ of k end over rows plus e^b_C (S D), the sum over values; dg_t is the sum of db 
 
 from __future__ import annotations
 
-from .launches import form_of, launches, workspace
+from .launches import launches, of_chunks, workspace
 from .nouns import Given, Results, Work
+from .tables import Tables, tables
 
-__all__ = ["Given", "Results", "Work", "form_of", "launches", "workspace"]
+__all__ = ["Given", "Results", "Tables", "Work", "launches", "of_chunks", "tables", "workspace"]

@@ -8,7 +8,7 @@ Input: tiles of rows (C, K), b (C) or (C, K), the sum of the gate from the chunk
     dk = for_columns(dP, q, b, FORM)                (C, K), sum over i of dP_ij q_id e^(b_id - b_jd)
 
 A gate by column cannot be taken out of the sum as e^(b_i) and e^(-b_j), which overflow. Where a chunk decays by e^-120 at most, both are
-taken relative to half of that and fit into fp32 and bf16. Else the tile is cut: rows of the second half with columns of the first
+taken relative to half of that and fit into fp32 and bf16 (form.NEAR). Else the tile is cut: rows of the second half with columns of the first
 one relative to the row between them, where both factors are at most 1, and each half the same way, down to single rows.
 """
 
@@ -16,7 +16,8 @@ import triton.language as tl
 
 import mimw
 
-from .nouns import BY_HEAD, LEVELS, NO_GATE, C, numbers_of, product, rows_of
+from ..linear_attention.nouns import C
+from .nouns import BY_HEAD, BY_KEY, LEVELS, NO_GATE, numbers_of, product, rows_of
 
 MOST = tl.constexpr(120.0)      # e^60 times e^60 times products of operands are below fp32's 3e38
 
@@ -35,14 +36,14 @@ def decay(b):
 
 
 @mimw.jit
-def sums_of(g, here, head, heads, form):
+def sums_of(g, here, head, heads, begin, form):
     """b of a chunk, fp32: (C) for a gate a head, (C, K_TILE) for one a column, None without."""
     if form.GATE == NO_GATE:
         return None
     elif form.GATE == BY_HEAD:
         return tl.cumsum(numbers_of(g, here, head, heads, 0.0), 0)
     else:
-        return tl.cumsum(rows_of(g, here, head, heads, form.K, 0, form.K_TILE).to(tl.float32), 0)
+        return tl.cumsum(rows_of(g, here, head, heads, form.K, begin, form.K_TILE).to(tl.float32), 0)
 
 
 @mimw.jit
@@ -112,9 +113,17 @@ def factors(b, SIZE: tl.constexpr, form):
 
 @mimw.jit
 def halfway(b):
-    """b relative to half of the chunk's decay, and whether e to that and its inverse fit."""
-    last = tl.min(b, 0)
-    return b - 0.5 * last[None, :], tl.min(last, 0) >= -MOST
+    """b relative to half of the chunk's decay, which `near` chunks have."""
+    return b - 0.5 * tl.min(b, 0)[None, :]
+
+
+@mimw.jit
+def near(last, form):
+    """Whether a chunk is one for form.NEAR; `last` is its b_C of every column, anything where gates are not by column."""
+    if form.GATE == BY_KEY:
+        return (tl.min(last, 0) >= -MOST) == form.NEAR
+    else:
+        return True
 
 
 @mimw.jit
@@ -132,9 +141,9 @@ def rising_products(x, y, b, form):
     elif form.GATE == BY_HEAD:
         return product(x, tl.trans(y), form) * decay(b)
     else:
-        near, fits = halfway(b)
-        if fits:
-            found = product(rounded(x * tl.exp(near), form), tl.trans(rounded(y * tl.exp(-near), form)), form)
+        if form.NEAR:
+            middle = halfway(b)
+            found = product(rounded(x * tl.exp(middle), form), tl.trans(rounded(y * tl.exp(-middle), form)), form)
             found = tl.where(lower(), found, 0.0)
         else:
             at = tl.arange(0, C)
@@ -155,9 +164,9 @@ def for_rows(scores, y, b, form):
     elif form.GATE == BY_HEAD:
         return product((scores * decay(b)).to(y.dtype), y, form)
     else:
-        near, fits = halfway(b)
-        if fits:
-            found = product(rounded(scores, form), rounded(y * tl.exp(-near), form), form) * tl.exp(near)
+        if form.NEAR:
+            middle = halfway(b)
+            found = product(rounded(scores, form), rounded(y * tl.exp(-middle), form), form) * tl.exp(middle)
         else:
             found = diagonal(scores)[:, None] * y.to(tl.float32)
             for level in tl.static_range(LEVELS):
@@ -175,9 +184,9 @@ def for_columns(scores, x, b, form):
     elif form.GATE == BY_HEAD:
         return product(tl.trans((scores * decay(b)).to(x.dtype)), x, form)
     else:
-        near, fits = halfway(b)
-        if fits:
-            found = product(tl.trans(rounded(scores, form)), rounded(x * tl.exp(near), form), form) * tl.exp(-near)
+        if form.NEAR:
+            middle = halfway(b)
+            found = product(tl.trans(rounded(scores, form)), rounded(x * tl.exp(middle), form), form) * tl.exp(-middle)
         else:
             found = diagonal(scores)[:, None] * x.to(tl.float32)
             for level in tl.static_range(LEVELS):

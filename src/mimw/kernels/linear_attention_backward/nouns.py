@@ -1,10 +1,10 @@
-"""The nouns of linear attention's gradients: arrays of a launch, its constants, and the chunk that a program computes.
+"""The nouns of linear attention's gradients: arrays of a launch, constants of the gradients of chunks, and the chunk of a program.
 
 Input: what a host knows of a launch. Output: named tuples and a struct of constants, which the kernels are given. For example:
 
     form = Form(64, 64, 64, 64, BY_HEAD, True, 2, True, False)      heads of 64, a gate a head, the delta rule, 2 heads of v for one of k
-    here = chunk_of(given.table, tl.program_id(0), problem, FORM)   in a kernel: which rows this program has
-    k = rows_of(given.k, here, head, problem.heads, FORM, FORM.K, 0, FORM.K_TILE)
+    here = chunk_of(table, tl.program_id(0))                        in a kernel: which rows this program has
+    k = rows_of(given.k, here, head, problem.H, FORM.K, 0, FORM.K_TILE)
 """
 
 from typing import Any, NamedTuple
@@ -14,18 +14,18 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-C = tl.constexpr(64)        # rows of a chunk
-LEVELS = tl.constexpr(6)    # how often it can be halved
-FIELDS = tl.constexpr(4)    # of a row of the table of chunks: batch, first row, end of the sequence, unused
-SPAN_FIELDS = tl.constexpr(8)       # of a row of the table of spans: those three, first chunk, chunks, states before and behind, unused
+from ..linear_attention.nouns import CHUNK_FIELDS, C
+
+LEVELS = tl.constexpr(6)    # how often a chunk can be halved
 NO_GATE, BY_HEAD, BY_KEY = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 
 @tle.struct
 class Form:
-    """Constants: heads of K columns in tiles of K_TILE, V of values in tiles of BV at a time; GATE is NO_GATE, BY_HEAD (a number a
-    head) or BY_KEY (one for each of its K columns); DELTA the delta rule; GROUP heads of v read one of k; BF16 says that operands
-    with a factor are rounded to it, else they are fp32; EXACT that products of fp32 are fp32's own."""
+    """Constants: heads of K columns, K_TILE of them in a program, V of values in tiles of BV at a time; GATE is NO_GATE, BY_HEAD (a
+    number a head) or BY_KEY (one for each of its K columns); DELTA the delta rule; GROUP heads of v read one of k; BF16 says that
+    operands with a factor are rounded to it, else they are fp32; EXACT that products of fp32 are fp32's own; NEAR that gates by column
+    decay by so little in a chunk that it needs no cuts (gates.py)."""
 
     K: tl.constexpr
     V: tl.constexpr
@@ -36,39 +36,34 @@ class Form:
     GROUP: tl.constexpr
     BF16: tl.constexpr
     EXACT: tl.constexpr
+    NEAR: tl.constexpr = False
 
 
 class Given(NamedTuple):
-    """What the forward was given, contiguous: q, k (B, T, H, K), v (B, T, HV, V), g (B, T, HV) or (B, T, HV, K), beta (B, T, HV);
-    what it keeps, `mimw.kernels.linear_attention` says how: P, T (chunks, HV, C, C), N (B, T, HV, V), states (chunks, HV, V, K); do, the
-    gradient of o; and the table of chunks."""
+    """What the forward was given, contiguous: q, k (B, T, H, K), v (B, T, HV, V), g (B, T, HV) or (B, T, HV, K), beta (B, T, HV); what it
+    computes anew, `mimw.kernels.linear_attention` says how: N (B, T, HV, V) and states (chunks, HV, V, K); and do, the gradient of o."""
 
     q: Any
     k: Any
     v: Any
     g: Any
     beta: Any
-    P: Any
-    T: Any
     N: Any
     states: Any
     do: Any
-    table: Any
 
 
 class Work(NamedTuple):
     """What launches hand on. D (chunks, HV, V, K): the gradient of the state behind each chunk; dq, dk (B, T, HV, K) fp32 of each head
-    of v, where several read one of k; b: with a gate a head (chunks, HV, C) fp32, that of the forward, with one a column
-    (chunks, HV, K), there only the chunk's last; q_up = scale q e^b, k_down = k e^(b_C - b) and, with the delta rule, k_up = k e^b,
-    (B, T, HV, K), with one a column."""
+    of v, where several read one of k; sums, ends (spans, HV, K, V) fp32, of the state before and behind each part of a sequence that is
+    cut; b: that of the forward."""
 
     D: Any
     dq: Any
     dk: Any
+    sums: Any
+    ends: Any
     b: Any
-    q_up: Any
-    k_down: Any
-    k_up: Any
 
 
 class Results(NamedTuple):
@@ -81,14 +76,6 @@ class Results(NamedTuple):
     dbeta: Any
 
 
-class Problem(NamedTuple):
-    """The scale, rows of a batch, and heads of q and k."""
-
-    scale: Any
-    T: Any
-    heads: Any
-
-
 @tle.struct
 class Chunk:
     """Rows of one chunk: the first one among all rows of the arrays, how many there are, and the number of the chunk."""
@@ -99,11 +86,10 @@ class Chunk:
 
 
 @mimw.jit
-def chunk_of(table, slot, problem):
+def chunk_of(table, slot):
     """The chunk of a number."""
-    at = table + slot * FIELDS
-    first = tl.load(at + 1)
-    return Chunk(tl.load(at).to(tl.int64) * problem.T + first, min(C, tl.load(at + 2) - first), slot)
+    first = tl.load(table + slot * CHUNK_FIELDS)
+    return Chunk(first.to(tl.int64), min(C, tl.load(table + slot * CHUNK_FIELDS + 1) - first), slot)
 
 
 @mimw.jit
@@ -137,25 +123,22 @@ def store_numbers(array, value, here, head, heads):
 
 
 @mimw.jit
-def square_of(array, here, head, heads):
-    """P or T of a chunk and head: (C, C)."""
-    at = array + (here.slot.to(tl.int64) * heads + head) * (C * C)
-    return tl.load(at + (tl.arange(0, C)[:, None] * C + tl.arange(0, C)[None, :]))
+def state_of(array, here, head, heads, value, begin, form):
+    """S^T or D^T of a chunk, values from `value` on, columns from `begin` on: (BV, K_TILE)."""
+    values, columns = value + tl.arange(0, form.BV), begin + tl.arange(0, form.K_TILE)
+    at = array + (here.slot.to(tl.int64) * heads + head) * (form.V * form.K) + (values[:, None] * form.K + columns[None, :])
+    return tl.load(at, mask=(values < form.V)[:, None] & (columns < form.K)[None, :], other=0.0)
 
 
 @mimw.jit
-def state_at(array, slot, head, heads, value, form):
-    """(places, mask) of a chunk's state with values as rows (chunks, heads, V, K), from `value` on: (BV, K_TILE)."""
-    values, columns = value + tl.arange(0, form.BV), tl.arange(0, form.K_TILE)
-    at = array + (slot.to(tl.int64) * heads + head) * (form.V * form.K) + (values[:, None] * form.K + columns[None, :])
-    return at, (values < form.V)[:, None] & (columns < form.K)[None, :]
-
-
-@mimw.jit
-def state_of(array, here, head, heads, value, form):
-    """S^T or D^T of a chunk."""
-    at, there = state_at(array, here.slot, head, heads, value, form)
-    return tl.load(at, mask=there, other=0.0)
+def last_of(b, here, head, heads, begin, form):
+    """b_C of a chunk and head with a gate a column (K_TILE), 0 otherwise."""
+    columns = begin + tl.arange(0, form.K_TILE)
+    if form.GATE == BY_KEY:
+        at = b + (here.slot.to(tl.int64) * heads + head) * form.K
+        return tl.load(at + columns, mask=columns < form.K, other=0.0)
+    else:
+        return columns * 0.0
 
 
 @mimw.jit

@@ -9,14 +9,15 @@ import triton.language as tl
 
 import mimw
 
-from .nouns import C, chunk_of, rows_of, store_rows
+from ..linear_attention.nouns import C
+from .nouns import chunk_of, rows_of, store_rows
 
 
 @mimw.jit
 def sum_heads(of_heads, result, table, problem, FORM: tl.constexpr):
     """Chunk program_id(0), head program_id(1) of H."""
-    head, here = tl.program_id(1), chunk_of(table, tl.program_id(0), problem)
+    head, here = tl.program_id(1), chunk_of(table, tl.program_id(0))
     total = tl.zeros((C, FORM.K_TILE), tl.float32)
     for number in range(head * FORM.GROUP, head * FORM.GROUP + FORM.GROUP):
-        total += rows_of(of_heads, here, number, problem.heads * FORM.GROUP, FORM.K, 0, FORM.K_TILE)
-    store_rows(result, total, here, head, problem.heads, FORM.K, 0, FORM.K_TILE)
+        total += rows_of(of_heads, here, number, problem.HV, FORM.K, 0, FORM.K_TILE)
+    store_rows(result, total, here, head, problem.H, FORM.K, 0, FORM.K_TILE)

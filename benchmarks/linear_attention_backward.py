@@ -1,0 +1,115 @@
+"""Linear attention forward and backward on one GPU, each launch of the backward by itself, beside flash-linear-attention.
+
+    python -m benchmarks.linear_attention_backward                  the cases below
+    python -m benchmarks.linear_attention_backward gdn-16 --ms 50
+
+Inputs are those of `linear_attention_forward`. First every gradient of a small call of the same gates and rule is compared with the
+chunked form in fp64. A line has the time of all launches forward and backward, of those of the backward alone, what computes new
+values and states anew among them, of each of its launches, and fla's forward and backward in the same run.
+"""
+
+from __future__ import annotations
+
+from mimw.kernels import linear_attention as forward
+from mimw.kernels import linear_attention_backward as backward
+from mimw.testing.benchmark import alternate
+
+from .driver import command, some_of
+from .gpu import keep, multiprocessors, parsed, row_of, torch
+from .linear_attention_forward import CASES, inputs, peer
+from .progress import each
+
+SMALL = 549         # rows of the call whose gradients are compared
+ALLOWED = 2e-2
+
+
+def empty_like(q):
+    return lambda shape, kind: torch.empty(shape, device="cuda", dtype=torch.float32 if kind else q.dtype)
+
+
+def launches(q, k, v, g, beta, initial, do, dfinal, parts):
+    """(launches of the forward, those of the backward, the gradients by name)."""
+    batch, rows, _, K = q.shape
+    of_values, columns = v.shape[2:]
+    parts = parts or forward.parts_for(batch, rows, of_values, columns, multiprocessors())
+    on_gpu = lambda one: torch.from_numpy(one).cuda()                               # noqa: E731
+    cut, whole = (forward.tables(batch, rows, None, number).map(on_gpu) for number in (parts, 1))
+    work = forward.workspace(k, v, g, beta, cut, empty_like(k))
+    o, final, new = torch.empty_like(v), torch.empty_like(initial), torch.empty_like(v)
+    states = torch.empty(cut.chunks.shape[0], of_values, columns, K, device="cuda", dtype=k.dtype)
+    ours = forward.forward(q, k, v, g, beta, cut, work, o=o, initial=initial, final=final)
+    again = forward.forward(q, k, v, g, beta, cut, work, new=new, states=states, initial=initial)
+    given = backward.Given(q, k, v, g, beta, work.P, work.T, new, states, do, whole.chunks)
+    results = backward.Results(*(None if one is None else torch.empty_like(one) for one in (q, k, v, g, beta)))
+    dinitial = torch.empty_like(initial)
+    back = again + backward.launches(given, backward.workspace(given, empty_like(q), work.b), results, whole.spans, dfinal, dinitial)
+    return ours, back, dict(zip(("q", "k", "v", "g", "beta"), results), initial_state=dinitial)
+
+
+def small_error(heads, of_values, columns, gates, delta) -> dict[str, float]:
+    """The relative error of every gradient of a small call."""
+    from tests.kernels.linear_attention_gradients import chunked_gradients
+    group = of_values // heads
+    given = inputs(1, SMALL, 1, group, columns, gates, delta)
+    do, dfinal = torch.randn_like(given[2]), torch.randn_like(given[-1])
+    _, back, found = launches(*given, do, dfinal, 1)
+    for kernel, grid, args, meta in back:
+        kernel[grid](*args, **meta)
+    names = ("q", "k", "v", "g", "beta", "initial_state")
+    exact = chunked_gradients(do.cpu(), dfinal.cpu(), **{name: None if one is None else one.cpu() for name, one in zip(names, given)},
+                              cu_seqlens=None)
+    return {name: ((one.cpu().double() - getattr(exact, name)).norm() / getattr(exact, name).norm()).item()
+            for name, one in found.items() if one is not None}
+
+
+def of_fla(given, gates, do, dfinal):
+    """fla's forward and backward, or None."""
+    call = peer(*(None if one is None else one.detach().requires_grad_() for one in given), gates)
+    if call is None:
+        return None
+
+    def run():
+        o, final = call()
+        torch.autograd.backward((o, final), (do, dfinal))
+    return run
+
+
+def measure(name: str, at_least_ms: float):
+    *sizes, gates, delta, parts = CASES[name]
+    errors = small_error(*sizes[2:], gates, delta)
+    if not max(errors.values()) <= ALLOWED:
+        raise AssertionError(f"{name}: relative errors are {errors}; at most {ALLOWED:.1e} is allowed")
+    given = inputs(*sizes, gates, delta)
+    do, dfinal = torch.randn_like(given[2]), torch.randn_like(given[-1])
+    ours, back, _ = launches(*given, do, dfinal, parts)
+
+    def run(steps):
+        def all_of():
+            for kernel, grid, args, meta in steps:
+                kernel[grid](*args, **meta)
+        return all_of
+
+    candidates = {"mimw": run(ours + back), "forward": run(ours), "backward": run(back)}
+    candidates |= {f"{number} {step[0].__name__}": run([step]) for number, step in enumerate(back)}
+    baseline = of_fla(given, gates, do, dfinal)
+    if baseline is not None:
+        candidates["fla"] = baseline
+    times = alternate(candidates, at_least_ms)
+    shape = dict(zip(("batch", "rows", "heads", "value_heads", "columns"), sizes))
+    return row_of(f"linear-attention-backward-{name}", shape, {"gates": gates, "delta": delta}, times, max(errors.values()),
+                  "normal; keys of length 1"), errors
+
+
+def main() -> None:
+    parser = command(__doc__, ms=50.0)
+    some_of(parser, "cases", CASES)
+    options = parsed(parser)
+    for name in each(options.cases or list(CASES), lambda name: name):
+        row, errors = measure(name, options.ms)
+        keep(row, options.results / "linear-attention-backward.jsonl")
+        parts = ", ".join(f"{one} {time:.0f}" for one, time in row.baselines.items())
+        print(f"{name:16} {row.microseconds:7.0f} us ({parts}); errors {({one: f'{e:.1e}' for one, e in errors.items()})}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
