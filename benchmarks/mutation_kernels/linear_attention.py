@@ -37,5 +37,6 @@ def _empty(shape: tuple[int, ...], kind: str | None = None) -> np.ndarray:
 
 
 FILE = "src/mimw/kernels/linear_attention/kernel.py"
-CASES = (Case("Linear attention", FILE, _recurrence), Case("Linear attention, gates by key", FILE, lambda: _recurrence(by_key=True)),
+CASES = (Case("Linear attention", FILE, _recurrence),
+         Case("Linear attention, gates by key", FILE, lambda: _recurrence(by_key=True)),
          Case("Linear attention, states", FILE, lambda: _recurrence(again=True)))

@@ -1,14 +1,14 @@
 """What each chunk needs of its own keys, queries and gates, where every column of the keys has gates of its own.
 
-Input: pointers of q, k, g and beta, and the table of chunks. Output: T and P of each chunk, its last b, and its rows of q and k with
-their gates (see __init__.py):
+Input: pointers of q, k, g and beta, and the table of chunks. Output: T and P of each chunk, its last b, and its rows of q and k
+with their gates (see __init__.py):
 
     prepare_by_key[(chunks, HV)](q, k, g, beta, last, T, P, decayed, table, problem, ...)
 
 e^(b_i - b_j) is a product e^(b_i - m) e^(m - b_j) with a row's b for m, so that a tensor core sums over columns. Where, in COLUMNS
-columns, no b of a chunk is farther than FAR from that of its middle row, m is that row's, for the whole chunk. Elsewhere each block of 16 rows has its own m, and
-gates count as FLOOR at least, since e^(m - b_j) overflows otherwise: by that, and by what underflows, an element of P, or of A, is
-wrong by at most 8e-5 of the lengths of q_i and k_j, a fiftieth of what bf16 rounds.
+columns, no b of a chunk is farther than FAR from that of its middle row, m is that row's, for the whole chunk. Elsewhere each
+block of 16 rows has its own m, and gates count as FLOOR at least, since e^(m - b_j) overflows otherwise: by that, and by what
+underflows, an element of P, or of A, is wrong by at most 8e-5 of the lengths of q_i and k_j, a fiftieth of what bf16 rounds.
 """
 
 from typing import Any

@@ -22,8 +22,8 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @tle.struct
 class Place:
-    """A chunk of a head: which of its rows are there; the first one's number among all rows of v's heads, and of k's, and the step from
-    there to the next row; the number among all chunks of all heads."""
+    """A chunk of a head: which of its rows are there; the first one's number among all rows of v's heads, and of k's, and the step
+    from there to the next row; the number among all chunks of all heads."""
 
     there: Any
     of_value: Any
@@ -41,7 +41,8 @@ def place_of(table, problem):
     first = tl.load(at)
     there = first + tl.arange(0, C) < tl.load(at + 1)
     of_key = first.to(tl.int64) * problem.H + head // (problem.HV // problem.H)
-    return Place(there, first.to(tl.int64) * problem.HV + head, of_key, problem.HV, problem.H, chunk.to(tl.int64) * problem.HV + head)
+    of_value, number = first.to(tl.int64) * problem.HV + head, chunk.to(tl.int64) * problem.HV + head
+    return Place(there, of_value, of_key, problem.HV, problem.H, number)
 
 
 @mimw.jit
