@@ -86,6 +86,13 @@ def by_operators() -> dict[str, Callable[[], object]]:
         "plain_simplicial_attention": lambda: ops.simplicial_attention(normal(1, 2, 9, 16), *[normal(1, 1, 9, 16)] * 4, (4, 3)),
         "plain_sparse_mla": lambda: ops.sparse_mla(normal(1, 1, 2, 48), normal(1, 9, 1, 48), numbers([[[[0, 3, 1, -1]]]]),
                                                    numbers([[[3]]]), value_dim=32),
+        "linear_attention": lambda: graded(
+            lambda q, k, v, g: ops.linear_attention(q, k, v, g[..., 0].sigmoid().log(), g[..., 1].sigmoid(), use_qk_l2norm=True)[0],
+            normal(1, 70, 1, 64), normal(1, 70, 1, 64), normal(1, 70, 2, 64), normal(1, 70, 2, 2)),
+        "linear_attention, by key": lambda: graded(lambda q, k, v, g: ops.linear_attention(q, k, v, g.sigmoid().log())[0],
+                                                   *[normal(1, 70, 1, 64) for _ in range(4)]),
+        "linear_attention_step": lambda: ops.linear_attention_step(normal(2, 1, 100), normal(2, 1, 100), normal(2, 2, 70),
+                                                                   normal(2, 2, 100, 70, dtype=fp32), normal(2, 2).sigmoid().log()),
         "plain_topk": lambda: ops.topk(normal(5, 300, dtype=fp32), 7),
         "moe": lambda: ops.moe(normal(20, 64), normal(4, 128, 64), normal(4, 64, 64), torch.arange(20, device="cuda")[:, None] % 4,
                                torch.ones(20, 1, device="cuda")),

@@ -123,6 +123,25 @@ torch.testing.assert_close(o[:, :, 0], first, atol=2e-3, rtol=2e-2)
 x = torch.randn(4, 256)
 torch.testing.assert_close(ops.softmax(x, 1), torch.softmax(x, 1))
 """,
+    "linear_attention": """
+q, v = torch.randn(1, 70, 1, 64).half(), torch.randn(1, 70, 2, 64).half()           # 2 heads of values for one of keys
+k = torch.nn.functional.normalize(torch.randn(1, 70, 1, 64), dim=-1).half()
+g, beta = -torch.rand(1, 70, 2), torch.rand(1, 70, 2)                               # Gated DeltaNet: log decays, and the delta rule
+o, state = ops.linear_attention(q, k, v, g, beta, output_final_state=True)
+S = torch.zeros(2, 64, 64)
+for t in range(70):
+    S = g[0, t, :, None, None].exp() * S
+    u = beta[0, t, :, None] * (v[0, t].float() - k[0, t, 0].float() @ S)
+    S = S + k[0, t, 0].float()[None, :, None] * u[:, None]
+torch.testing.assert_close(state[0], S, atol=1e-2, rtol=1e-2)
+""",
+    "linear_attention_step": """
+state = torch.zeros(2, 4, 32, 48)                                                   # of two sequences, written in place
+q, k, v = torch.randn(2, 4, 32), torch.randn(2, 4, 32), torch.randn(2, 4, 48)
+o = ops.linear_attention_step(q, k, v, state, g=-torch.rand(2, 4))
+torch.testing.assert_close(state, k[..., None] * v[..., None, :])
+torch.testing.assert_close(o, (q * k).sum(-1, keepdim=True) * v / 32**0.5)
+""",
     "sparse_mla": """
 q, kv = torch.randn(1, 2, 64, 48).half(), torch.randn(1, 32, 1, 48).half()  # 32 columns of values, 16 that are key only
 rows = torch.stack([torch.randperm(32)[:8] for _ in range(2)])[None, :, None].int()

@@ -33,6 +33,8 @@ EXTENTS = {
     "moe_scaled": dict(inner=128, hidden=144, experts=2), "attention": dict(heads=4, kv_heads=2),
     "attention_with": dict(heads=4, kv_heads=2), "attention_mod": dict(heads=4, kv_heads=2),
     "attention_decode": dict(heads=4, kv_heads=2, most_pages=2), "attention_varlen": dict(heads=4, kv_heads=2),
+    "linear_attention": dict(B=1, H=1, HV=2, ends=2, states=1), "linear_attention_step": dict(H=1, HV=2, N=2, slots=2),
+    "linear_attention_backward": dict(B=1, H=1, HV=2, ends=2, states=1),
     "sparse_mla": dict(H=4, HKV=2, W=5), "rope": dict(half=2, dim=5, table=7), "rope_of_two": dict(half=2, dim=5, table=7),
     "rope_": dict(half=2, dim=5, table=7), "rope_of_two_": dict(half=2, dim=5, table=7), "topk": {},
     "simplicial_attention": dict(heads=4, kv_heads=2, seq_q=2, seq_k=3)}

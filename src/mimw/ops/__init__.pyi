@@ -32,6 +32,8 @@ __all__ = [
     "gather_matmul_scatter",
     "grouped_matmul",
     "layer_norm",
+    "linear_attention",
+    "linear_attention_step",
     "log_softmax",
     "matmul",
     "moe",
@@ -537,6 +539,88 @@ def layer_norm(
         -> mean: fp32 (*rows)
         -> rstd: fp32 (*rows)
         -> total: =x+residual (*rows, *n)
+    """
+
+def linear_attention(
+    q: Annotated[Tensor, "float (B, T, H, K)"],
+    k: Annotated[Tensor, "=q (B, T, H, K)"],
+    v: Annotated[Tensor, "=q (B, T, HV, V)"],
+    g: Annotated[Tensor | None, "float (B, T, HV) or (B, T, HV, K)"] = None,
+    beta: Annotated[Tensor | None, "float (B, T, HV)"] = None,
+    scale: float | None = None,
+    initial_state: Annotated[Tensor | None, "float (states, HV, K, V)"] = None,
+    output_final_state: bool = False,
+    cu_seqlens: Annotated[Tensor | None, "int (ends)"] = None,
+    use_qk_l2norm: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """(o, final states): per head of v, S <- exp(g_t) S + k_t u_t^T and o_t = scale S^T q_t, with u_t = v_t, or with beta
+    u_t = beta_t (v_t - (exp(g_t) S)^T k_t).
+
+    args:      q, k           (B, T, H, K): bf16, fp16 or fp32, any strides
+               v              (B, T, HV, V) of q's type; H divides HV, and head h of v reads head h * H // HV of q and k
+               g              (B, T, HV) or (B, T, HV, K), any of these types: logarithms of decays, at most 0 (larger
+                              ones are computed with, and may overflow); None is no decay
+               beta           (B, T, HV), any of these types: the delta rule's weights; None is no delta rule
+               scale          of the outputs, by default K ** -0.5
+               initial_state  (N, HV, K, V), any of these types, best fp32: the state before each sequence; None is 0. N is B,
+                              or the number of packed sequences
+               output_final_state   whether the states behind the last rows are wanted
+               cu_seqlens     (N + 1) int32 or int64, ascending from 0 to at most T, with B = 1: sequence n has the rows
+                              from cu_seqlens[n] to before cu_seqlens[n + 1], maybe none, and its own state. The host waits for them
+               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it
+    returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
+    computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64 or 128 columns of keys and 64, 128 or 256 of
+               values, gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at
+               once and their states one after the other
+    gradients  of q, k, v, g, beta and initial_state, from those of o and the final states; no second derivative
+    errors:    RuntimeError where shapes or devices do not fit, and for cu_seqlens that do not ascend from 0 to at most T, with the
+               numbers; NotImplementedError for other types
+
+    contract:
+        K > 0 and V > 0 -- heads of width 0 have no state
+        HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v
+        cu_seqlens is None or B == 1 -- packed sequences are a batch of 1
+        cu_seqlens is None or ends > 0 -- cu_seqlens has one number more than there are sequences
+        -> o: =q (B, T, HV, V)
+        -> final_state: fp32 (sequences, HV, K, V) if output_final_state
+        operations: 4 * B * T * HV * (K * V + 32 * (K + V))
+    """
+
+def linear_attention_step(
+    q: Annotated[Tensor, "float (N, H, K)"],
+    k: Annotated[Tensor, "=q (N, H, K)"],
+    v: Annotated[Tensor, "=q (N, HV, V)"],
+    state: Annotated[Tensor, "float (slots, HV, K, V)"],
+    g: Annotated[Tensor | None, "float (N, HV) or (N, HV, K)"] = None,
+    beta: Annotated[Tensor | None, "float (N, HV)"] = None,
+    indices: Annotated[Tensor | None, "int (N)"] = None,
+    *,
+    scale: float | None = None,
+    use_qk_l2norm: bool = False,
+) -> Annotated[Tensor, "=q (N, HV, V)"]:
+    """o of one token: per head of v, S <- exp(g) S + k u^T in place and o = scale S^T q, with u = v, or with beta
+    u = beta (v - (exp(g) S)^T k), as `mimw.ops.linear_attention` has it for sequences.
+
+    args:      q, k           (N, H, K): bf16, fp16 or fp32, any strides
+               v              (N, HV, V) of q's type; H divides HV, and head h of v reads head h * H // HV of q and k
+               state          (N, HV, K, V), or with indices a pool (slots, HV, K, V), any of these types, best fp32, any strides;
+                              it is written. Fastest where columns of V, or of K, lie side by side
+               g              (N, HV) or (N, HV, K): logarithms of decays; None is no decay
+               beta           (N, HV): the delta rule's weights; None is no delta rule
+               indices        (N) int32 or int64: the state of each sequence. No two may have the same; one outside of the pool, as
+                              -1, is none: its o is 0
+               scale          of the outputs, by default K ** -0.5
+               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first
+    returns:   o (N, HV, V) of q's type, contiguous
+    computed:  by `mimw.kernels.linear_attention_step` in fp32, plain Triton, one launch
+    errors:    RuntimeError where shapes, types or devices do not fit, and for a state that may not be written in place;
+               NotImplementedError for other types. There is no derivative
+
+    contract:
+        K > 0 and V > 0 -- heads of width 0 have no state
+        HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v
+        indices is not None or slots == N -- without indices there must be one state for each sequence
+        operations: 6 * N * HV * K * V
     """
 
 def log_softmax(

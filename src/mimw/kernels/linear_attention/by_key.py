@@ -1,14 +1,14 @@
 """What each chunk needs of its own keys, queries and gates, where every column of the keys has gates of its own.
 
-Input: pointers of q, k, g and beta, and the table of chunks. Output: T and P of each chunk, its last b, and its rows of q and k with
-their gates (see __init__.py):
+Input: pointers of q, k, g and beta, and the table of chunks. Output: T and P of each chunk, its last b, and its rows of q and k
+with their gates (see __init__.py):
 
     prepare_by_key[(chunks, HV)](q, k, g, beta, last, T, P, decayed, table, problem, ...)
 
-e^(b_i - b_j) is a product e^(b_i - m) e^(m - b_j) with a row's b for m, so that a tensor core sums over columns. Where no b of a chunk is
-farther than FAR from that of its middle row, m is that row's, for the whole chunk. Elsewhere each block of 16 rows has its own m, and
-gates count as FLOOR at least, since e^(m - b_j) overflows otherwise: by that, and by what underflows, an element of P, or of A, is
-wrong by at most 8e-5 of the lengths of q_i and k_j, a fiftieth of what bf16 rounds.
+e^(b_i - b_j) is a product e^(b_i - m) e^(m - b_j) with a row's b for m, so that a tensor core sums over columns. Where, in COLUMNS
+columns, no b of a chunk is farther than FAR from that of its middle row, m is that row's, for the whole chunk. Elsewhere each
+block of 16 rows has its own m, and gates count as FLOOR at least, since e^(m - b_j) overflows otherwise: by that, and by what
+underflows, an element of P, or of A, is wrong by at most 8e-5 of the lengths of q_i and k_j, a fiftieth of what bf16 rounds.
 """
 
 from typing import Any
@@ -19,9 +19,10 @@ import mimw
 import mimw.tle as tle
 
 from .nouns import C
-from .prepare import LOG2_E, place_of, put_inverse, rows_of
+from .prepare import LOG2_E, keys_of, place_of, put_inverse, put_tile
 
 BLOCK = tl.constexpr(16)
+COLUMNS = tl.constexpr(64)      # of keys at a time, for want of registers
 FAR = tl.constexpr(80.0 * 1.4426950408889634)       # in powers of 2: e^80 and its sums are finite in bf16 and fp32
 FLOOR = tl.constexpr(-9.5 * 1.4426950408889634)
 
@@ -72,10 +73,18 @@ def weighed(queries, keys, g, b, TYPE: tl.constexpr):
 
 
 @mimw.jit
-def put_rows(tensor, tile, place, K: tl.constexpr):
-    """A chunk's rows."""
-    at = place.number * (C * K) + tl.arange(0, C)[:, None] * K + tl.arange(0, K)[None, :]
-    tl.store(tensor + at, tile.to(tensor.dtype.element_ty))
+def gates_of(g, place, column, K: tl.constexpr):
+    """The logarithms to base 2 of COLUMNS columns of a chunk's gates; zeros where there is no row."""
+    at = tl.arange(0, C)[:, None] * (place.HV * K) + tl.arange(0, COLUMNS)[None, :]
+    gates = tl.load(g + (place.of_value * K + column) + at, mask=place.there[:, None], other=0.0)
+    return gates.to(tl.float32) * LOG2_E
+
+
+@mimw.jit
+def put_columns(tensor, tile, place, column, K: tl.constexpr):
+    """Stores COLUMNS columns of a chunk's rows with gates."""
+    at = tl.arange(0, C)[:, None] * K + tl.arange(0, COLUMNS)[None, :]
+    tl.store(tensor + (place.number * (C * K) + column) + at, tile.to(tensor.dtype.element_ty))
 
 
 @mimw.jit
@@ -83,19 +92,24 @@ def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, table
     """T, P, the last b and rows with gates of a chunk and head; T and k_out only with beta, P and q_out only with q."""
     place = place_of(table, problem)
     TYPE: tl.constexpr = tl.bfloat16 if k.dtype.element_ty == tl.bfloat16 else tl.float32     # fp16 does not hold e^FAR
-    gates = rows_of(g, place.line, place.there, K).to(tl.float32) * LOG2_E
-    b = tl.cumsum(gates, 0)
-    keys, queries = rows_of(k, place.of_key, place.there, K).to(tl.float32), None
+    of_queries, of_keys = tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32)
+    for column in tl.range(0, K, COLUMNS, num_stages=1):
+        gates = gates_of(g, place, column, K)
+        b = tl.cumsum(gates, 0)
+        keys, queries = keys_of(k, place, column, K, COLUMNS).to(tl.float32), None
+        if q is not None:
+            queries = keys_of(q, place, column, K, COLUMNS).to(tl.float32)
+        end = row_at(b, C - 1)
+        tl.store(last + place.number * K + column + tl.arange(0, COLUMNS)[None, :], end * (1 / LOG2_E))
+        put_columns(w_out, keys * tl.exp2(end - b), place, column, K)
+        if beta is not None:
+            put_columns(k_out, keys * tl.exp2(b), place, column, K)
+        if q is not None:
+            put_columns(q_out, queries * tl.exp2(b), place, column, K)
+        more, of_more = weighed(queries, keys, gates, b, TYPE)
+        of_queries, of_keys = of_queries + more, of_keys + of_more
+    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
     if q is not None:
-        queries = rows_of(q, place.of_key, place.there, K).to(tl.float32)
-    of_queries, of_keys = weighed(queries, keys, gates, b, TYPE)
-    end = row_at(b, C - 1)
-    tl.store(last + place.number * K + tl.arange(0, K)[None, :], end * (1 / LOG2_E))
-    put_rows(w_out, keys * tl.exp2(end - b), place, K)
-    if q is not None:
-        put_rows(q_out, queries * tl.exp2(b), place, K)
-        scores = tl.where(tl.arange(0, C)[:, None] >= tl.arange(0, C)[None, :], of_queries, 0.0)
-        tl.store(P_out + place.tile, scores.to(P_out.dtype.element_ty))
+        put_tile(P_out, tl.where(i >= j, of_queries, 0.0), place)
     if beta is not None:
-        put_rows(k_out, keys * tl.exp2(b), place, K)
-        put_inverse(T_out, of_keys, beta, place)
+        put_inverse(T_out, tl.where(i > j, of_keys, 0.0), beta, place)

@@ -34,9 +34,9 @@ CONTRACT = Contract(
 
 
 class Workspace(NamedTuple):
-    """Arrays that launches hand on, None for those that a call does without (see __init__.py): of each chunk and head b and T, and with
-    gates by key P, and rows of q and k with their gates; where sequences are cut `sums` and `transitions` of parts, and the states
-    before parts, `starts`."""
+    """Arrays that launches hand on, None for those that a call does without (see __init__.py): of each chunk and head b and T, and
+    with gates by key P, and rows of q and k with their gates; where sequences are cut `sums` and `transitions` of parts, and the
+    states before parts, `starts`."""
 
     b: Any
     T: Any
@@ -55,8 +55,8 @@ class Workspace(NamedTuple):
 
 
 def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: bool = True) -> Workspace:
-    """The arrays of a call, made by empty(shape, type): of k's type where `type` is None, else of the named one, "fp32". P and q are
-    left out unless there are `scores`, where there will be no `o`."""
+    """The arrays of a call, made by empty(shape, type): of k's type where `type` is None, else of the named one, "fp32". P and q
+    are left out unless there are `scores`, where there will be no `o`."""
     K, HV, V = k.shape[3], v.shape[2], v.shape[3]
     places, spans, by_key = (tables.chunks.shape[0], HV), tables.spans.shape[0], g is not None and len(g.shape) == 4
 
@@ -80,8 +80,8 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
                beta     (B, T, HV) of any float type; None without the delta rule
                tables   of `tables.tables`, where the arrays are; `work` by `workspace`
                scale    of o, by default K ** -0.5
-               o        (B, T, HV, V), written; or, for the backward, `new` (B, T, HV, V): N, and `states` (NT, HV, V, K): S^T before
-                        each chunk, both of k's type; one of the two forms a call
+               o        (B, T, HV, V), written; or, for the backward, `new` (B, T, HV, V): N, and `states` (NT, HV, V, K):
+                        S^T before each chunk, both of k's type; one of the two forms a call
                initial  (N, HV, K, V) fp32, states before sequences, None for zeros; `final` is written, if there is one
                again    what `work` holds is there from an earlier call of the same arguments: only the recurrence is left
     errors:    ValueError where shapes or types do not fit, with the numbers
@@ -106,8 +106,8 @@ def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -
     if work.gate == "key":
         of_q = (None, None) if q is None else (work.P, work.q)
         kernel, args = prepare_by_key, (q, k, g, beta, work.b, work.T, *of_q, work.k, work.w, tables.chunks, problem)
-    warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4      # rows with gates in fp32 take as many registers
-    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps)
+    warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4
+    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps, maxnreg=128)
 
 
 def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> list[tuple]:
@@ -121,7 +121,8 @@ def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> 
     return [*steps, (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
 
 
-def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, new=None, states=None, initial=None, final=None) -> tuple:
+def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, new=None, states=None, initial=None,
+                final=None) -> tuple:
     """One launch of the recurrence; without v that of transitions."""
     K = k.shape[3]
     V, gate = K if v is None else v.shape[3], work.gate
@@ -140,8 +141,8 @@ def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, ne
     else:
         keys = of_heads(q if o is not None else None, K), of_heads(k, K), None
     args = (*keys, of_heads(v, WIDTH), flat(work.b, 1, K if gate == "key" else CHUNK), flat(work.T, CHUNK, CHUNK),
-            flat(work.P if o is not None and gate == "key" else None, CHUNK, CHUNK), of_heads(o, WIDTH), of_heads(new, WIDTH), flat(states, WIDTH, K),
-            initial, final, spans, problem)
+            flat(work.P if o is not None and gate == "key" else None, CHUNK, CHUNK), of_heads(o, WIDTH), of_heads(new, WIDTH),
+            flat(states, WIDTH, K), initial, final, spans, problem)
     grid = spans.shape[0], problem.HV, V // (WIDTH * int(form.CONSUMERS))
     return recurrence, grid, args, dict(FORM=form, num_warps=4)
 

@@ -22,14 +22,15 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @tle.struct
 class Place:
-    """A chunk of a head: which of its rows are there, their numbers among all of v's heads, and of k's; its number among all chunks of
-    all heads; and the offsets of its [C, C] tile."""
+    """A chunk of a head: which of its rows are there; the first one's number among all rows of v's heads, and of k's, and the step
+    from there to the next row; the number among all chunks of all heads."""
 
     there: Any
-    line: Any
+    of_value: Any
     of_key: Any
+    HV: Any
+    H: Any
     number: Any
-    tile: Any
 
 
 @mimw.jit
@@ -37,33 +38,46 @@ def place_of(table, problem):
     """The chunk and head of this program."""
     chunk, head = tl.program_id(0), tl.program_id(1)
     at = table + chunk * CHUNK_FIELDS
-    row = tl.load(at) + tl.arange(0, C)
-    line = row.to(tl.int64)
-    number = chunk.to(tl.int64) * problem.HV + head
-    tile = number * (C * C) + tl.arange(0, C)[:, None] * C + tl.arange(0, C)[None, :]
-    return Place(row < tl.load(at + 1), line * problem.HV + head, line * problem.H + head // (problem.HV // problem.H), number, tile)
+    first = tl.load(at)
+    there = first + tl.arange(0, C) < tl.load(at + 1)
+    of_key = first.to(tl.int64) * problem.H + head // (problem.HV // problem.H)
+    of_value, number = first.to(tl.int64) * problem.HV + head, chunk.to(tl.int64) * problem.HV + head
+    return Place(there, of_value, of_key, problem.HV, problem.H, number)
 
 
 @mimw.jit
-def rows_of(tensor, row, there, WIDTH: tl.constexpr):
-    """The rows of these numbers of a tensor, WIDTH columns each; zeros where there are none."""
-    return tl.load(tensor + row[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :], mask=there[:, None], other=0.0)
+def numbers_of(tensor, place):
+    """A number of each row, of v's heads, in fp32; zeros where there is no row."""
+    return tl.load(tensor + place.of_value + tl.arange(0, C) * place.HV, mask=place.there, other=0.0).to(tl.float32)
 
 
 @mimw.jit
-def between(b):
-    """e^(b_i - b_j) for j <= i, else 0."""
+def keys_of(tensor, place, column, K: tl.constexpr, COLUMNS: tl.constexpr):
+    """COLUMNS columns from `column` on of a chunk's rows of q or k; zeros where there are none."""
+    at = tl.arange(0, C)[:, None] * (place.H * K) + tl.arange(0, COLUMNS)[None, :]
+    return tl.load(tensor + (place.of_key * K + column) + at, mask=place.there[:, None], other=0.0)
+
+
+@mimw.jit
+def put_tile(tensor, tile, place):
+    """A [C, C] tile of the chunk and head."""
+    at = tl.arange(0, C)[:, None] * C + tl.arange(0, C)[None, :]
+    tl.store(tensor + place.number * (C * C) + at, tile.to(tensor.dtype.element_ty))
+
+
+@mimw.jit
+def between(b, DIAGONAL: tl.constexpr):
+    """e^(b_i - b_j) for j < i, 1 on the DIAGONAL, if that is wanted, else 0."""
     b = b * LOG2_E
-    return tl.exp2(tl.where(tl.arange(0, C)[:, None] >= tl.arange(0, C)[None, :], b[:, None] - b[None, :], float("-inf")))
+    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
+    return tl.exp2(tl.where(i >= j if DIAGONAL else i > j, b[:, None] - b[None, :], float("-inf")))
 
 
 @mimw.jit
 def put_inverse(T_out, A, beta, place):
-    """T of A without beta's factor."""
-    weight = tl.load(beta + place.line, mask=place.there, other=0.0).to(tl.float32)
-    below = tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :]
-    T = inverse(tl.where(below, A * weight[:, None], 0.0)) * weight[None, :]
-    tl.store(T_out + place.tile, T.to(T_out.dtype.element_ty))
+    """T of A, strictly lower triangular, but without beta's factor."""
+    weight = numbers_of(beta, place)
+    put_tile(T_out, inverse(A * weight[:, None]) * weight[None, :], place)
 
 
 @mimw.jit
@@ -71,11 +85,13 @@ def prepare(k, g, beta, b_out, T_out, table, problem, K: tl.constexpr):
     """b and T of a chunk and head; T only with beta, b only with g."""
     place = place_of(table, problem)
     if g is not None:
-        b = tl.cumsum(tl.load(g + place.line, mask=place.there, other=0.0).to(tl.float32), 0)
+        b = tl.cumsum(numbers_of(g, place), 0)
         tl.store(b_out + place.number * C + tl.arange(0, C), b)
     if beta is not None:
-        keys = rows_of(k, place.of_key, place.there, K)
+        keys = keys_of(k, place, 0, K, K)
         products = tl.dot(keys, tl.trans(keys))
         if g is not None:
-            products *= between(b)
+            products *= between(b, False)
+        else:
+            products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
         put_inverse(T_out, products, beta, place)

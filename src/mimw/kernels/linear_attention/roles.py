@@ -21,8 +21,9 @@ from .prepare import between
 
 @tle.struct
 class Descriptors:
-    """Of v (a chunk of a head), and of q and k: of a head, too, or with gates by key, as w then, of a place (a chunk and head, as those of
-    b, T and P are); None for those that a form lacks. Chunks of heads end with their sequence (attention_varlen/maps.py)."""
+    """Of v (a chunk of a head), and of q and k: of a head, too, or with gates by key, as w then, of a place (a chunk and head, as
+    those of b, T and P are); None for those that a form lacks. Chunks of heads end with their sequence
+    (attention_varlen/maps.py)."""
 
     q: Any
     k: Any
@@ -75,7 +76,7 @@ def score(inputs, scores, span, form):
         slot = inputs.wait(chunk).slot
         products = tlx.async_dot_wait(0, tlx.async_dot(slot.q, tlx.local_trans(slot.k)))
         if form.GATE == "head":
-            products *= between(tl.reshape(tlx.local_load(slot.b), (C, )))
+            products *= between(tl.reshape(tlx.local_load(slot.b), (C, )), True)
         else:
             products = tl.where(tl.arange(0, C)[:, None] >= tl.arange(0, C)[None, :], products, 0.0)
         TYPE: tl.constexpr = slot.k.dtype

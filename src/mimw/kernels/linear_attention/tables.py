@@ -23,9 +23,10 @@ LEAST = 16      # chunks of a part
 
 
 class Tables(NamedTuple):
-    """Arrays of int32. Rows are counted through all batches. `chunks` [NT, 2]: first row, end of the sequence. `spans` [NS, 6]: first row,
-    end, first chunk, chunks, and the numbers of the states before and behind it. Where sequences are cut there are besides, else None:
-    `sums` and `transitions`, spans of parts for whose own states those kernels run, and `lists` [N, 2]: first span, and spans."""
+    """Arrays of int32. Rows are counted through all batches. `chunks` [NT, 2]: first row, end of the sequence. `spans` [NS, 6]:
+    first row, end, first chunk, chunks, and the numbers of the states before and behind it. Where sequences are cut there are
+    besides, else None: `sums` and `transitions`, spans of parts for whose own states those kernels run, and `lists` [N, 2]: first
+    span, and spans."""
 
     chunks: Any
     spans: Any
