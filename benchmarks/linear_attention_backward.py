@@ -77,9 +77,6 @@ def of_fla(given, gates, do, dfinal):
 
 def measure(name: str, at_least_ms: float):
     *sizes, gates, delta, parts = CASES[name]
-    errors = small_error(*sizes[2:], gates, delta)
-    if not max(errors.values()) <= ALLOWED:
-        raise AssertionError(f"{name}: relative errors are {errors}; at most {ALLOWED:.1e} is allowed")
     given = inputs(*sizes, gates, delta)
     do, dfinal = torch.randn_like(given[2]), torch.randn_like(given[-1])
     ours, back, _ = launches(*given, do, dfinal, parts)
@@ -90,6 +87,10 @@ def measure(name: str, at_least_ms: float):
                 kernel[grid](*args, **meta)
         return all_of
 
+    run(ours + back)()
+    errors = small_error(*sizes[2:], gates, delta)
+    if not max(errors.values()) <= ALLOWED:
+        raise AssertionError(f"{name}: relative errors are {errors}; at most {ALLOWED:.1e} is allowed")
     candidates = {"mimw": run(ours + back), "forward": run(ours), "backward": run(back)}
     candidates |= {f"{number} {step[0].__name__}": run([step]) for number, step in enumerate(back)}
     baseline = of_fla(given, gates, do, dfinal)
