@@ -43,7 +43,8 @@ def launches(q, k, v, g, beta, initial, do, dfinal, parts):
     given = backward.Given(q, k, v, g, beta, new, states, do)
     results = backward.Results(*(None if one is None else torch.empty_like(one) for one in (q, k, v, g, beta)))
     dinitial = torch.empty_like(initial)
-    back += backward.launches(given, backward.workspace(given, turned, empty_like(q), work), results, turned, work, dfinal, dinitial)
+    of_call = backward.workspace(given, turned, empty_like(q), work)
+    back += backward.launches(given, of_call, results, turned, work, dfinal, dinitial)
     return ours, back, dict(zip(("q", "k", "v", "g", "beta"), results), initial_state=dinitial)
 
 
@@ -57,8 +58,8 @@ def small_error(heads, of_values, columns, gates, delta) -> dict[str, float]:
     for kernel, grid, args, meta in back:
         kernel[grid](*args, **meta)
     names = ("q", "k", "v", "g", "beta", "initial_state")
-    exact = chunked_gradients(do.cpu(), dfinal.cpu(), **{name: None if one is None else one.cpu() for name, one in zip(names, given)},
-                              cu_seqlens=None)
+    on_cpu = {name: None if one is None else one.cpu() for name, one in zip(names, given)}
+    exact = chunked_gradients(do.cpu(), dfinal.cpu(), **on_cpu, cu_seqlens=None)
     return {name: ((one.cpu().double() - getattr(exact, name)).norm() / getattr(exact, name).norm()).item()
             for name, one in found.items() if one is not None}
 
@@ -112,7 +113,8 @@ def main() -> None:
         row, errors = measure(name, options.ms)
         keep(row, options.results / "linear-attention-backward.jsonl")
         parts = ", ".join(f"{one} {time:.0f}" for one, time in row.baselines.items())
-        print(f"{name:16} {row.microseconds:7.0f} us ({parts}); errors {({one: f'{e:.1e}' for one, e in errors.items()})}", flush=True)
+        worst = ", ".join(f"{one} {error:.1e}" for one, error in errors.items())
+        print(f"{name:16} {row.microseconds:7.0f} us ({parts}); errors {worst}", flush=True)
 
 
 if __name__ == "__main__":

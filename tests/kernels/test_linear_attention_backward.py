@@ -6,14 +6,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the reference is torch's")
 
-import mimw                                                                                             # noqa: E402
-from mimw.kernels import linear_attention as forward                                                    # noqa: E402
-from mimw.kernels import linear_attention_backward as backward                                          # noqa: E402
-from mimw.kernels.linear_attention.nouns import Problem                                                 # noqa: E402
-from mimw.target import target                                                                          # noqa: E402
-from tests.compiling import stopping                                                                    # noqa: E402
-from tests.kernels.linear_attention_gradients import chunked_gradients                                  # noqa: E402
-from tests.kernels.linear_attention_reference import chunked, draw, gradients                           # noqa: E402
+import mimw  # noqa: E402
+from mimw.kernels import linear_attention as forward  # noqa: E402
+from mimw.kernels import linear_attention_backward as backward  # noqa: E402
+from mimw.kernels.linear_attention.nouns import Problem  # noqa: E402
+from mimw.target import target  # noqa: E402
+from tests.compiling import stopping  # noqa: E402
+from tests.kernels.linear_attention_gradients import chunked_gradients  # noqa: E402
+from tests.kernels.linear_attention_reference import chunked, draw, gradients  # noqa: E402
 
 NUMPY = {torch.float32: np.float32, torch.bfloat16: ml_dtypes.bfloat16, torch.float16: np.float16}
 PACKED = [0, 5, 5, 75, 150]
@@ -87,7 +87,8 @@ def launched(machine, steps):
 def test_chunked_gradients_are_those_of_the_recurrence(gates, delta):
     """By definition; batches or packed sequences, two heads of v for one of k."""
     for ends in (None, [0, 5, 5, 20]):
-        given = draw(1, B=2 if ends is None else 1, T=20, H=2, HV=4, K=8, V=6, gates=gates, delta=delta, decay=(-2, 0), cu_seqlens=ends)
+        given = draw(1, B=2 if ends is None else 1, T=20, H=2, HV=4, K=8, V=6, gates=gates, delta=delta, decay=(-2, 0),
+                     cu_seqlens=ends)
         do, dfinal = torch.randn(given["v"].shape), torch.randn(given["initial_state"].shape)
         found = chunked_gradients(do, dfinal, C=8, **given)
         for name, expected in gradients(do, dfinal, **given).items():
@@ -103,8 +104,8 @@ def test_chunked_gradients_are_those_of_the_recurrence(gates, delta):
     ("key", False, torch.float32, dict(T=70, V=80, decay=(-8, 0))), ("key", True, torch.float32, dict(HV=2, K=80, ends=PACKED)),
     ("key", True, torch.bfloat16, dict(T=70, K=24, decay=(-60, -20))), ("key", True, torch.float16, dict(T=65, decay=(-1e-3, 0)))])
 def test_gradients_of_chunks(machine, gates, delta, type_, more):
-    """Every gate, rule and type; packed with an empty sequence and a short one, dims and lengths that no tile divides, two heads of v
-    for one of k, gates near 0, near 1 and so that a chunk's decay fits no type; some beta are 0."""
+    """Every gate, rule and type; packed with an empty sequence and a short one, dims and lengths that no tile divides, two heads of
+    v for one of k, gates near 0, near 1 and so that a chunk's decay fits no type; some beta are 0."""
     case = Case(type_, gates=gates, delta=delta, **dict(dict(K=16, V=16), **more))
     if delta and type_ is torch.float32:
         case.given["beta"][0, ::7] = 0

@@ -4,8 +4,8 @@ Input: the pipes `inputs` and `scores`, and D behind the last chunk. Output: res
 
     compute(inputs.reader("consumer0"), scores.reader("consumer0"), results[0].writer(), ...)
 
-All is transposed, so that sums are the left operand of the next product as they lie in registers, and all is divided by the scale, which
-results alone are multiplied by: with E = diag(e^b),
+All is transposed, so that sums are the left operand of the next product as they lie in registers, and all is divided by the scale,
+which results alone are multiplied by: with E = diag(e^b),
 
     dN^T = dO^T P + e^(b_C - b) (D^T K^T);  dv^T = dN^T T;  D^T = e^b_C D^T + (E dO)^T Q - (E dv)^T K
 

@@ -35,7 +35,8 @@ def form_of(given: Given, exact: bool = False) -> Form:
     """The constants of gradients of chunks."""
     (H, K), (HV, V), g = given.q.shape[2:], given.v.shape[2:], given.g
     gate = NO_GATE if g is None else BY_HEAD if len(g.shape) == 3 else BY_KEY
-    return Form(K, V, tile(K), min(64, tile(V)), gate.value, given.beta is not None, HV // H, "bfloat16" in str(given.q.dtype), exact)
+    bf16 = "bfloat16" in str(given.q.dtype)
+    return Form(K, V, tile(K), min(64, tile(V)), gate.value, given.beta is not None, HV // H, bf16, exact)
 
 
 def workspace(given: Given, tables: Tables, empty: Callable[..., Any], of_forward: Workspace) -> Work:

@@ -1,12 +1,13 @@
-"""The gradient D of the state on Hopper, from the last chunk of a span to its first one: the forward's kernel in the other direction.
+"""The gradient D of the state on Hopper, from the last chunk of a span to its first one: the forward's kernel in the other
+direction.
 
-Input: descriptors of q, k, do, b and T, with gates by key of P and rows with gates, the table of spans, D behind spans. Output: dv,
-D behind each chunk, D before spans. For example:
+Input: descriptors of q, k, do, b and T, with gates by key of P and rows with gates, the table of spans, D behind spans. Output:
+dv, D behind each chunk, D before spans. For example:
 
     recurrence[(spans, HV, V / columns)](q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc, D_desc, ...)
 
-Tasks and pipes are those of `mimw.kernels.linear_attention`, with do in the place of v; every chunk comes to its place in turn, the last
-one first.
+Tasks and pipes are those of `mimw.kernels.linear_attention`, with do in the place of v; every chunk comes to its place in turn,
+the last one first.
 """
 
 import triton.language as tl
@@ -78,8 +79,8 @@ def store_states(behinds, states, span, head, column, problem, form):
 @mimw.jit
 def recurrence(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc, D_desc, behind, before, spans, problem,
                FORM: tl.constexpr):
-    """One span, head and FORM.CONSUMERS * ROWS columns of values. `behind` and `before` are arrays of D behind and before spans; None
-    stands for what FORM leaves out."""
+    """One span, head and FORM.CONSUMERS * ROWS columns of values. `behind` and `before` are arrays of D behind and before spans;
+    None stands for what FORM leaves out."""
     TYPE: tl.constexpr = tlx.dtype_of(do_desc)
     REGISTERS: tl.constexpr = registers(FORM)
     span = span_of(spans, tl.program_id(0))
@@ -94,8 +95,8 @@ def recurrence(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc,
         with tlx.async_task("default", num_regs=REGISTERS[0], replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             outside = Outside(behind, before, head, column + me * ROWS)
-            compute(inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(behinds, me), outside, span, problem,
-                    me, FORM)
+            compute(inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(behinds, me), outside, span,
+                    problem, me, FORM)
         if scored(FORM):
             with tlx.async_task(num_warps=4, num_regs=REGISTERS[1]):  # scores
                 score(inputs.reader("score"), scores.writer(), span, FORM)
