@@ -120,7 +120,7 @@ def halfway(b):
 
 @mimw.jit
 def near(last, form):
-    """Whether a chunk is one for form.NEAR; `last` is its b_C of every column, anything where gates are not by column."""
+    """True for a chunk of form.NEAR; `last` is its b_C of every column, anything where gates are not by column."""
     if form.GATE == BY_KEY:
         return (tl.min(last, 0) >= -MOST) == form.NEAR
     else:

@@ -1,7 +1,10 @@
 """The gradients of q, k, the gate and beta of each chunk, of all chunks in parallel.
 
-Input: what the forward was given and keeps, D behind each chunk and dv. Output: dq and dk of each head of v, dg and dbeta. A
-program has a chunk and a head of v; `__init__` has the derivation. What knows no decay, the diagonal of P and the end's own row,
+Input: what the forward was given and keeps, D behind each chunk and dv. Output: dq and dk of each head of v, dg and dbeta:
+
+    gradients[(chunks, HV, K / K_TILE)](given, work, results, table, problem, FORM)
+
+A program has a chunk and a head of v; `__init__` has the derivation. What knows no decay, the diagonal of P and the end's own row,
 is left out of db, where it would only cancel.
 """
 

@@ -91,7 +91,7 @@ def _of_gradients(form: Form) -> list[Form]:
 
 
 def _parts(given: Given, work: Work, tables: Tables, of_forward: Workspace, problem: forward.Problem, dfinal) -> list[tuple]:
-    """What gives D behind parts."""
+    """The launches that give D behind parts."""
     K, V = given.q.shape[3], given.v.shape[3]
     args = work.sums, of_forward.transitions, of_forward.b, dfinal, work.ends, tables.lists, tables.spans, problem
     meta = dict(GATE=of_forward.gate, K=K, V=V, num_warps=K // 16)

@@ -40,7 +40,7 @@ class Form:
 
 
 class Given(NamedTuple):
-    """What the forward was given, contiguous: q, k (B, T, H, K), v (B, T, HV, V), g (B, T, HV) or (B, T, HV, K), beta (B, T, HV);
+    """Arrays of the forward, contiguous: q, k (B, T, H, K), v (B, T, HV, V), g (B, T, HV) or (B, T, HV, K), beta (B, T, HV);
     what it computes anew, `mimw.kernels.linear_attention` says how: N (B, T, HV, V) and states (chunks, HV, V, K); and do, the
     gradient of o."""
 
@@ -55,9 +55,9 @@ class Given(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What launches hand on. D (chunks, HV, V, K): the gradient of the state behind each chunk; dq, dk (B, T, HV, K) fp32 of each
-    head of v, where several read one of k; sums, ends (spans, HV, K, V) fp32, of the state before and behind each part of a
-    sequence that is cut; b: that of the forward."""
+    """Arrays that launches hand on. D (chunks, HV, V, K): the gradient of the state behind each chunk; dq, dk (B, T, HV, K) fp32
+    of each head of v, where several read one of k; sums, ends (spans, HV, K, V) fp32, of the state before and behind each part of
+    a sequence that is cut; b: that of the forward."""
 
     D: Any
     dq: Any
