@@ -125,6 +125,23 @@ def test_parts_of_one_sequence(machine, kind):
     right(machine, Case(**kind, T=300, parts=4, K=64, V=128))
 
 
+@pytest.mark.parametrize("kind", [GDN, KDA, GLA], ids=["gdn", "kda", "gla"])
+def test_parts_that_forget(machine, kind):
+    """Two chunks leave nothing of what was before them."""
+    case = Case(**kind, T=600, parts=3, decay=(-2.0, -1.0))
+    right(machine, case)
+    assert (case.work.bounds[:9] < -52).all() and (kind is GLA or (case.work.transitions[1] == 0).all())
+
+
+def test_keys_longer_than_one_do_not_let_a_part_forget(machine):
+    """With |1 - beta k.k| of up to 3, which grows as fast as gates shrink."""
+    longer = lambda drawn: {"k": 2 * drawn["k"], "g": torch.full_like(drawn["g"], -1.0)}        # noqa: E731
+    case = Case(**GDN, T=300, parts=3, decay=(-1.0, 0.0), keys=longer)
+    right(machine, case, error=2e-2)
+    squares = case.drawn["k"].double().square().sum(-1)[0, :64, 0] * case.drawn["beta"].double()[0, :64, 0]
+    close(case.work.bounds[0, 0], -64 + (1 - squares).abs().clamp(min=1).log().sum(), 1e-4)
+
+
 def test_no_sequence_reads_of_another(machine):
     case = Case(**GDN, T=200, cu_seqlens=[0, 70, 200])
     exact, final = recurrence(**case.drawn)

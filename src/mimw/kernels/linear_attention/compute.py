@@ -46,7 +46,9 @@ def places(number, outside, problem, form):
 def first_state(outside, span, problem, form):
     """S^T before the first chunk."""
     if form.TRANSITION:
-        return tl.where(outside.column + tl.arange(0, ROWS)[:, None] == tl.arange(0, form.K)[None, :], 1.0, 0.0)
+        # Of no chunks is a part that forgets: its transition is 0.
+        same = outside.column + tl.arange(0, ROWS)[:, None] == tl.arange(0, form.K)[None, :]
+        return tl.where(same & (span.count > 0), 1.0, 0.0)
     elif outside.initial is None:
         return tl.zeros((ROWS, form.K), tl.float32)
     else:

@@ -22,6 +22,7 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .compute import Outside, compute
+from .forgotten import forgets, remembered
 from .nouns import ROWS, C, span_of
 from .roles import Descriptors, load, score, store, store_states
 
@@ -117,12 +118,24 @@ def writer(pipes, me: tl.constexpr):
 
 
 @mimw.jit
-def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, o_desc, new_desc, states_desc, initial, final, spans,
-               problem, FORM: tl.constexpr):
-    """One span, head and FORM.CONSUMERS * ROWS columns of values. None stands for what FORM leaves out."""
+def effective(span, bounds, head, problem, form):
+    """What of a span has an effect on the state behind it, or, of a transition, none of it if that is 0."""
+    if bounds is None:
+        return span
+    elif form.TRANSITION:
+        return span.replace(count=tl.where(forgets(span, bounds, head, problem), 0, span.count))
+    else:
+        return remembered(span, bounds, head, problem)
+
+
+@mimw.jit
+def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, o_desc, new_desc, states_desc, initial, final, bounds,
+               spans, problem, FORM: tl.constexpr):
+    """One span, head and FORM.CONSUMERS * ROWS columns of values. None stands for what FORM leaves out; with `bounds` only the
+    state behind the span is wanted, and chunks that leave nothing in it are left out (forgotten.py)."""
     TYPE: tl.constexpr = tlx.dtype_of(w_desc if FORM.GATE == "key" else k_desc)
-    span = span_of(spans, tl.program_id(0))
     head, column = tl.program_id(1), tl.program_id(2) * (FORM.CONSUMERS * ROWS)
+    span = effective(span_of(spans, tl.program_id(0)), bounds, head, problem, FORM)
     descs = Descriptors(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc)
 
     REGISTERS: tl.constexpr = registers(FORM)

@@ -1,7 +1,7 @@
 """The nouns of chunked linear attention.
 
-Input: numbers of a launch. Output: structs of constants and named tuples, which the kernels are given, and what their roles hand to
-each other. For example:
+Input: numbers of a launch. Output: structs of constants and named tuples, which the kernels are given, and what their roles hand
+to each other. For example:
 
     span = span_of(spans, tl.program_id(0))     rows of one sequence, or of a part of one, in a kernel
     form = Form(128, 64, 2, 3, True, "head", True, False)
