@@ -118,9 +118,11 @@ def test_gradients_of_chunks(machine, gates, delta, type_, more):
 @pytest.mark.parametrize("gates, delta, parts, more", [
     ("head", True, 1, dict(K=128, V=128, T=70)), ("head", True, 4, dict(T=250)), ("head", False, 3, dict(T=190, V=128)),
     ("key", True, 2, dict(T=250, ends=[0, 5, 5, 250])), ("key", False, 3, dict(T=190)),
+    ("head", True, 2, dict(T=450, decay=(-2, -1))), ("key", True, 2, dict(T=260, decay=(-60, -20))),
     ("none", True, 1, dict(ends=PACKED, HV=2)), ("none", False, 2, dict(T=129, state=False))])
 def test_gradients(machine, gates, delta, parts, more):
-    """Behind the forward's kernels, in one part or several side by side; one or two consumers; packed; without states."""
+    """Behind the forward's kernels, in one part or several side by side; one or two consumers; packed; without states;
+    parts that forget."""
     case = Case(torch.bfloat16, gates=gates, delta=delta, **dict(dict(K=64, V=64), **more))
     launched(machine, case.whole(parts))
     case.right(1.2e-2)

@@ -22,6 +22,7 @@ from ..linear_attention.kernel import given_back, inputs_of, reader, registers, 
 from ..linear_attention.nouns import ROWS, C, span_of
 from ..linear_attention.roles import Descriptors, rows_at, score
 from .compute import compute
+from .forgotten import remembered
 
 
 @mimw.jit
@@ -77,14 +78,17 @@ def store_states(behinds, states, span, head, column, problem, form):
 
 
 @mimw.jit
-def recurrence(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc, D_desc, behind, before, spans, problem,
-               FORM: tl.constexpr):
+def recurrence(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc, D_desc, behind, before, bounds, spans,
+               problem, FORM: tl.constexpr):
     """One span, head and FORM.CONSUMERS * ROWS columns of values. `behind` and `before` are arrays of D behind and before spans;
-    None stands for what FORM leaves out."""
+    None stands for what FORM leaves out; with `bounds` only D before the span is wanted, and chunks that have no effect on it are
+    left out (forgotten.py)."""
     TYPE: tl.constexpr = tlx.dtype_of(do_desc)
     REGISTERS: tl.constexpr = registers(FORM)
-    span = span_of(spans, tl.program_id(0))
     head, column = tl.program_id(1), tl.program_id(2) * (FORM.CONSUMERS * ROWS)
+    span = span_of(spans, tl.program_id(0))
+    if bounds is not None:
+        span = remembered(span, bounds, head, problem)
     descs = Descriptors(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc)
 
     inputs, scores = inputs_of(TYPE, FORM), scores_of(TYPE, FORM)
