@@ -1,6 +1,6 @@
 """What kernels and operators of linear attention compute: the recurrence in fp64, its gradients, the chunked form by its parts.
 
-Input: torch tensors or numpy arrays of any type, [B, T, H, D]. Output: torch tensors of fp64. For example:
+Input: torch tensors or numpy arrays of any type, [B, T, H, D]. Output: torch tensors of fp64, where v is. For example:
 
     given = draw(0, T=100, gates="key", delta=True)         a dict of q, k, v, g, beta, initial_state, cu_seqlens (fp32, or None)
     o, final = recurrence(**given)                          token by token: what counts
@@ -76,6 +76,7 @@ def gradients(do, dfinal=None, **given: Any) -> dict[str, Tensor]:
               if name in ("q", "k", "v", "g", "beta", "initial_state") and one is not None}
     o, final = recurrence(**{**given, **leaves})
     total = (o * _double(do)).sum() + (0 if dfinal is None else (final * _double(dfinal)).sum())
+    total = total + sum(0 * leaf.sum() for leaf in leaves.values())         # without rows it comes of none of them
     found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     return {name: torch.zeros_like(leaf) if one is None else one for (name, leaf), one in zip(leaves.items(), found)}
 
@@ -104,14 +105,14 @@ def _chunk(q, k, v, g, beta, S, scale, C) -> tuple[dict[str, Tensor], Tensor]:
     L = v.shape[1]
     b = v.new_zeros(v.shape[:2]) if g is None else g.cumsum(1)
     by_key = b if b.dim() == 3 else b[..., None]
-    tril = torch.ones(L, L, dtype=torch.bool).tril()
+    tril = torch.ones(L, L, dtype=torch.bool, device=v.device).tril()
     between = torch.where(tril[..., None], by_key[:, :, None] - by_key[:, None], -torch.inf).exp()      # (HV, L, L, K or 1)
     P = (q[:, :, None] * between * k[:, None]).sum(-1)
     found = {"b": b, "P": P, "N": v}
     if beta is not None:
         A = beta[..., None] * (k[:, :, None] * between * k[:, None]).sum(-1).tril(-1)
-        inverse = torch.linalg.solve_triangular(A + torch.eye(L, dtype=A.dtype), torch.eye(L, dtype=A.dtype).expand_as(A),
-                                                upper=False, unitriangular=True)
+        one = torch.eye(L, dtype=A.dtype, device=A.device)
+        inverse = torch.linalg.solve_triangular(A + one, one.expand_as(A), upper=False, unitriangular=True)
         T = inverse * beta[:, None]
         W, U = T @ (k * by_key.exp()), T @ v
         found |= {"A": A, "inverse": inverse, "T": T, "W": W, "U": U, "N": U - W @ S}

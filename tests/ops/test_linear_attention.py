@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="operators need torch: make test TOR
 from mimw import ops  # noqa: E402
 from mimw.ops import linear_attention_chunks, linear_attention_layout  # noqa: E402
 from tests.kernels.linear_attention_reference import chunked, draw, gradients, recurrence  # noqa: E402
+from tests.ops import linear_attention_fuzz  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
 TENSORS = "q", "k", "v", "g", "beta", "initial_state"
@@ -155,3 +156,13 @@ def test_compiled_whole():
     found, expected = (torch.autograd.grad(one(*inputs), inputs) for one in
                        (torch.compile(step, fullgraph=True, backend="aot_eager"), step))
     torch.testing.assert_close(found, expected)
+
+
+def test_random_calls_find_what_is_wrong(monkeypatch, capsys):
+    """A few calls are right; with a scale that is forgotten one is wrong, and its line repeats it."""
+    for number in range(6):
+        assert linear_attention_fuzz.wrong(1, number, "cpu")[1] is None
+    whole = ops.linear_attention
+    monkeypatch.setattr(ops, "linear_attention", lambda *args, scale=None, **named: whole(*args, **named))
+    wrong = next(number for number in range(20) if linear_attention_fuzz.wrong(1, number, "cpu")[1] is not None)
+    assert linear_attention_fuzz.main(["--seed", "1", "--only", str(wrong)]) == 1 and "o differs by" in capsys.readouterr().out

@@ -4,6 +4,7 @@ Input: tensors. Output: a tensor with a derivative. For example:
 
     loss = linear_cross_entropy(hidden, weight, target)         logits never stand in memory as a whole
     y = fp8_linear(x, weight, bias)                             a product of e4m3
+    y = mamba_chunk_scan_combined(x, dt, A, B, C, 256)          Mamba-2
 
 `linear_cross_entropy` computes rows in pieces and makes the gradients in the forward pass, as in Liger Kernel (arXiv 2410.10989).
 """
@@ -20,6 +21,7 @@ from mimw.ops.cross_entropy import CROSS_ENTROPY, IN_PLACE
 
 from . import class_weights, fallback
 from .fp8 import fp8_linear
+from .mamba import mamba_chunk_scan_combined
 from .traced import leaf_function
 
 NUMBERS, LEAST_ROWS, STEP = 1 << 28, 1024, 128      # logits of a piece at most; its rows at least, which are a multiple of STEP
@@ -185,4 +187,4 @@ def _gradients(ctx, dloss: Tensor, *_) -> tuple:
 _linear_cross_entropy.register_autograd(_gradients, setup_context=_save)
 
 
-__all__ = ["by_torch", "fp8_linear", "linear_cross_entropy"]
+__all__ = ["by_torch", "fp8_linear", "linear_cross_entropy", "mamba_chunk_scan_combined"]
