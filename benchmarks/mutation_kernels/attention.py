@@ -70,7 +70,8 @@ def _mla_decode(packed: bool = False) -> tuple:
     out, lse = np.zeros((2, 2, 16, 128), ml_dtypes.bfloat16), np.zeros((2, 16, 2), np.float32)
     more = dict(k_scale=np.ones(1, np.float32)) if packed else {}
     given = cache.astype(ml_dtypes.float8_e4m3fn) if packed else cache
-    return mla_decode.arguments(q, given, lengths, out, lse, np.zeros(mla_decode.room_for(q, 128, 2), np.float32), 2, table, **more)[0]
+    room = np.zeros(mla_decode.room_for(q, 128, 2), np.float32)
+    return mla_decode.arguments(q, given, lengths, out, lse, room, 2, table, **more)[0]
 
 
 def _simplicial_gradients() -> tuple:

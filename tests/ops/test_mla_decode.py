@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators need torch")
 
-from mimw import ops
-from mimw.integrations import flash_mla
+from mimw import ops  # noqa: E402
+from mimw.integrations import flash_mla  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
 BF16, FP16, FP32, E4M3 = torch.bfloat16, torch.float16, torch.float32, torch.float8_e4m3fn
@@ -83,7 +83,8 @@ def test_caches_of_e4m3(heads):
         near(ops.mla_decode(q, small, lengths, page_table=table, value_dim=128, k_scale=scale),
              expected(q, small.float() * 0.5, lengths, table, 128))
     given, stands_for = packed(cache, 128)
-    near(ops.mla_decode(q, given.view(E4M3), lengths, page_table=table, value_dim=128), expected(q, stands_for, lengths, table, 128))
+    near(ops.mla_decode(q, given.view(E4M3), lengths, page_table=table, value_dim=128),
+         expected(q, stands_for, lengths, table, 128))
 
 
 def test_flash_mla():

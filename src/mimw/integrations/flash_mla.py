@@ -45,8 +45,8 @@ def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Tensor, cach
         raise NotImplementedError("flash_mla_with_kvcache: indices are given, and lists of keys are not read from paged caches: "
                                   "gather the pages, and call mimw.ops.sparse_mla(q, kv, indices, lengths)")
     if is_fp8_kvcache != (k_cache.element_size() == 1):
-        raise RuntimeError(f"flash_mla_with_kvcache: is_fp8_kvcache is {is_fp8_kvcache}, and k_cache is {k_cache.dtype}; it must be "
-                           "True of numbers of one byte, and of these alone")
+        raise RuntimeError(f"flash_mla_with_kvcache: is_fp8_kvcache is {is_fp8_kvcache}, and k_cache is {k_cache.dtype}; it must "
+                           "be True of numbers of one byte, and of these alone")
     cache = k_cache.view(torch.float8_e4m3fn) if is_fp8_kvcache else k_cache
     out, lse = ops.mla_decode(q, cache, cache_seqlens, page_table=block_table, value_dim=head_dim_v, scale=softmax_scale,
                               causal=causal)

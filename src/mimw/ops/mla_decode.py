@@ -134,5 +134,5 @@ def _are_ready(*given: Tensor | None) -> bool:
 
 MLA_DECODE = Operator(
     "mla_decode(Tensor q, Tensor cache, Tensor cache_seqlens, Tensor? page_table, Tensor? k_scale=None, int value_dim=512, "
-    "float? scale=None, bool causal=True, int? splits=None) -> (Tensor, Tensor)", Planned(_plan, is_exact), CONTRACT, autocast=LOWER,
-    kept=("k_scale", ))
+    "float? scale=None, bool causal=True, int? splits=None) -> (Tensor, Tensor)", Planned(_plan, is_exact), CONTRACT,
+    autocast=LOWER, kept=("k_scale", ))

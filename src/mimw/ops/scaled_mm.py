@@ -26,7 +26,6 @@ from .plans import Plans, look
 from .products import matrix_for_mfma, matrix_for_tma
 
 BLOCK, MICRO = 128, 32      # numbers that share a scale: of blocks, and of microscaling formats
-FEW = 160                   # rows up to which scales of blocks go to the kernel of few rows
 
 
 def scaled_mm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None = None,
@@ -44,7 +43,7 @@ def scaled_mm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tens
                          blocks, they are added up in fp32 every 128 of K
     returns:   (M, N), contiguous
     computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast), or with scales of blocks
-               `skinny_scaled_gemm` (up to 160 rows) or `block_scaled_gemm`, where TMA can read the operands; on gfx950 and gfx1250,
+               `skinny_scaled_gemm` (few rows) or `block_scaled_gemm`, where TMA can read the operands; on gfx950 and gfx1250,
                whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
                except with scales of blocks; mxfp8 on gfx950 in one launch of `mfma_scaled_gemm`, where K is a multiple of 128 and
                rows of a and columns of b are contiguous, a multiple of 16 bytes from one to the next; else by `mimw.ops.matmul` of
@@ -109,7 +108,7 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
                  (not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16) and UNREADABLE):
         return lambda a, b, scale_a, scale_b, bias: _composed(a, b, scale_a, scale_b, bias, dtype, kind)
     c = a.new_empty(shape, dtype=dtype)
-    if kind == "blocks" and shape[0] <= FEW:
+    if kind == "blocks" and skinny_scaled_gemm.suits(*shape, a.shape[1], programs(a)):
         return _few_by_blocks(a, b, scale_a, scale_b, c)
     if kind == "blocks":
         lying = _across(scale_a)

@@ -20,7 +20,7 @@ from ..attention_decode.nouns import CombineForm, OfResults, Split
 from ..checks import PROGRAMS, enough, lie
 from ..contract import Contract
 from ..contract.memory import strides
-from .caches import OWN, PACKED, RULES, kind_of, lines, places_of, views
+from .caches import OWN, PACKED, RULES, arrays_of, kind_of, lines, places_of, views
 from .kernel import mla_decode as of_pages
 from .kernel import mla_decode_bytes as of_bytes
 from .nouns import Form, Sizes
@@ -32,8 +32,8 @@ LEAST = 2                   # blocks of a group of programs, if there are so man
 CONTRACT = Contract(
     *lines("bf16|fp16"), *RULES, "room is not None -- parts of sequences need it",
     f"value_dim in {VALUES} and width == value_dim + {OTHERS} -- rows are 512 columns of values (or 256, or 128) and 64 more",
-    "page_table is None or fp8(cache) or page_size in (16, 32) or page_size % 64 == 0 -- pages may have 16 or 32 keys, or a multiple "
-    "of 64", SCALE,
+    "page_table is None or fp8(cache) or page_size in (16, 32) or page_size % 64 == 0 -- pages may have 16 or 32 keys, or a "
+    "multiple of 64", SCALE,
     "splits >= 1 -- it must be 1 or more, or None", PROGRAMS)
 
 __all__ = ["CONTRACT", "MOST_UNITS", "arguments", "combine", "of_bytes", "of_pages", "room_for", "sums_of"]
@@ -104,8 +104,7 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
         kernel, args = of_pages, (front, _described(cache, of, min(page_size, BLOCK) if paged else BLOCK), *back, sizes)
     else:
         parts = views(cache, q, lse, dv, kind == PACKED)
-        arrays = [None if part is None else part.array for part in parts]
-        kernel, args = of_bytes, (front, *arrays, *back, k_scale, places_of(parts), sizes)
+        kernel, args = of_bytes, (front, arrays_of(parts), *back, k_scale, places_of(parts), sizes)
     launches = [(kernel, (groups * tiles, ), args, dict(FORM=form, num_warps=4))]
     if splits != 1:
         each = CombineForm(dv, dv, tiles, *combine_tile(dv, rows, batch), True)

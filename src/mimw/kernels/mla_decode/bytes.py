@@ -3,8 +3,8 @@
 Input: pointers of the cache's parts, the page table, and pipes. Output: items, queries and blocks, as from producer.py. For
 example, as two tasks of two warps each:
 
-    bring_lefts(items.writer(), q, lefts.writer(), q_desc, bytes_of, plan, problem, FORM)
-    bring_rights(items.reader("rights"), rights.writer(), bytes_of, FORM)
+    walk(items.writer(), Lefts(q, lefts.writer(), q_desc, cache), plan, problem, FORM)
+    bring_rights(items.reader("rights"), rights.writer(), cache, FORM)
 
 The registers of both hold all bytes of a block, which are under way at a time; two places in each pipe let them run ahead. Values
 of a packed row are multiplied by their scale and rounded to q's type; with one scale for all, products and results are scaled
@@ -19,12 +19,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention_decode.items import received, send
-from ..attention_decode.nouns import Item
+from ..attention_decode.items import received
 from .caches import GROUP, PACKED
-from .items import item_at
-from .queries import bring
-from .shares import share_of
+from .queries import bring_queries
 
 SHARED_SCALE, IS_PACKED = tl.constexpr(GROUP), tl.constexpr(PACKED)     # values that share a scale; a kind of cache
 PIECE = tl.constexpr(16)        # rows that are converted at a time
@@ -32,18 +29,14 @@ PIECE = tl.constexpr(16)        # rows that are converted at a time
 
 @tle.struct
 class Bytes:
-    """The cache's values as e4m3, its other columns, and its scales as fp32, None without; the page table, None without, with the
+    """The cache's arrays: values as e4m3, other columns, and scales as fp32, None without; the page table, None without, with the
     step to the next sequence's; how many pages there are; and where parts of rows are."""
 
-    values: Any
-    tail: Any
-    scales: Any
+    arrays: Any
     table: Any
     step: Any
     pages: Any
-    of_values: Any
-    of_tail: Any
-    of_scales: Any
+    places: Any
 
 
 @mimw.jit
@@ -103,10 +96,10 @@ def put_half(buffer, cache, pages, block, column: tl.constexpr, form):
     for piece in tl.static_range(len(pages)):
         rows = rows_of(pages, block, piece, form)
         for group in tl.static_range(GROUPS):
-            found = found + (loaded(cache.values, cache.of_values, rows, column + group * WIDTH, WIDTH), )
+            found = found + (loaded(cache.arrays.head, cache.places.head, rows, column + group * WIDTH, WIDTH), )
             if form.CACHE == IS_PACKED:
-                at = places(rows, cache.of_scales, (column + group * WIDTH) // SHARED_SCALE)
-                scales = scales + (tl.load(cache.scales + at, mask=rows.page >= 0, other=0.0), )
+                at = places(rows, cache.places.scales, (column + group * WIDTH) // SHARED_SCALE)
+                scales = scales + (tl.load(cache.arrays.scales + at, mask=rows.page >= 0, other=0.0), )
     for number in tl.static_range(len(found)):
         part = found[number]
         if form.CACHE == IS_PACKED:
@@ -119,32 +112,33 @@ def put_half(buffer, cache, pages, block, column: tl.constexpr, form):
 def put_tail(buffer, cache, pages, block, form):
     """The other columns of all rows."""
     for piece in tl.static_range(len(pages)):
-        part = loaded(cache.tail, cache.of_tail, rows_of(pages, block, piece, form), 0, form.DT)
+        part = loaded(cache.arrays.tail, cache.places.tail, rows_of(pages, block, piece, form), 0, form.DT)
         tlx.local_store(tlx.local_slice(buffer, [piece * PIECE, 0], [PIECE, form.DT]), part.to(buffer.dtype))
 
 
-@mimw.jit
-def bring_lefts(items, q, lefts, q_desc, cache, plan, problem, form):
-    """All items of this program's share, their queries, and the left halves of their blocks."""
-    group = tl.program_id(0) // form.TILES
-    share, part = share_of(group, tl.num_programs(0) // form.TILES, problem, form), 0
-    chunk, turn = 0, 0
-    while share.at < share.end:
-        item, share = item_at(share, group, part, plan, problem, form)
-        send(items, turn, item)
-        pages = pages_of(item.first, item, cache, form)
+@tle.struct
+class Lefts:
+    """The pipes of queries and of left halves, the descriptor of q, and the cache."""
+
+    q: Any
+    lefts: Any
+    q_desc: Any
+    cache: Bytes
+
+    @mimw.jit
+    def bring(self, chunk, turn, item, form):
+        """The left halves of all blocks of an item; its queries come behind the first one."""
+        pages = pages_of(item.first, item, self.cache, form)
         for block in range(item.first, item.stop):
-            slot = lefts.acquire(chunk)
-            put_half(slot.kv, cache, pages, block, 0, form)
+            slot = self.lefts.acquire(chunk)
+            put_half(slot.kv, self.cache, pages, block, 0, form)
             tlx.fence_async_shared()
-            lefts.commit(chunk)
-            pages = pages_of(block + 1, item, cache, form)
+            self.lefts.commit(chunk)
+            pages = pages_of(block + 1, item, self.cache, form)
             if block == item.first:
-                bring(q, turn, q_desc, item, form)
+                bring_queries(self.q, turn, self.q_desc, item, form)
             chunk += 1
-        turn += 1
-        part = 1
-    send(items, turn, Item(0, 0, 0, 0, 0, 0))
+        return chunk
 
 
 @mimw.jit

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..contract.memory import strides
 from ..contract.types import FP8, of
-from .nouns import Part, Parts
+from .nouns import Arrays, Part, Parts
 
 GROUP = 128     # values that share a scale
 OWN, ONE_SCALE, PACKED = 0, 1, 2       # how numbers of a cache are kept: in q's type, in e4m3 with one scale, packed
@@ -46,7 +46,7 @@ class View(NamedTuple):
 
 
 class Views(NamedTuple):
-    """Where values, the other columns, and scales of values lie; the latter None where there are none."""
+    """The places of values, of the other columns, and of scales of values, None where there are none."""
 
     values: View
     tail: View
@@ -54,7 +54,7 @@ class Views(NamedTuple):
 
 
 def kind_of(cache: Any, k_scale: Any) -> int:
-    """How the numbers of a cache are kept."""
+    """The kind of a cache: OWN, ONE_SCALE or PACKED."""
     return OWN if of(cache) not in FP8 else PACKED if k_scale is None else ONE_SCALE
 
 
@@ -72,9 +72,14 @@ def views(cache: Any, q: Any, lse: Any, value_dim: int, packed: bool) -> Views:
                  View(scales, Part(page // 4, row // 4, value_dim // 4)))
 
 
+def arrays_of(parts: Views) -> Arrays:
+    """The arrays alone, for a kernel."""
+    return Arrays(*(None if one is None else one.array for one in parts))
+
+
 def places_of(parts: Views) -> Parts:
-    """Where they are, for a kernel."""
+    """The places alone, for a kernel."""
     return Parts(*(Part(0, 0, 0) if one is None else one.part for one in parts))
 
 
-__all__ = ["GROUP", "ONE_SCALE", "OWN", "PACKED", "RULES", "View", "Views", "kind_of", "lines", "places_of", "views"]
+__all__ = ["GROUP", "ONE_SCALE", "OWN", "PACKED", "RULES", "View", "Views", "arrays_of", "kind_of", "lines", "places_of", "views"]

@@ -31,7 +31,7 @@ def place_of(item, problem, form):
 
 @mimw.jit
 def scale_of_values(rules):
-    """What results are multiplied by: the scale of the cache, None for none."""
+    """The scale of the cache, which results are multiplied by, None for none."""
     if rules.of_keys is None:
         return None
     else:

@@ -24,15 +24,16 @@ import mimw.tlx as tlx
 from ..attention_decode.items import item_pipe
 from ..attention_decode.nouns import Caches, Problem, Scores
 from .attend import left, right
-from .bytes import Bytes, bring_lefts, bring_rights
+from .bytes import Bytes, Lefts, bring_rights
+from .items import walk
 from .nouns import Outputs
-from .producer import load
+from .producer import Pages
 from .queries import queries_of
 
 
 @tle.struct
 class Nouns:
-    """What all roles share: the problem, rules for scores, where results go, and the pipes and buffers."""
+    """All that roles share: the problem, rules for scores, where results go, and the pipes and buffers."""
 
     problem: Any
     rules: Any
@@ -81,28 +82,28 @@ def mla_decode(q_desc, cache, table, lengths, out_desc, lse, room, sums_desc, si
                 outputs, on.rules, on.problem, FORM)),
         (right, (on.items.reader("right"), on.q, on.rights.reader("right"), on.scores.reader(), on.probabilities, outputs, on.rules,
                  on.problem, FORM)),
-        (load, (on.items.writer(), on.q, on.lefts.writer(), on.rights.writer(), q_desc, caches, room, on.problem, FORM)),
+        (walk, (on.items.writer(), Pages(on.q, on.lefts.writer(), on.rights.writer(), q_desc, caches), room, on.problem, FORM)),
     ], [4, 1], [192, 56])
 
 
 @mimw.jit
-def mla_decode_bytes(q_desc, values, tail, scales, table, lengths, out_desc, lse, room, sums_desc, k_scale, places, sizes,
+def mla_decode_bytes(q_desc, arrays, table, lengths, out_desc, lse, room, sums_desc, k_scale, places, sizes,
                      FORM: tl.constexpr):
     """The same with caches of e4m3.
 
-    args:      values, tail, scales    pointers of the parts of rows; scales are None where k_scale is given
+    args:      arrays  of the parts of rows (nouns.py); scales are None where k_scale is given
                k_scale fp32, one number that keys and values are multiplied by, or None
                places  where the parts are (nouns.py)
     """
     outputs = Outputs(out_desc, lse, room + sizes.batches * 4, sums_desc)
     on = nouns_of(q_desc, lengths, outputs, k_scale, sizes, ("left", "right", "rights"), FORM)
-    cache = Bytes(values, tail, scales, table, sizes.table_row, sizes.pages, places.head, places.tail, places.scales)
+    cache = Bytes(arrays, table, sizes.table_row, sizes.pages, places)
     tl.extra.cuda.gdc_launch_dependents()
     tle.gpu.warp_specialize([
         (left, (on.items.reader("left"), on.q, on.lefts.reader(), on.rights.reader("left"), on.scores.writer(), on.probabilities,
                 outputs, on.rules, on.problem, FORM)),
         (right, (on.items.reader("right"), on.q, on.rights.reader("right"), on.scores.reader(), on.probabilities, outputs, on.rules,
                  on.problem, FORM)),
-        (bring_lefts, (on.items.writer(), on.q, on.lefts.writer(), q_desc, cache, room, on.problem, FORM)),
+        (walk, (on.items.writer(), Lefts(on.q, on.lefts.writer(), q_desc, cache), room, on.problem, FORM)),
         (bring_rights, (on.items.reader("rights"), on.rights.writer(), cache, FORM)),
     ], [4, 2, 2], [160, 120, 120])

@@ -56,11 +56,19 @@ class Part(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Where the head of a row lies, its values; its other columns; and its scales of 128 values each, if it has any."""
+    """The places in a row of its head, its values; of its other columns; and of scales of 128 values each, if it has any."""
 
     head: Part
     tail: Part
     scales: Part
+
+
+class Arrays(NamedTuple):
+    """The arrays of those parts, which may be one; None for no scales."""
+
+    head: Any
+    tail: Any
+    scales: Any
 
 
 @tle.struct

@@ -3,7 +3,7 @@
 Input: a type and a `Form`. Output: a `Queries`, on which the producer and both consumers wait in turn. For example:
 
     q = queries_of(tl.bfloat16, FORM)
-    bring(q, turn, q_desc, item, FORM)                              the producer
+    bring_queries(q, turn, q_desc, item, FORM)                              the producer
     tlx.barrier_wait(q.full, turn % 2), ..., tlx.barrier_arrive(q.free)     a consumer
 
 Halves of the columns of out take the place of the same half of q, and so do sums, a quarter of their columns at a time.
@@ -66,7 +66,7 @@ def bring_columns(desc, buffer, item, full, column: tl.constexpr):
 
 
 @mimw.jit
-def bring(q, turn, desc, item, form):
+def bring_queries(q, turn, desc, item, form):
     """The queries of an item, as soon as both consumers are through with those before."""
     tlx.barrier_wait(q.free, turn % 2 ^ 1)
     tlx.barrier_expect_bytes(q.full, 64 * (form.DV + form.DT) * tlx.size_of(tlx.dtype_of(desc)))

@@ -14,14 +14,9 @@ import triton.language as tl
 
 import mimw
 
-from ..attention_decode.units import Place, fitted, moved, some_blocks, unit_of
+from ..attention_decode.split_kv.splits import sequence_of, units_of
+from ..attention_decode.units import fitted, unit_of
 from .nouns import Share
-
-
-@mimw.jit
-def units_at(first, unit, problem, form):
-    """The units of BATCH sequences from number `first` on."""
-    return (some_blocks(problem, first, form) + unit - 1) // unit
 
 
 @mimw.jit
@@ -30,15 +25,11 @@ def share_of(group, groups, problem, form):
     unit = unit_of(problem, form)
     total, most = 0, 1
     for first in range(0, problem.batches, form.BATCH):
-        units = units_at(first, unit, problem, form)
+        units = units_of(problem, first, unit, form)
         total += tl.sum(units, 0)
         most = tl.maximum(most, tl.max(units, 0))
     each = tl.maximum((total + groups - 1) // groups, form.LEAST)
     each = fitted(each, total, most, problem.batches)
     at = tl.minimum(group * each, total)
-    place, before = Place(at * 0, at * 0), 0
-    for first in range(0, problem.batches, form.BATCH):
-        units = units_at(first, unit, problem, form)
-        place = moved(place, at, before + tl.cumsum(units, 0), units)
-        before += tl.sum(units, 0)
+    place = sequence_of(at, unit, problem, form)
     return Share(at, tl.minimum(at + each, total), place.batch, place.start, each, unit)

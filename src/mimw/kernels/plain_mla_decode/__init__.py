@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..attention.changes import scale_of
 from ..contract import Contract
 from ..contract.memory import strides
-from ..mla_decode.caches import PACKED, RULES, kind_of, lines, places_of, views
+from ..mla_decode.caches import PACKED, RULES, arrays_of, kind_of, lines, places_of, views
 from ..plain_attention_decode import plain_combine
 from ..plain_attention_decode.configs import splits_for as splits_of_tiles
 from ..plain_attention_decode.nouns import CombineForm, Steps
@@ -70,9 +70,8 @@ def arguments(q, cache, lengths, out, lse, room, page_table=None, scale: float |
     form = _form(queries * heads, dv, width, q.dtype.itemsize, wide)
     form = Form(form.BM, form.BN, dv, width - dv, form.DV_TILE, form.DT_TILE, splits, causal, exact and q.dtype.itemsize == 4)
     parts = views(cache, q, lse, dv, kind_of(cache, k_scale) == PACKED)
-    arrays = [None if part is None else part.array for part in parts]
     capacity, row = (page, 0) if page_table is None else (page * page_table.shape[1], strides(page_table)[0])
-    args = (q, *arrays, page_table, lengths, out, lse, room, k_scale, float(scale_of(scale, width)),
+    args = (q, arrays_of(parts), page_table, lengths, out, lse, room, k_scale, float(scale_of(scale, width)),
             Problem(queries, heads, page, capacity, row), places_of(parts))
     meta = dict(FORM=form, num_warps=8 if form.DV_TILE.value > 256 else 4, num_stages=1)
     launches = [(kernel, (splits, -(-queries * heads // form.BM.value) * batch), args, meta)]

@@ -32,15 +32,15 @@ def keys_of(cache, problem, batch, keys, counts, kind: tl.constexpr, FORM: tl.co
         at = cache.table + batch * problem.table_row + keys // problem.page
         pages, rows = tl.load(at, mask=counts, other=0).to(tl.int64), keys % problem.page
     columns, others = tl.arange(0, FORM.DV_TILE), tl.arange(0, FORM.DT_TILE)
-    values = part_of(cache.values, cache.of_values, pages, rows, counts, columns, FORM.DV)
+    values = part_of(cache.values, cache.places.head, pages, rows, counts, columns, FORM.DV)
     if cache.scales is not None:
-        scale = part_of(cache.scales, cache.of_scales, pages, rows, counts, columns // 128, FORM.DV // 128)
+        scale = part_of(cache.scales, cache.places.scales, pages, rows, counts, columns // 128, FORM.DV // 128)
         values = (values.to(tl.float32) * scale).to(tl.bfloat16)        # as the layout's readers have it
-    return values.to(kind), part_of(cache.tail, cache.of_tail, pages, rows, counts, others, FORM.DT).to(kind)
+    return values.to(kind), part_of(cache.tail, cache.places.tail, pages, rows, counts, others, FORM.DT).to(kind)
 
 
 @mimw.jit
-def plain_mla_decode(q, values, tail, scales, table, lengths, out, lse, room, k_scale, scale, problem, parts, FORM: tl.constexpr):
+def plain_mla_decode(q, arrays, table, lengths, out, lse, room, k_scale, scale, problem, places, FORM: tl.constexpr):
     """out (batch, queries, heads, DV) and lse (batch, heads, queries), or one of SPLITS parts of them, as
     `plain_attention_decode` has these."""
     TF32: tl.constexpr = not FORM.EXACT
@@ -61,7 +61,7 @@ def plain_mla_decode(q, values, tail, scales, table, lengths, out, lse, room, k_
     scale = scale * LOG2_E
     if k_scale is not None:
         scale *= tl.load(k_scale)
-    cache = Cache(values, tail, scales, table, parts.head, parts.tail, parts.scales)
+    cache = Cache(arrays.head, arrays.tail, arrays.scales, table, places)
     each = tl.cdiv(tl.cdiv(length, BN), FORM.SPLITS) * BN
     highest, total = tl.full((FORM.BM, ), float("-inf"), tl.float32), tl.zeros((FORM.BM, ), tl.float32)
     acc = tl.zeros((FORM.BM, FORM.DV_TILE), tl.float32)

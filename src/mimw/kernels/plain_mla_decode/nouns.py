@@ -42,13 +42,11 @@ class Problem(NamedTuple):
 
 @tle.struct
 class Cache:
-    """The arrays of those parts, which may be one, None for no scales; the table of pages, None for one page a sequence; the
-    parts."""
+    """The arrays of those parts, which may be one, None for no scales; the table of pages, None for one page a sequence; and
+    where the parts are."""
 
     values: Any
     tail: Any
     scales: Any
     table: Any
-    of_values: Any
-    of_tail: Any
-    of_scales: Any
+    places: Any

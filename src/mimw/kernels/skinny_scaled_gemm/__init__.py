@@ -17,14 +17,14 @@ from ..contract.memory import strides
 from ..descriptors import described
 from ..powers import tile
 from ..skinny_gemm.configs import fits, tiles
-from .configs import BLOCK, MOST, Configuration, configuration
+from .configs import BLOCK, MOST, Configuration, configuration, suits
 from .kernel import skinny_scaled_gemm as kernel
 
 CONTRACT = Contract("x: fp8 (M, K) tma", "w: fp8 (N, K) tma", "c: float (M, N) rows", "x_scales: fp32 (M, cdiv(K, 128))",
                     "w_scales: fp32 (cdiv(N, 128), cdiv(K, 128))", "room: fp32 (numbers)", "flags: i32 (words)",
                     f"M <= {MOST} -- there may be up to {MOST} rows", PROGRAMS)
 
-__all__ = ["CONTRACT", "MOST", "Configuration", "arguments", "configuration", "kernel", "room_for"]
+__all__ = ["CONTRACT", "MOST", "Configuration", "arguments", "configuration", "kernel", "room_for", "suits"]
 
 
 class Sizes(NamedTuple):

@@ -44,6 +44,12 @@ def stages_for(tm: int, consumers: int) -> int:
     return min(AHEAD if consumers == 1 else 20, most)
 
 
+def suits(m: int, n: int, k: int, programs: int) -> bool:
+    """True where this kernel is faster than tiles of 128 x 128 (../block_scaled_gemm), as measured on an H200: up to 64 rows, and
+    up to 160 where such tiles leave half of the programs idle for long (benchmarks/notes/block-scaled-gemm.md)."""
+    return m <= 64 or m <= 160 and 2 * -(-n // 128) <= programs and k >= 4096
+
+
 def predicted(tm: int, n: int, k: int, programs: int, consumers: int) -> float:
     """Nanoseconds of a launch's loop and of the sums that are handed on: a program's chunks come at its share of the memory's
     speed, or of L2's, which brings X's rows as well."""
