@@ -62,7 +62,8 @@ def error_of(o, final, q, k, v, g, beta, initial) -> float:
         return None if one is None else one[-1:, :, :heads]
 
     heads = v.shape[2] // q.shape[2]
-    exact = recurrence(some(q, 1), some(k, 1), some(v, heads), some(g, heads), some(beta, heads), initial_state=initial[-1:, :heads])
+    exact = recurrence(some(q, 1), some(k, 1), some(v, heads), some(g, heads), some(beta, heads),
+                       initial_state=initial[-1:, :heads])
     found = some(o, heads), final[-1:, :heads]
     return max(((one.double() - other).norm() / other.norm()).item() for one, other in zip(found, exact))
 

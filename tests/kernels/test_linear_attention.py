@@ -220,11 +220,23 @@ def test_refused():
         case.steps(o=case.v.copy())
 
 
-def test_heads_of_128_fit_and_take_registers_for_operands():
-    case = Case(**GDN, K=128, V=128)
-    kernel, grid, args, meta = case.steps(o=case.v.copy())[-1]
+def of_heads_of_128(kind, V=128, states=False, parts=1, number=-1):
+    """The TTGIR of one launch."""
+    case = Case(**kind, K=128, V=V, parts=parts)
+    results = dict(new=case.v.copy(), states=case.filled((3, 1, V, 128))) if states else dict(o=case.v.copy())
+    kernel, grid, args, meta = case.steps(**results)[number]
     with stopping(("ttgir", )):
-        found = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
+        return mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
+
+
+@pytest.mark.parametrize("options", [dict(kind=SIMPLE, V=256), dict(kind=KDA), dict(kind=GDN, states=True),
+                                     dict(kind=GDN, parts=3, number=2)], ids=["values of 256", "by key", "states", "transitions"])
+def test_forms_fit(options):
+    assert of_heads_of_128(**options).metadata.shared <= target("sm_90a").shared_bytes
+
+
+def test_operands_go_from_registers_into_the_next_product():
+    found = of_heads_of_128(GDN)
     assert found.metadata.shared <= target("sm_90a").shared_bytes
     assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1
-    assert found.ttgir.count("ttg.local_alloc %") == 0      # the state, R and N go from registers into the next product
+    assert found.ttgir.count("ttg.local_alloc %") == 0      # the state, R and N

@@ -24,7 +24,7 @@ from .tables import Tables
 
 CHUNK, WIDTH = C.value, ROWS.value
 WIDTHS = 64, 128
-SHARED = 200 * 1024     # of shared memory, for slots of chunks
+SHARED = 210 * 1024     # of shared memory, but for barriers and what copies of states between layouts take
 CONTRACT = Contract(
     "q?: =k (B, T, H, K) contiguous", "k: bf16|fp16 (B, T, H, K) contiguous", "v: =k (B, T, HV, V) contiguous",
     "g?: float (B, T, HV) or (B, T, HV, K) contiguous", "beta?: float (B, T, HV) contiguous", "o?: =k (B, T, HV, V) contiguous",
@@ -130,7 +130,7 @@ def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, ne
     K = k.shape[3]
     V, gate = K if v is None else v.shape[3], work.gate
     form = Form(K, V, min(V // WIDTH, 2), 2, work.T is not None, gate, o is not None, states is not None, v is None)
-    form = form.replace(STAGES=max(2, min(4, SHARED // slot_bytes(form))))
+    form = form.replace(STAGES=min(4, (SHARED - bytes_of_results(form)) // slot_bytes(form)))
     describe = mimw.TensorDescriptor.from_tensor
 
     def flat(x, *block):
@@ -156,3 +156,10 @@ def slot_bytes(form: Form) -> int:
     squares = bool(form.DELTA) + (form.GATE == "key" and bool(form.OUT))
     values = 0 if form.TRANSITION else int(form.CONSUMERS) * WIDTH
     return 2 * CHUNK * (rows * int(form.K) + values + squares * CHUNK) + 1024
+
+
+def bytes_of_results(form: Form) -> int:
+    """Shared memory of scores, outputs or new values, and states before chunks."""
+    scores = 2 * CHUNK * CHUNK if form.OUT and form.GATE != "key" else 0
+    each = CHUNK * WIDTH * bool(form.OUT or form.STATES) + WIDTH * int(form.K) * bool(form.STATES)
+    return 2 * (scores + int(form.CONSUMERS) * each)
