@@ -17,7 +17,7 @@ import mimw
 from ..attention_varlen.maps import ending
 from ..linear_attention import nouns as forward
 from ..linear_attention.join import COLUMNS
-from ..linear_attention.launches import Workspace, slot_bytes
+from ..linear_attention.launches import SHARED, Workspace, bytes_of_results, slot_bytes
 from ..powers import tile
 from .beta import small_betas
 from .gradients import gradients
@@ -28,7 +28,6 @@ from .sums import sum_heads
 from .tables import Tables
 
 CHUNK, WIDTH = forward.C.value, forward.ROWS.value
-SHARED = 208 * 1024     # for slots of chunks, scores, and results of two consumers
 
 
 def form_of(given: Given, exact: bool = False) -> Form:
@@ -104,8 +103,7 @@ def _recurrence(given: Given, work: Work, dv, spans, of_forward: Workspace, prob
     """One launch of the recurrence; without dv only D before spans is written."""
     K, V, gate = given.q.shape[3], given.v.shape[3], of_forward.gate
     form = forward.Form(K, V, min(V // WIDTH, 2), 2, given.beta is not None, gate, True, dv is not None)
-    beside = 2 * CHUNK * (2 * CHUNK + int(form.CONSUMERS) * (WIDTH + K if form.STATES else 0))
-    form = form.replace(STAGES=max(2, min(4, (SHARED - beside) // slot_bytes(form))))
+    form = form.replace(STAGES=min(4, (SHARED - bytes_of_results(form)) // slot_bytes(form)))
 
     def flat(x, *block):
         return None if x is None else mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), list(block))
