@@ -22,8 +22,8 @@ from ..powers import tile
 from .beta import small_betas
 from .gradients import gradients
 from .join import join
+from .kernel import recurrence
 from .nouns import BY_HEAD, BY_KEY, NO_GATE, Form, Given, Results, Work
-from .recurrence import recurrence
 from .sums import sum_heads
 from .tables import Tables
 
