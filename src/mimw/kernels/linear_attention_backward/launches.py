@@ -70,8 +70,8 @@ def of_chunks(given: Given, work: Work, results: Results, table, problem: forwar
     form = form_of(given, exact)
     each, several = (table.shape[0], problem.HV), form.GROUP.value > 1
     written = results._replace(dq=work.dq, dk=work.dk) if several else results
-    steps = [(gradients, (*each, -(-form.K.value // one.K_TILE.value)), (given, work, written, table, problem),
-              dict(FORM=one, num_warps=8, num_stages=1)) for one in _of_gradients(form)]
+    steps = [(gradients, each, (given, work, written, table, problem), dict(FORM=one, num_warps=8, num_stages=1))
+             for one in _of_gradients(form)]
     meta = dict(FORM=form, num_warps=8, num_stages=1)
     if given.beta is not None:
         steps.append((small_betas, each, (given, work, written, table, problem), meta))
@@ -82,11 +82,10 @@ def of_chunks(given: Given, work: Work, results: Results, table, problem: forwar
 
 
 def _of_gradients(form: Form) -> list[Form]:
-    """The constants of each launch of `gradients`. With a gate by column, columns are independent: half as many take half the
-    registers; and chunks that need no cuts are a launch of their own, since the other one's code is long."""
-    if form.GATE.value != BY_KEY.value:
-        return [form]
-    return [form.replace(K_TILE=min(64, form.K_TILE.value), NEAR=near) for near in (True, False)]
+    """The constants of each launch of `gradients`: 64 columns of keys at a time, for want of registers. With gates by column
+    chunks that need no cuts are a launch of their own, since the other one's code is long."""
+    form = form.replace(K_TILE=min(64, form.K_TILE.value))
+    return [form] if form.GATE.value != BY_KEY.value else [form.replace(NEAR=near) for near in (True, False)]
 
 
 def _parts(given: Given, work: Work, tables: Tables, of_forward: Workspace, problem: forward.Problem, dfinal) -> list[tuple]:
