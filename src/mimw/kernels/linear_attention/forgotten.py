@@ -53,7 +53,7 @@ def remembered(span, bounds, head, problem):
 
 @mimw.jit
 def forgets(span, bounds, head, problem):
-    """Whether the state before a span leaves nothing behind it."""
+    """True where the state before a span leaves nothing behind it."""
     end, behind = span.count, 0.0
     while end > 0:
         _, _, behind = sums_to_the_end(span, bounds, head, problem, end, behind)
