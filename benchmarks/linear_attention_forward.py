@@ -1,14 +1,17 @@
-"""Each launch of linear attention's forward on one GPU, by itself and in sequence, beside flash-linear-attention where it is installed.
+"""Each launch of linear attention's forward on one GPU, by itself and in sequence, beside flash-linear-attention where it is
+installed.
 
     python -m benchmarks.linear_attention_forward               the cases below
     python -m benchmarks.linear_attention_forward gdn-16 --ms 50
 
-Inputs are normal, keys of length 1, beta between 0 and 1, gates between e^-0.2 and 1. Before anything is timed o and the last states
-of a head are checked against the chunked form in fp64. A line has the parts that a sequence is cut into, the time of all
+Inputs are normal, keys of length 1, beta between 0 and 1, gates between e^-0.2 and 1. Before anything is timed o and the last
+states of a head are checked against the recurrence in fp64. A line has the parts that a sequence is cut into, the time of all
 launches one behind the other, of each of them, and fla's.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from mimw.kernels import linear_attention as kernels
 from mimw.testing.benchmark import alternate
@@ -51,17 +54,18 @@ def launches(q, k, v, g, beta, initial, parts):
 
 
 def error_of(o, final, q, k, v, g, beta, initial) -> float:
-    """The largest relative error of o and final of the first head of q and its heads of v, of the last sequence, against fp64 on the
-    CPU."""
-    from tests.kernels.linear_attention_reference import chunked
+    """The largest relative error of o and final of the first head of q and its heads of v, of the last sequence, against fp64,
+    token by token."""
+    from tests.kernels.linear_attention_reference import recurrence
 
     def some(one, heads):
-        return None if one is None else one[-1:, :, :heads].cpu()
+        return None if one is None else one[-1:, :, :heads]
 
     heads = v.shape[2] // q.shape[2]
-    exact = chunked(some(q, 1), some(k, 1), some(v, heads), some(g, heads), some(beta, heads), initial_state=initial[-1:, :heads].cpu())
-    return max(((found.double() - one).norm() / one.norm()).item()
-               for found, one in ((some(o, heads), exact.o), (final[-1:, :heads].cpu(), exact.final)))
+    exact = recurrence(some(q, 1), some(k, 1), some(v, heads), some(g, heads), some(beta, heads),
+                       initial_state=initial[-1:, :heads])
+    found = some(o, heads), final[-1:, :heads]
+    return max(((one.double() - other).norm() / other.norm()).item() for one, other in zip(found, exact))
 
 
 def peer(q, k, v, g, beta, initial, gates):
@@ -83,21 +87,29 @@ def peer(q, k, v, g, beta, initial, gates):
         return None
 
 
-def measure(name: str, at_least_ms: float):
-    """(the row of a case, its parts, microseconds of each launch)."""
+def case(name: str):
+    """(the arguments of a case, its launches as calls without arguments, their kernels' names, o, final, the parts)."""
     *sizes, gates, delta, parts = CASES[name]
     given = inputs(*sizes, gates, delta)
     steps, o, final, parts = launches(*given, parts)
-    alone = [lambda kernel=kernel, grid=grid, args=args, meta=meta: kernel[grid](*args, **meta) for kernel, grid, args, meta in steps]
+    alone = [partial(kernel[grid], *args, **meta) for kernel, grid, args, meta in steps]
+    for one in alone:
+        one()
+    return given, alone, [kernel.__name__ for kernel, *_ in steps], o, final, parts
+
+
+def measure(name: str, at_least_ms: float):
+    """The row of a case; its baselines are fla, and each launch by itself."""
+    *sizes, gates, delta, _ = CASES[name]
+    given, alone, kernels_of, o, final, parts = case(name)
 
     def run():
         for one in alone:
             one()
 
-    run()
     if not (error := error_of(o, final, *given)) <= ALLOWED:
         raise AssertionError(f"{name}: the relative error is {error:.1e}; at most {ALLOWED:.1e} is allowed")
-    candidates = {"mimw": run} | {f"{number} {step[0].__name__}": one for number, (step, one) in enumerate(zip(steps, alone))}
+    candidates = {"mimw": run} | {f"{number} {kernel}": one for number, (kernel, one) in enumerate(zip(kernels_of, alone))}
     baseline = peer(*given, gates)
     if baseline is not None:
         with torch.no_grad():
@@ -115,12 +127,13 @@ def main() -> None:
     some_of(parser, "cases", CASES)
     options = parsed(parser)
     names = options.cases or list(CASES)
-    compiled_before(options.jobs, measure, [(name, options.ms) for name in names])
+    compiled_before(options.jobs, case, [(name, ) for name in names])
     for name in each(names, lambda name: name):
         row = measure(name, options.ms)
         keep(row, options.results / "linear-attention-forward.jsonl")
         parts = ", ".join(f"{one} {time:.0f}" for one, time in row.baselines.items())
-        print(f"{name:16} parts {row.configuration['parts']}, error {row.error:.1e}: {row.microseconds:7.0f} us ({parts})", flush=True)
+        print(f"{name:16} parts {row.configuration['parts']}, error {row.error:.1e}: {row.microseconds:7.0f} us ({parts})",
+              flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Chunked linear attention, forward, against the recurrence in fp64: gates, the delta rule, packed sequences, parts, what the backward
-takes; its interleavings, and what is refused."""
+"""Chunked linear attention, forward, against the recurrence in fp64: gates, the delta rule, packed sequences, parts, what the
+backward takes; its interleavings, and what is refused."""
 
 import ml_dtypes
 import numpy as np
@@ -7,11 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the reference is torch's")
 
-import mimw                                                                                             # noqa: E402
-from mimw.kernels.linear_attention import forward, parts_for, tables, workspace                         # noqa: E402
-from mimw.target import target                                                                          # noqa: E402
-from tests.compiling import stopping                                                                    # noqa: E402
-from tests.kernels.linear_attention_reference import chunked, draw, recurrence                          # noqa: E402
+import mimw  # noqa: E402
+from mimw.kernels.linear_attention import forward, parts_for, tables, workspace  # noqa: E402
+from mimw.target import target  # noqa: E402
+from tests.compiling import stopping  # noqa: E402
+
+from .linear_attention_reference import chunked, draw, recurrence  # noqa: E402
 
 BF16 = ml_dtypes.bfloat16
 GDN, KDA, GLA, DELTA, SIMPLE, NONE = (dict(gates=gates, delta=delta) for gates, delta in (
@@ -124,6 +125,23 @@ def test_parts_of_one_sequence(machine, kind):
     right(machine, Case(**kind, T=300, parts=4, K=64, V=128))
 
 
+@pytest.mark.parametrize("kind", [GDN, KDA, GLA], ids=["gdn", "kda", "gla"])
+def test_parts_that_forget(machine, kind):
+    """Two chunks leave nothing of what was before them."""
+    case = Case(**kind, T=600, parts=3, decay=(-2.0, -1.0))
+    right(machine, case)
+    assert (case.work.bounds[:9] < -52).all() and (kind is GLA or (case.work.transitions[1] == 0).all())
+
+
+def test_keys_longer_than_one_do_not_let_a_part_forget(machine):
+    """With |1 - beta k.k| of up to 3, which grows as fast as gates shrink."""
+    longer = lambda drawn: {"k": 2 * drawn["k"], "g": torch.full_like(drawn["g"], -1.0)}        # noqa: E731
+    case = Case(**GDN, T=300, parts=3, decay=(-1.0, 0.0), keys=longer)
+    right(machine, case, error=2e-2)
+    squares = case.drawn["k"].double().square().sum(-1)[0, :64, 0] * case.drawn["beta"].double()[0, :64, 0]
+    close(case.work.bounds[0, 0], -64 + (1 - squares).abs().clamp(min=1).log().sum(), 1e-4)
+
+
 def test_no_sequence_reads_of_another(machine):
     case = Case(**GDN, T=200, cu_seqlens=[0, 70, 200])
     exact, final = recurrence(**case.drawn)
@@ -176,7 +194,7 @@ def test_new_values_and_states_before_chunks(machine, kind, parts):
         close(case.rows(case.work.b[..., None])[..., 0], exact.b, 1e-6)
 
 
-# ---- interleavings, what is refused, and the machine code -------------------------------------------------------------------------
+# ---- interleavings, what is refused, and the machine code ------------------------------------------------------------------------
 
 @pytest.mark.parametrize("kind, options", [(GDN, {}), (KDA, {}), (GDN, dict(again=True))])
 def test_every_interleaving_is_right(kind, options):
@@ -192,21 +210,33 @@ def test_refused():
     case = Case(**GDN)
     with pytest.raises(ValueError, match="a call writes either o, of q, or new and states"):
         case.steps()
-    with pytest.raises(ValueError, match="K is 32 and V is 32; keys may have 64 or 128 columns"):
+    with pytest.raises(ValueError, match="keys may have 64 or 128 columns"):
         case = Case(**GDN, K=32, V=32)
         case.steps(o=case.v.copy())
-    with pytest.raises(ValueError, match="H is 2 and HV is 3; the heads of v must be a multiple of those of q and k"):
+    with pytest.raises(ValueError, match="the heads of v must be a multiple of those of q and k"):
         case = Case(**GDN, H=2, HV=2)
         case.v = case.filled((1, 150, 3, 64))
         case.g, case.beta, case.initial, case.final = None, None, None, None
         case.steps(o=case.v.copy())
 
 
-def test_heads_of_128_fit_and_take_registers_for_operands():
-    case = Case(**GDN, K=128, V=128)
-    kernel, grid, args, meta = case.steps(o=case.v.copy())[-1]
+def of_heads_of_128(kind, V=128, states=False, parts=1, number=-1):
+    """The TTGIR of one launch."""
+    case = Case(**kind, K=128, V=V, parts=parts)
+    results = dict(new=case.v.copy(), states=case.filled((3, 1, V, 128))) if states else dict(o=case.v.copy())
+    kernel, grid, args, meta = case.steps(**results)[number]
     with stopping(("ttgir", )):
-        found = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
+        return mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
+
+
+@pytest.mark.parametrize("options", [dict(kind=SIMPLE, V=256), dict(kind=KDA), dict(kind=GDN, states=True),
+                                     dict(kind=GDN, parts=3, number=2)], ids=["values of 256", "by key", "states", "transitions"])
+def test_forms_fit(options):
+    assert of_heads_of_128(**options).metadata.shared <= target("sm_90a").shared_bytes
+
+
+def test_operands_go_from_registers_into_the_next_product():
+    found = of_heads_of_128(GDN)
     assert found.metadata.shared <= target("sm_90a").shared_bytes
     assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1
-    assert found.ttgir.count("ttg.local_alloc %") == 0      # the state, R and N go from registers into the next product
+    assert found.ttgir.count("ttg.local_alloc %") == 0      # the state, R and N

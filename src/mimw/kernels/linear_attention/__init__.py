@@ -14,8 +14,8 @@ order; rows behind the end of a sequence have the last b, and zeros in what else
     T       [NT, HV, C, C], k's type    (I + A)^-1 diag(beta), A_ij = beta_i e^(b_i - b_j) k_i . k_j for j < i
     starts  [spans, HV, K, V] fp32      the state before each part of a sequence that is cut into parts
 
-With gates by key there are besides, of k's type, P [NT, HV, C, C], e^(b_i - b_j) q_i . k_j for j <= i without the scale, and rows with
-gates [NT, HV, C, K]: q e^b, k e^b (`k`) and k e^(b_C - b) (`w`); else the recurrence makes P for itself.
+With gates by key there are besides, of k's type, P [NT, HV, C, C], e^(b_i - b_j) q_i . k_j for j <= i without the scale, and rows
+with gates [NT, HV, C, K]: q e^b, k e^b (`k`) and k e^(b_C - b) (`w`); else the recurrence makes P for itself.
 
 W and U are not made: with E = diag(e^b) the new values are N = T (V - E K S). `forward(..., new=N, states=S, again=True)` computes
 from these anew, in one launch, what a backward wants, both of k's type:

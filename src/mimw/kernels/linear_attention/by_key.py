@@ -1,14 +1,14 @@
 """What each chunk needs of its own keys, queries and gates, where every column of the keys has gates of its own.
 
-Input: pointers of q, k, g and beta, and the table of chunks. Output: T and P of each chunk, its last b, and its rows of q and k with
-their gates (see __init__.py):
+Input: pointers of q, k, g and beta, and the table of chunks. Output: T and P of each chunk, its last b, and its rows of q and k
+with their gates (see __init__.py):
 
     prepare_by_key[(chunks, HV)](q, k, g, beta, last, T, P, decayed, table, problem, ...)
 
 e^(b_i - b_j) is a product e^(b_i - m) e^(m - b_j) with a row's b for m, so that a tensor core sums over columns. Where, in COLUMNS
-columns, no b of a chunk is farther than FAR from that of its middle row, m is that row's, for the whole chunk. Elsewhere each block of 16 rows has its own m, and
-gates count as FLOOR at least, since e^(m - b_j) overflows otherwise: by that, and by what underflows, an element of P, or of A, is
-wrong by at most 8e-5 of the lengths of q_i and k_j, a fiftieth of what bf16 rounds.
+columns, no b of a chunk is farther than FAR from that of its middle row, m is that row's, for the whole chunk. Elsewhere each
+block of 16 rows has its own m, and gates count as FLOOR at least, since e^(m - b_j) overflows otherwise: by that, and by what
+underflows, an element of P, or of A, is wrong by at most 8e-5 of the lengths of q_i and k_j, a fiftieth of what bf16 rounds.
 """
 
 from typing import Any
@@ -18,8 +18,9 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
+from .forgotten import growth
 from .nouns import C
-from .prepare import LOG2_E, keys_of, place_of, put_inverse, put_tile
+from .prepare import LOG2_E, diagonal, keys_of, numbers_of, place_of, put_inverse, put_tile
 
 BLOCK = tl.constexpr(16)
 COLUMNS = tl.constexpr(64)      # of keys at a time, for want of registers
@@ -88,11 +89,13 @@ def put_columns(tensor, tile, place, column, K: tl.constexpr):
 
 
 @mimw.jit
-def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, table, problem, K: tl.constexpr):
-    """T, P, the last b and rows with gates of a chunk and head; T and k_out only with beta, P and q_out only with q."""
+def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bounds, table, problem, K: tl.constexpr):
+    """T, P, the last b, rows with gates and the bound of a chunk and head (forgotten.py); T and k_out only with beta, P and q_out
+    only with q."""
     place = place_of(table, problem)
     TYPE: tl.constexpr = tl.bfloat16 if k.dtype.element_ty == tl.bfloat16 else tl.float32     # fp16 does not hold e^FAR
     of_queries, of_keys = tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32)
+    largest = tl.full((C if beta is not None else 1, ), float("-inf"), tl.float32)     # of gates in each row, or of b at the end
     for column in tl.range(0, K, COLUMNS, num_stages=1):
         gates = gates_of(g, place, column, K)
         b = tl.cumsum(gates, 0)
@@ -100,6 +103,7 @@ def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, table
         if q is not None:
             queries = keys_of(q, place, column, K, COLUMNS).to(tl.float32)
         end = row_at(b, C - 1)
+        largest = tl.maximum(largest, tl.max(gates if beta is not None else end, 1))
         tl.store(last + place.number * K + column + tl.arange(0, COLUMNS)[None, :], end * (1 / LOG2_E))
         put_columns(w_out, keys * tl.exp2(end - b), place, column, K)
         if beta is not None:
@@ -111,5 +115,10 @@ def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, table
     i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
     if q is not None:
         put_tile(P_out, tl.where(i >= j, of_queries, 0.0), place)
+    bound = tl.sum(largest, 0) * (1 / LOG2_E)
     if beta is not None:
-        put_inverse(T_out, tl.where(i > j, of_keys, 0.0), beta, place)
+        weight = numbers_of(beta, place)
+        bound += growth(diagonal(of_keys), weight)
+        put_inverse(T_out, tl.where(i > j, of_keys, 0.0), weight, place)
+    if bounds is not None:
+        tl.store(bounds + place.number, bound)

@@ -4,8 +4,8 @@ Input: the pipe `inputs`, and the state before the first chunk. Output: results 
 
     compute(inputs.reader("consumer0"), results[0].writer(), ...)
 
-Everything is transposed: the state is S^T [ROWS, K], so that it is the left operand of the next products as it lies in registers, and
-so are R^T, N^T and O^T, [ROWS, C]. Only O, N and states that are stored go through shared memory. With E = diag(e^b):
+Everything is transposed: the state is S^T [ROWS, K], so that it is the left operand of the next products as it lies in registers,
+and so are R^T, N^T and O^T, [ROWS, C]. Only O, N and states that are stored go through shared memory. With E = diag(e^b):
 
     R = V - E K S;  N = T R;  O = scale (E Q S + P N);  S' = e^b_C S + K^T diag(e^(b_C - b)) N
 
@@ -26,8 +26,8 @@ from .prepare import LOG2_E
 
 @tle.struct
 class Outside:
-    """What a consumer reads and writes without a pipe: pointers of states before and behind spans, None where a launch has none; its
-    head and the first of its columns of values."""
+    """What a consumer reads and writes without a pipe: pointers of states before and behind spans, None where a launch has none;
+    its head and the first of its columns of values."""
 
     initial: Any
     final: Any
@@ -46,7 +46,9 @@ def places(number, outside, problem, form):
 def first_state(outside, span, problem, form):
     """S^T before the first chunk."""
     if form.TRANSITION:
-        return tl.where(outside.column + tl.arange(0, ROWS)[:, None] == tl.arange(0, form.K)[None, :], 1.0, 0.0)
+        # Of no chunks is a part that forgets: its transition is 0.
+        same = outside.column + tl.arange(0, ROWS)[:, None] == tl.arange(0, form.K)[None, :]
+        return tl.where(same & (span.count > 0), 1.0, 0.0)
     elif outside.initial is None:
         return tl.zeros((ROWS, form.K), tl.float32)
     else:

@@ -4,8 +4,8 @@ Input: A, the part below the diagonal, fp32, zeros elsewhere. Output: (I + A)^-1
 
     T = inverse(A) * beta[None, :]
 
-Blocks on the diagonal are inverted by forward substitution in fp32: their powers may be large though their inverse is not (keys that
-are alike), so no long series of powers is summed. Then blocks are joined, in products of fp16, which has tf32's digits. With
+Blocks on the diagonal are inverted by forward substitution in fp32: their powers may be large though their inverse is not (keys
+that are alike), so no long series of powers is summed. Then blocks are joined, in products of fp16, which has tf32's digits. With
 D, the inverses of blocks on the diagonal, and E = D A, A without these blocks, (I + A)^-1 = (I + E)^-1 D; of larger blocks of two
 E^2 = 0, and of four E^4 = 0, so (I + E)^-1 = I - E or (I - E) (I + E^2).
 """

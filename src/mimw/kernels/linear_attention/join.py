@@ -4,8 +4,8 @@ Input: for each part the state behind it that comes of its own rows, and its tra
 
     join[(sequences, HV, V / COLUMNS)](sums, transitions, b, initial, starts, lists, spans, problem, ...)
 
-A part takes the state S before it to M S + B, with B its `sums` and M its `transitions`; without beta M is a diagonal, e^ the sum of
-its gates. The first part's B has the initial state in it. In fp32, products by three of tf32.
+A part takes the state S before it to M S + B, with B its `sums` and M its `transitions`; without beta M is a diagonal, e^ the sum
+of its gates. The first part's B has the initial state in it. In fp32, products by three of tf32.
 """
 
 import triton.language as tl

@@ -1,7 +1,7 @@
 """The recurrence of linear attention on Hopper: one warp loads chunks by TMA, warp groups carry the state, another warp stores.
 
-Input: descriptors of q, k, v, of b, T and P of every chunk (prepare.py), the table of spans, states. Output: o, or for the backward N
-and the state before each chunk; states behind spans. For example:
+Input: descriptors of q, k, v, of b, T and P of every chunk (prepare.py), the table of spans, states. Output: o, or for the
+backward N and the state before each chunk; states behind spans. For example:
 
     recurrence[(spans, HV, V / columns)](q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, ...)
 
@@ -22,13 +22,15 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .compute import Outside, compute
+from .forgotten import forgets, remembered
 from .nouns import ROWS, C, span_of
 from .roles import Descriptors, load, score, store, store_states
 
 
 @tle.struct
 class Chunk:
-    """Slots of a chunk: rows of q and k, and of w, those of v a consumer after the other, b, T and P; None for what a form lacks."""
+    """Slots of a chunk: rows of q and k, and of w, those of v a consumer after the other, b, T and P; None for what a
+    form lacks."""
 
     q: Any
     k: Any
@@ -67,7 +69,8 @@ def inputs_of(TYPE: tl.constexpr, form):
     chunk = Chunk(alloc(form.OUT, SLOTS, C, form.K, TYPE), alloc(form.GATE != "key" or form.DELTA, SLOTS, C, form.K, TYPE),
                   alloc(form.GATE == "key", SLOTS, C, form.K, TYPE),
                   alloc(not form.TRANSITION, SLOTS, form.CONSUMERS * C, ROWS, TYPE),
-                  alloc(form.GATE != "none", SLOTS, 1, form.K if form.GATE == "key" else C, tl.float32), alloc(form.DELTA, SLOTS, C, C, TYPE),
+                  alloc(form.GATE != "none", SLOTS, 1, form.K if form.GATE == "key" else C, tl.float32),
+                  alloc(form.DELTA, SLOTS, C, C, TYPE),
                   alloc(form.OUT and form.GATE == "key", SLOTS, C, C, TYPE))
     if scored(form):
         return tle.pipe(chunk, capacity=SLOTS, readers=consumers(form.CONSUMERS, "score"), name="inputs")
@@ -115,12 +118,24 @@ def writer(pipes, me: tl.constexpr):
 
 
 @mimw.jit
-def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, o_desc, new_desc, states_desc, initial, final, spans, problem,
-               FORM: tl.constexpr):
-    """One span, head and FORM.CONSUMERS * ROWS columns of values. None stands for what FORM leaves out."""
+def effective(span, bounds, head, problem, form):
+    """What of a span has an effect on the state behind it, or, of a transition, none of it if that is 0."""
+    if bounds is None:
+        return span
+    elif form.TRANSITION:
+        return span.replace(count=tl.where(forgets(span, bounds, head, problem), 0, span.count))
+    else:
+        return remembered(span, bounds, head, problem)
+
+
+@mimw.jit
+def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, o_desc, new_desc, states_desc, initial, final, bounds,
+               spans, problem, FORM: tl.constexpr):
+    """One span, head and FORM.CONSUMERS * ROWS columns of values. None stands for what FORM leaves out; with `bounds` only the
+    state behind the span is wanted, and chunks that leave nothing in it are left out (forgotten.py)."""
     TYPE: tl.constexpr = tlx.dtype_of(w_desc if FORM.GATE == "key" else k_desc)
-    span = span_of(spans, tl.program_id(0))
     head, column = tl.program_id(1), tl.program_id(2) * (FORM.CONSUMERS * ROWS)
+    span = effective(span_of(spans, tl.program_id(0)), bounds, head, problem, FORM)
     descs = Descriptors(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc)
 
     REGISTERS: tl.constexpr = registers(FORM)
@@ -133,8 +148,8 @@ def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, o_desc, n
         with tlx.async_task("default", num_regs=REGISTERS[0], replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             outside = Outside(initial, final, head, column + me * ROWS)
-            compute(inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(befores, me), outside, span, problem,
-                    me, FORM)
+            compute(inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(befores, me), outside, span,
+                    problem, me, FORM)
         if scored(FORM):
             with tlx.async_task(num_warps=4, num_regs=REGISTERS[1]):  # scores
                 score(inputs.reader("score"), scores.writer(), span, FORM)

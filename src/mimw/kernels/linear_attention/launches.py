@@ -24,7 +24,7 @@ from .tables import Tables
 
 CHUNK, WIDTH = C.value, ROWS.value
 WIDTHS = 64, 128
-SHARED = 200 * 1024     # of shared memory, for slots of chunks
+SHARED = 210 * 1024     # of shared memory, but for barriers and what copies of states between layouts take
 CONTRACT = Contract(
     "q?: =k (B, T, H, K) contiguous", "k: bf16|fp16 (B, T, H, K) contiguous", "v: =k (B, T, HV, V) contiguous",
     "g?: float (B, T, HV) or (B, T, HV, K) contiguous", "beta?: float (B, T, HV) contiguous", "o?: =k (B, T, HV, V) contiguous",
@@ -34,9 +34,9 @@ CONTRACT = Contract(
 
 
 class Workspace(NamedTuple):
-    """Arrays that launches hand on, None for those that a call does without (see __init__.py): of each chunk and head b and T, and with
-    gates by key P, and rows of q and k with their gates; where sequences are cut `sums` and `transitions` of parts, and the states
-    before parts, `starts`."""
+    """Arrays that launches hand on, None for those that a call does without (see __init__.py): of each chunk and head b and T, and
+    with gates by key P, and rows of q and k with their gates; where sequences are cut `bounds` of chunks' transitions, `sums` and
+    `transitions` of parts, and the states before parts, `starts`."""
 
     b: Any
     T: Any
@@ -44,6 +44,7 @@ class Workspace(NamedTuple):
     q: Any = None
     k: Any = None
     w: Any = None
+    bounds: Any = None
     sums: Any = None
     transitions: Any = None
     starts: Any = None
@@ -55,8 +56,8 @@ class Workspace(NamedTuple):
 
 
 def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: bool = True) -> Workspace:
-    """The arrays of a call, made by empty(shape, type): of k's type where `type` is None, else of the named one, "fp32". P and q are
-    left out unless there are `scores`, where there will be no `o`."""
+    """The arrays of a call, made by empty(shape, type): of k's type where `type` is None, else of the named one, "fp32". P and q
+    are left out unless there are `scores`, where there will be no `o`."""
     K, HV, V = k.shape[3], v.shape[2], v.shape[3]
     places, spans, by_key = (tables.chunks.shape[0], HV), tables.spans.shape[0], g is not None and len(g.shape) == 4
 
@@ -67,6 +68,7 @@ def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: 
     return Workspace(made(g is not None, *places, K if by_key else CHUNK, kind="fp32"), made(delta, *places, CHUNK, CHUNK),
                      made(by_key and scores, *places, CHUNK, CHUNK), made(by_key and scores, *places, CHUNK, K),
                      made(by_key and delta, *places, CHUNK, K), made(by_key, *places, CHUNK, K),
+                     made(tables.cut and g is not None, *places, kind="fp32"),
                      made(tables.cut, spans, HV, K, V, kind="fp32"), made(tables.cut and delta, spans, HV, K, K, kind="fp32"),
                      made(tables.cut, spans, HV, K, V, kind="fp32"))
 
@@ -80,8 +82,8 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
                beta     (B, T, HV) of any float type; None without the delta rule
                tables   of `tables.tables`, where the arrays are; `work` by `workspace`
                scale    of o, by default K ** -0.5
-               o        (B, T, HV, V), written; or, for the backward, `new` (B, T, HV, V): N, and `states` (NT, HV, V, K): S^T before
-                        each chunk, both of k's type; one of the two forms a call
+               o        (B, T, HV, V), written; or, for the backward, `new` (B, T, HV, V): N, and `states` (NT, HV, V, K):
+                        S^T before each chunk, both of k's type; one of the two forms a call
                initial  (N, HV, K, V) fp32, states before sequences, None for zeros; `final` is written, if there is one
                again    what `work` holds is there from an earlier call of the same arguments: only the recurrence is left
     errors:    ValueError where shapes or types do not fit, with the numbers
@@ -102,10 +104,11 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
 
 def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -> tuple:
     """The launch that makes b and T, and with gates by key P and rows with gates, of q only with one."""
-    kernel, args = prepare, (k, g, beta, work.b, work.T, tables.chunks, problem)
+    kernel, args = prepare, (k, g, beta, work.b, work.T, work.bounds, tables.chunks, problem)
     if work.gate == "key":
         of_q = (None, None) if q is None else (work.P, work.q)
-        kernel, args = prepare_by_key, (q, k, g, beta, work.b, work.T, *of_q, work.k, work.w, tables.chunks, problem)
+        kernel, args = prepare_by_key, (q, k, g, beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks,
+                                        problem)
     warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4
     return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps, maxnreg=128)
 
@@ -113,20 +116,21 @@ def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -
 def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> list[tuple]:
     """What gives the states before parts."""
     K, V, transitions = k.shape[3], v.shape[3], work.transitions
-    steps = [_recurrence(None, k, v, tables.sums, work, problem, initial=initial, final=work.sums)]
+    steps = [_recurrence(None, k, v, tables.sums, work, problem, initial=initial, final=work.sums, bounds=work.bounds)]
     if transitions is not None and tables.transitions.shape[0]:
-        steps.append(_recurrence(None, k, None, tables.transitions, work, problem, final=transitions))
+        steps.append(_recurrence(None, k, None, tables.transitions, work, problem, final=transitions, bounds=work.bounds))
     args = work.sums, transitions, work.b, initial, work.starts, tables.lists, tables.spans, problem
     meta = dict(GATE=work.gate, K=K, V=V, num_warps=K // 16)
     return [*steps, (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
 
 
-def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, new=None, states=None, initial=None, final=None) -> tuple:
+def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, new=None, states=None, initial=None,
+                final=None, bounds=None) -> tuple:
     """One launch of the recurrence; without v that of transitions."""
     K = k.shape[3]
     V, gate = K if v is None else v.shape[3], work.gate
     form = Form(K, V, min(V // WIDTH, 2), 2, work.T is not None, gate, o is not None, states is not None, v is None)
-    form = form.replace(STAGES=max(2, min(4, SHARED // slot_bytes(form))))
+    form = form.replace(STAGES=min(4, (SHARED - bytes_of_results(form)) // slot_bytes(form)))
     describe = mimw.TensorDescriptor.from_tensor
 
     def flat(x, *block):
@@ -140,8 +144,8 @@ def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, ne
     else:
         keys = of_heads(q if o is not None else None, K), of_heads(k, K), None
     args = (*keys, of_heads(v, WIDTH), flat(work.b, 1, K if gate == "key" else CHUNK), flat(work.T, CHUNK, CHUNK),
-            flat(work.P if o is not None and gate == "key" else None, CHUNK, CHUNK), of_heads(o, WIDTH), of_heads(new, WIDTH), flat(states, WIDTH, K),
-            initial, final, spans, problem)
+            flat(work.P if o is not None and gate == "key" else None, CHUNK, CHUNK), of_heads(o, WIDTH), of_heads(new, WIDTH),
+            flat(states, WIDTH, K), initial, final, bounds, spans, problem)
     grid = spans.shape[0], problem.HV, V // (WIDTH * int(form.CONSUMERS))
     return recurrence, grid, args, dict(FORM=form, num_warps=4)
 
@@ -152,3 +156,10 @@ def slot_bytes(form: Form) -> int:
     squares = bool(form.DELTA) + (form.GATE == "key" and bool(form.OUT))
     values = 0 if form.TRANSITION else int(form.CONSUMERS) * WIDTH
     return 2 * CHUNK * (rows * int(form.K) + values + squares * CHUNK) + 1024
+
+
+def bytes_of_results(form: Form) -> int:
+    """Shared memory of scores, outputs or new values, and states before chunks."""
+    scores = 2 * CHUNK * CHUNK if form.OUT and form.GATE != "key" else 0
+    each = CHUNK * WIDTH * bool(form.OUT or form.STATES) + WIDTH * int(form.K) * bool(form.STATES)
+    return 2 * (scores + int(form.CONSUMERS) * each)

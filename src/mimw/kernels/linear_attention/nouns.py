@@ -1,7 +1,7 @@
 """The nouns of chunked linear attention.
 
-Input: numbers of a launch. Output: structs of constants and named tuples, which the kernels are given, and what their roles hand to
-each other. For example:
+Input: numbers of a launch. Output: structs of constants and named tuples, which the kernels are given, and what their roles hand
+to each other. For example:
 
     span = span_of(spans, tl.program_id(0))     rows of one sequence, or of a part of one, in a kernel
     form = Form(128, 64, 2, 3, True, "head", True, False)
@@ -30,9 +30,9 @@ class Problem(NamedTuple):
 
 @tle.struct
 class Form:
-    """Constants of the recurrence: columns of keys and of all values, consumers of ROWS columns of values each, slots of chunks; DELTA:
-    there is beta; GATE: "none", "head" or "key"; what is written, O or (for the backward) N and the state before each chunk; and
-    whether states are wanted as TRANSITION: of a state of ones, without values."""
+    """Constants of the recurrence: columns of keys and of all values, consumers of ROWS columns of values each, slots of chunks;
+    DELTA: there is beta; GATE: "none", "head" or "key"; what is written, O or (for the backward) N and the state before each
+    chunk; and whether states are wanted as TRANSITION: of a state of ones, without values."""
 
     K: tl.constexpr
     V: tl.constexpr
@@ -47,8 +47,8 @@ class Form:
 
 @tle.struct
 class Span:
-    """Rows first .. end of all batches, whose first chunk has this number: `count` chunks; where the state before them is, and where
-    that behind them goes, -1 for none."""
+    """Rows first .. end of all batches, whose first chunk has this number: `count` chunks; where the state before them is, and
+    where that behind them goes, -1 for none."""
 
     first: Any
     end: Any

@@ -14,6 +14,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
+from .forgotten import growth
 from .inverse import inverse
 from .nouns import CHUNK_FIELDS, C
 
@@ -22,8 +23,8 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @tle.struct
 class Place:
-    """A chunk of a head: which of its rows are there; the first one's number among all rows of v's heads, and of k's, and the step from
-    there to the next row; the number among all chunks of all heads."""
+    """A chunk of a head: which of its rows are there; the first one's number among all rows of v's heads, and of k's, and the step
+    from there to the next row; the number among all chunks of all heads."""
 
     there: Any
     of_value: Any
@@ -41,7 +42,8 @@ def place_of(table, problem):
     first = tl.load(at)
     there = first + tl.arange(0, C) < tl.load(at + 1)
     of_key = first.to(tl.int64) * problem.H + head // (problem.HV // problem.H)
-    return Place(there, first.to(tl.int64) * problem.HV + head, of_key, problem.HV, problem.H, chunk.to(tl.int64) * problem.HV + head)
+    of_value, number = first.to(tl.int64) * problem.HV + head, chunk.to(tl.int64) * problem.HV + head
+    return Place(there, of_value, of_key, problem.HV, problem.H, number)
 
 
 @mimw.jit
@@ -73,24 +75,35 @@ def between(b, DIAGONAL: tl.constexpr):
 
 
 @mimw.jit
-def put_inverse(T_out, A, beta, place):
-    """T of A, strictly lower triangular, but without beta's factor."""
-    weight = numbers_of(beta, place)
+def put_inverse(T_out, A, weight, place):
+    """T of A, strictly lower triangular, but without the factor `weight`, beta."""
     put_tile(T_out, inverse(A * weight[:, None]) * weight[None, :], place)
 
 
 @mimw.jit
-def prepare(k, g, beta, b_out, T_out, table, problem, K: tl.constexpr):
-    """b and T of a chunk and head; T only with beta, b only with g."""
+def diagonal(tile):
+    """Of a [C, C] tile."""
+    return tl.sum(tl.where(tl.arange(0, C)[:, None] == tl.arange(0, C)[None, :], tile, 0.0), 1)
+
+
+@mimw.jit
+def prepare(k, g, beta, b_out, T_out, bounds, table, problem, K: tl.constexpr):
+    """b and T of a chunk and head, and the bound of its transition (forgotten.py); T only with beta, b and the bound only with
+    g."""
     place = place_of(table, problem)
     if g is not None:
         b = tl.cumsum(numbers_of(g, place), 0)
         tl.store(b_out + place.number * C + tl.arange(0, C), b)
+        bound = tl.sum(numbers_of(g, place), 0)
     if beta is not None:
         keys = keys_of(k, place, 0, K, K)
-        products = tl.dot(keys, tl.trans(keys))
+        products, weight = tl.dot(keys, tl.trans(keys)), numbers_of(beta, place)
+        if bounds is not None:
+            bound += growth(diagonal(products), weight)
         if g is not None:
             products *= between(b, False)
         else:
             products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
-        put_inverse(T_out, products, beta, place)
+        put_inverse(T_out, products, weight, place)
+    if bounds is not None:
+        tl.store(bounds + place.number, bound)

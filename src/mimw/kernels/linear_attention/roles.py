@@ -21,8 +21,9 @@ from .prepare import between
 
 @tle.struct
 class Descriptors:
-    """Of v (a chunk of a head), and of q and k: of a head, too, or with gates by key, as w then, of a place (a chunk and head, as those of
-    b, T and P are); None for those that a form lacks. Chunks of heads end with their sequence (attention_varlen/maps.py)."""
+    """Of v (a chunk of a head), and of q and k: of a head, too, or with gates by key, as w then, of a place (a chunk and head, as
+    those of b, T and P are); None for those that a form lacks. Chunks of heads end with their sequence
+    (attention_varlen/maps.py)."""
 
     q: Any
     k: Any

@@ -1,6 +1,7 @@
 """Which rows belong to which chunk, and to which span of the recurrence, as tables of int32.
 
-Input: the batch, or where its packed sequences begin and end; into how many parts each sequence is cut. Output: `Tables`, of numpy:
+Input: the batch, or where its packed sequences begin and end; into how many parts each sequence is cut. Output: `Tables`, of
+numpy:
 
     tables(2, 1000)                             2 sequences of 16 chunks
     tables(1, 1000, [0, 70, 1000])              packed ones of 70 and 930 rows: 2 and 15 chunks
@@ -23,9 +24,10 @@ LEAST = 16      # chunks of a part
 
 
 class Tables(NamedTuple):
-    """Arrays of int32. Rows are counted through all batches. `chunks` [NT, 2]: first row, end of the sequence. `spans` [NS, 6]: first row,
-    end, first chunk, chunks, and the numbers of the states before and behind it. Where sequences are cut there are besides, else None:
-    `sums` and `transitions`, spans of parts for whose own states those kernels run, and `lists` [N, 2]: first span, and spans."""
+    """Arrays of int32. Rows are counted through all batches. `chunks` [NT, 2]: first row, end of the sequence. `spans` [NS, 6]:
+    first row, end, first chunk, chunks, and the numbers of the states before and behind it. Where sequences are cut there are
+    besides, else None: `sums` and `transitions`, spans of parts for whose own states those kernels run, and `lists` [N, 2]: first
+    span, and spans."""
 
     chunks: Any
     spans: Any
@@ -84,7 +86,7 @@ def _table(rows: list[tuple[int, ...]], width: int) -> np.ndarray:
 
 
 def parts_for(sequences: int, rows: int, heads: int, value_dim: int, programs: int) -> int:
-    """Into how many parts to cut each of the sequences, of up to `rows` rows, so that their heads occupy `programs` SMs. A part has
-    LEAST chunks at least: to know the state before it costs about as much as its outputs."""
+    """Into how many parts to cut each of the sequences, of up to `rows` rows, so that their heads occupy `programs` SMs. A part
+    has LEAST chunks at least: to know the state before it costs about as much as its outputs."""
     side_by_side = sequences * heads * max(1, value_dim // 128)
     return max(1, min(programs // side_by_side, rows // (LEAST * ROWS)))

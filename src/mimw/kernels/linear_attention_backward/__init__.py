@@ -1,7 +1,7 @@
-"""The gradients of chunked linear attention: gated (GLA), DeltaNet, Gated DeltaNet, Kimi delta attention, Mamba-2's SSD; on Hopper.
+"""The gradients of chunked linear attention on Hopper: GLA, DeltaNet, Gated DeltaNet, Kimi delta attention, Mamba-2's SSD.
 
-Input: what the forward was given, what it computes anew (N, the states before each chunk, its workspace), and the gradients of o and of
-the final states. Output: gradients of q, k, v, g, beta and the initial states. For example:
+Input: what the forward was given, what it computes anew (N, the states before each chunk, its workspace), and the gradients of o
+and of the final states. Output: gradients of q, k, v, g, beta and the initial states. For example:
 
     back = tables(made)                                     made: those of the forward, as numpy
     work = workspace(given, back, empty, of_forward)        what launches hand on, made by empty(shape, type)
@@ -27,8 +27,8 @@ and then every chunk by itself (`gradients`), as N = T R is (I + A) N = beta R, 
                             end = F N D^T
     dbeta_i = dR_i N_i / beta_i^2                                                               (`beta` where one is 0)
 
-b stands wherever q and k do, so db = q dq + k (up - down - end), of a gate a head the sum over columns, and at the last row also the sum
-of k end over rows plus e^b_C (S D), the sum over values; dg_t is the sum of db from t to the chunk's end.
+b stands wherever q and k do, so db = q dq + k (up - down - end), of a gate a head the sum over columns, and at the last row also
+the sum of k end over rows plus e^b_C (S D), the sum over values; dg_t is the sum of db from t to the chunk's end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The gradient of the delta rule's beta in chunks with a beta that is next to nothing.
 
-Input: what `gradients` has. Output: dbeta of such chunks, written over. N_i = beta_i E_i, E the rest that a key does not yet predict,
-and dv_i = beta_i dR_i, so dbeta_i = dR_i E_i is dv_i N_i / beta_i^2, which `gradients` takes; here both are computed without beta:
+Input: what `gradients` has. Output: dbeta of such chunks, written over. N_i = beta_i E_i, E the rest that a key does not yet
+predict, and dv_i = beta_i dR_i, so dbeta_i = dR_i E_i is dv_i N_i / beta_i^2, which `gradients` takes; here both are computed
+without beta:
 
     E  = V - e^b K S - A N          dR = dN - A^T dv        A_ij = k_i k_j e^(b_i - b_j) at j < i
 """

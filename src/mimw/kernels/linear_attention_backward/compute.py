@@ -4,8 +4,8 @@ Input: the pipes `inputs` and `scores`, and D behind the last chunk. Output: res
 
     compute(inputs.reader("consumer0"), scores.reader("consumer0"), results[0].writer(), ...)
 
-All is transposed, so that sums are the left operand of the next product as they lie in registers, and all is divided by the scale, which
-results alone are multiplied by: with E = diag(e^b),
+All is transposed, so that sums are the left operand of the next product as they lie in registers, and all is divided by the scale,
+which results alone are multiplied by: with E = diag(e^b),
 
     dN^T = dO^T P + e^(b_C - b) (D^T K^T);  dv^T = dN^T T;  D^T = e^b_C D^T + (E dO)^T Q - (E dv)^T K
 
@@ -37,10 +37,14 @@ def compute(inputs, scores, results, behinds, outside, span, problem, me: tl.con
             behinds.commit(turn)
         do = tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS]))
         left, decay = decays_of(slot, form)
-        D = tlx.async_dot((tlx.local_load(do).to(tl.float32) * grown_of(slot, form)).to(TYPE), slot.q, D * decay)
+        rows = tlx.local_load(do).to(tl.float32) * grown_of(slot, form)
+        if form.STATES or form.DELTA:
+            dN = tlx.async_dot_wait(0, dN)
+            rows = tl.where(dN == dN, rows, dN)     # so that it has the layout of sums, which operands have: no way through memory
+        D = tlx.async_dot(rows.to(TYPE), slot.q, D * decay)
         P = scores_of(slot, scores, turn)
         if form.STATES or form.DELTA:
-            dv = tlx.async_dot(do, P, tlx.async_dot_wait(1, dN) * left)
+            dv = tlx.async_dot(do, P, dN * left)
             D, dv = tlx.async_dot_wait(0, D), tlx.async_dot_wait(0, dv)
             if form.DELTA:
                 dv = tlx.async_dot_wait(0, tlx.async_dot(dv.to(TYPE), slot.T))

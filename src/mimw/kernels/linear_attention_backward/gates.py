@@ -7,9 +7,10 @@ Input: tiles of rows (C, K), b (C) or (C, K), the sum of the gate from the chunk
     dq = for_rows(dP, k, b, FORM)                   (C, K), sum over j of dP_ij k_jd e^(b_id - b_jd)
     dk = for_columns(dP, q, b, FORM)                (C, K), sum over i of dP_ij q_id e^(b_id - b_jd)
 
-A gate by column cannot be taken out of the sum as e^(b_i) and e^(-b_j), which overflow. Where a chunk decays by e^-120 at most, both are
-taken relative to half of that and fit into fp32 and bf16 (form.NEAR). Else the tile is cut: rows of the second half with columns of the first
-one relative to the row between them, where both factors are at most 1, and each half the same way, down to single rows.
+A gate by column cannot be taken out of the sum as e^(b_i) and e^(-b_j), which overflow. Where a chunk decays by e^-120 at most,
+both are taken relative to half of that and fit into fp32 and bf16 (form.NEAR). Else the tile is cut: rows of the second half with
+columns of the first one relative to the row between them, where both factors are at most 1, and each half the same way, down to
+single rows.
 """
 
 import triton.language as tl
@@ -119,7 +120,7 @@ def halfway(b):
 
 @mimw.jit
 def near(last, form):
-    """Whether a chunk is one for form.NEAR; `last` is its b_C of every column, anything where gates are not by column."""
+    """True for a chunk of form.NEAR; `last` is its b_C of every column, anything where gates are not by column."""
     if form.GATE == BY_KEY:
         return (tl.min(last, 0) >= -MOST) == form.NEAR
     else:

@@ -1,8 +1,11 @@
 """The gradients of q, k, the gate and beta of each chunk, of all chunks in parallel.
 
-Input: what the forward was given and keeps, D behind each chunk and dv. Output: dq and dk of each head of v, dg and dbeta. A program
-has a chunk and a head of v; `__init__` has the derivation. What knows no decay, the diagonal of P and the end's own row, is left out
-of db, where it would only cancel.
+Input: what the forward was given and keeps, D behind each chunk and dv. Output: dq and dk of each head of v, dg and dbeta:
+
+    gradients[(chunks, HV, K / K_TILE)](given, work, results, table, problem, FORM)
+
+A program has a chunk and a head of v; `__init__` has the derivation. What knows no decay, the diagonal of P and the end's own row,
+is left out of db, where it would only cancel.
 """
 
 from typing import Any
@@ -19,8 +22,8 @@ from .nouns import BY_HEAD, BY_KEY, NO_GATE, chunk_of, last_of, numbers_of, prod
 
 @tle.struct
 class Scores:
-    """Gradients of scores: of P below the diagonal (C, C) and on it (C), of k k^T with beta, below the diagonal (C, C), and for dbeta
-    the sum over values of N dv (C)."""
+    """Gradients of scores: of P below the diagonal (C, C) and on it (C), of k k^T with beta, below the diagonal (C, C), and for
+    dbeta the sum over values of N dv (C)."""
 
     dP: Any
     own: Any
@@ -90,7 +93,8 @@ def of_chunk(given, work, results, here, head, begin, problem, form):
     b = sums_of(given.g, here, head, heads, begin, form)
     scores = of_scores(given, results.dv, here, head, problem, form)
 
-    dq = rising(through(given.do, given.states, here, head, heads, begin, form) * problem.scale, b, form) + for_rows(scores.dP, k, b, form)
+    dq = rising(through(given.do, given.states, here, head, heads, begin, form) * problem.scale, b, form)
+    dq += for_rows(scores.dP, k, b, form)
     db = by_gate(q * dq, form)
     store_rows(results.dq, dq + scores.own[:, None] * k, here, head, heads, form.K, begin, form.K_TILE)
 

@@ -5,8 +5,8 @@ behind parts:
 
     join[(sequences, HV, V / COLUMNS)](sums, transitions, b, dfinal, ends, lists, spans, problem, ...)
 
-A part takes D, the gradient of the state behind it, to M^T D + B, with M the forward's transition and B of `sums`. The last part's B
-has the final state's gradient in it. In fp32, products as fp32 has them.
+A part takes D, the gradient of the state behind it, to M^T D + B, with M the forward's transition and B of `sums`. The last part's
+B has the final state's gradient in it. In fp32, products as fp32 has them.
 """
 
 import triton.language as tl

@@ -35,7 +35,8 @@ def form_of(given: Given, exact: bool = False) -> Form:
     """The constants of gradients of chunks."""
     (H, K), (HV, V), g = given.q.shape[2:], given.v.shape[2:], given.g
     gate = NO_GATE if g is None else BY_HEAD if len(g.shape) == 3 else BY_KEY
-    return Form(K, V, tile(K), min(64, tile(V)), gate.value, given.beta is not None, HV // H, "bfloat16" in str(given.q.dtype), exact)
+    bf16 = "bfloat16" in str(given.q.dtype)
+    return Form(K, V, tile(K), min(64, tile(V)), gate.value, given.beta is not None, HV // H, bf16, exact)
 
 
 def workspace(given: Given, tables: Tables, empty: Callable[..., Any], of_forward: Workspace) -> Work:
@@ -90,15 +91,16 @@ def _of_gradients(form: Form) -> list[Form]:
 
 
 def _parts(given: Given, work: Work, tables: Tables, of_forward: Workspace, problem: forward.Problem, dfinal) -> list[tuple]:
-    """What gives D behind parts."""
+    """The launches that give D behind parts."""
     K, V = given.q.shape[3], given.v.shape[3]
     args = work.sums, of_forward.transitions, of_forward.b, dfinal, work.ends, tables.lists, tables.spans, problem
     meta = dict(GATE=of_forward.gate, K=K, V=V, num_warps=K // 16)
-    return [_recurrence(given, work, None, tables.sums, of_forward, problem, dfinal, work.sums),
+    return [_recurrence(given, work, None, tables.sums, of_forward, problem, dfinal, work.sums, of_forward.bounds),
             (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
 
 
-def _recurrence(given: Given, work: Work, dv, spans, of_forward: Workspace, problem: forward.Problem, behind, before) -> tuple:
+def _recurrence(given: Given, work: Work, dv, spans, of_forward: Workspace, problem: forward.Problem, behind, before,
+                bounds=None) -> tuple:
     """One launch of the recurrence; without dv only D before spans is written."""
     K, V, gate = given.q.shape[3], given.v.shape[3], of_forward.gate
     form = forward.Form(K, V, min(V // WIDTH, 2), 2, given.beta is not None, gate, True, dv is not None)
@@ -117,7 +119,7 @@ def _recurrence(given: Given, work: Work, dv, spans, of_forward: Workspace, prob
         keys = of_heads(given.q, K), of_heads(given.k, K), None, of_heads(given.do, WIDTH)
     args = (*keys, flat(of_forward.b, 1, K if gate == "key" else CHUNK), flat(of_forward.T, CHUNK, CHUNK),
             flat(of_forward.P if gate == "key" else None, CHUNK, CHUNK), of_heads(dv, WIDTH),
-            flat(None if dv is None else work.D, WIDTH, K), behind, before, spans, problem)
+            flat(None if dv is None else work.D, WIDTH, K), behind, before, bounds, spans, problem)
     return recurrence, (spans.shape[0], problem.HV, V // (WIDTH * int(form.CONSUMERS))), args, dict(FORM=form, num_warps=4)
 
 

@@ -2,9 +2,9 @@
 
 Input: what a host knows of a launch. Output: named tuples and a struct of constants, which the kernels are given. For example:
 
-    form = Form(64, 64, 64, 64, BY_HEAD, True, 2, True, False)      heads of 64, a gate a head, the delta rule, 2 heads of v for one of k
-    here = chunk_of(table, tl.program_id(0))                        in a kernel: which rows this program has
-    k = rows_of(given.k, here, head, problem.H, FORM.K, 0, FORM.K_TILE)
+    form = Form(64, 64, 64, 64, BY_HEAD, True, 2, True, False)      heads of 64, a gate a head, the delta rule, 2 heads of v for
+    one of k here = chunk_of(table, tl.program_id(0))                        in a kernel: which rows this program has k =
+    rows_of(given.k, here, head, problem.H, FORM.K, 0, FORM.K_TILE)
 """
 
 from typing import Any, NamedTuple
@@ -22,10 +22,10 @@ NO_GATE, BY_HEAD, BY_KEY = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @tle.struct
 class Form:
-    """Constants: heads of K columns, K_TILE of them in a program, V of values in tiles of BV at a time; GATE is NO_GATE, BY_HEAD (a
-    number a head) or BY_KEY (one for each of its K columns); DELTA the delta rule; GROUP heads of v read one of k; BF16 says that
-    operands with a factor are rounded to it, else they are fp32; EXACT that products of fp32 are fp32's own; NEAR that gates by column
-    decay by so little in a chunk that it needs no cuts (gates.py)."""
+    """Constants: heads of K columns, K_TILE of them in a program, V of values in tiles of BV at a time; GATE is NO_GATE, BY_HEAD
+    (a number a head) or BY_KEY (one for each of its K columns); DELTA the delta rule; GROUP heads of v read one of k; BF16 says
+    that operands with a factor are rounded to it, else they are fp32; EXACT that products of fp32 are fp32's own; NEAR that gates
+    by column decay by so little in a chunk that it needs no cuts (gates.py)."""
 
     K: tl.constexpr
     V: tl.constexpr
@@ -40,8 +40,9 @@ class Form:
 
 
 class Given(NamedTuple):
-    """What the forward was given, contiguous: q, k (B, T, H, K), v (B, T, HV, V), g (B, T, HV) or (B, T, HV, K), beta (B, T, HV); what it
-    computes anew, `mimw.kernels.linear_attention` says how: N (B, T, HV, V) and states (chunks, HV, V, K); and do, the gradient of o."""
+    """Arrays of the forward, contiguous: q, k (B, T, H, K), v (B, T, HV, V), g (B, T, HV) or (B, T, HV, K), beta (B, T, HV);
+    what it computes anew, `mimw.kernels.linear_attention` says how: N (B, T, HV, V) and states (chunks, HV, V, K); and do, the
+    gradient of o."""
 
     q: Any
     k: Any
@@ -54,9 +55,9 @@ class Given(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What launches hand on. D (chunks, HV, V, K): the gradient of the state behind each chunk; dq, dk (B, T, HV, K) fp32 of each head
-    of v, where several read one of k; sums, ends (spans, HV, K, V) fp32, of the state before and behind each part of a sequence that is
-    cut; b: that of the forward."""
+    """Arrays that launches hand on. D (chunks, HV, V, K): the gradient of the state behind each chunk; dq, dk (B, T, HV, K) fp32
+    of each head of v, where several read one of k; sums, ends (spans, HV, K, V) fp32, of the state before and behind each part of
+    a sequence that is cut; b: that of the forward."""
 
     D: Any
     dq: Any

@@ -1,12 +1,13 @@
-"""The gradient D of the state on Hopper, from the last chunk of a span to its first one: the forward's kernel in the other direction.
+"""The gradient D of the state on Hopper, from the last chunk of a span to its first one: the forward's kernel in the other
+direction.
 
-Input: descriptors of q, k, do, b and T, with gates by key of P and rows with gates, the table of spans, D behind spans. Output: dv,
-D behind each chunk, D before spans. For example:
+Input: descriptors of q, k, do, b and T, with gates by key of P and rows with gates, the table of spans, D behind spans. Output:
+dv, D behind each chunk, D before spans. For example:
 
     recurrence[(spans, HV, V / columns)](q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc, D_desc, ...)
 
-Tasks and pipes are those of `mimw.kernels.linear_attention`, with do in the place of v; every chunk comes to its place in turn, the last
-one first.
+Tasks and pipes are those of `mimw.kernels.linear_attention`, with do in the place of v; every chunk comes to its place in turn,
+the last one first.
 """
 
 import triton.language as tl
@@ -21,6 +22,7 @@ from ..linear_attention.kernel import given_back, inputs_of, reader, registers, 
 from ..linear_attention.nouns import ROWS, C, span_of
 from ..linear_attention.roles import Descriptors, rows_at, score
 from .compute import compute
+from .forgotten import remembered
 
 
 @mimw.jit
@@ -76,14 +78,17 @@ def store_states(behinds, states, span, head, column, problem, form):
 
 
 @mimw.jit
-def recurrence(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc, D_desc, behind, before, spans, problem,
-               FORM: tl.constexpr):
-    """One span, head and FORM.CONSUMERS * ROWS columns of values. `behind` and `before` are arrays of D behind and before spans; None
-    stands for what FORM leaves out."""
+def recurrence(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc, D_desc, behind, before, bounds, spans,
+               problem, FORM: tl.constexpr):
+    """One span, head and FORM.CONSUMERS * ROWS columns of values. `behind` and `before` are arrays of D behind and before spans;
+    None stands for what FORM leaves out; with `bounds` only D before the span is wanted, and chunks that have no effect on it are
+    left out (forgotten.py)."""
     TYPE: tl.constexpr = tlx.dtype_of(do_desc)
     REGISTERS: tl.constexpr = registers(FORM)
-    span = span_of(spans, tl.program_id(0))
     head, column = tl.program_id(1), tl.program_id(2) * (FORM.CONSUMERS * ROWS)
+    span = span_of(spans, tl.program_id(0))
+    if bounds is not None:
+        span = remembered(span, bounds, head, problem)
     descs = Descriptors(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc)
 
     inputs, scores = inputs_of(TYPE, FORM), scores_of(TYPE, FORM)
@@ -94,8 +99,8 @@ def recurrence(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc,
         with tlx.async_task("default", num_regs=REGISTERS[0], replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             outside = Outside(behind, before, head, column + me * ROWS)
-            compute(inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(behinds, me), outside, span, problem,
-                    me, FORM)
+            compute(inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(behinds, me), outside, span,
+                    problem, me, FORM)
         if scored(FORM):
             with tlx.async_task(num_warps=4, num_regs=REGISTERS[1]):  # scores
                 score(inputs.reader("score"), scores.writer(), span, FORM)

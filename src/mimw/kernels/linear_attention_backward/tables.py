@@ -16,8 +16,9 @@ from ..linear_attention import tables as forward
 
 
 class Tables(NamedTuple):
-    """Arrays of int32. `chunks` as the forward's; `spans` as its spans, but with the number of the state whose gradient comes from behind,
-    and of that which goes before; where sequences are cut also `sums`, such spans of all parts but the first ones, and `lists`."""
+    """Arrays of int32. `chunks` as the forward's; `spans` as its spans, but with the number of the state whose gradient comes from
+    behind, and of that which goes before; where sequences are cut also `sums`, such spans of all parts but the first ones, and
+    `lists`."""
 
     chunks: Any
     spans: Any
