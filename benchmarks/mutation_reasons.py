@@ -124,6 +124,8 @@ REASONS = (
      "Groups hold what cp.async copies, not what TMA does; and the rows of the last group, behind the list, nobody reads."),
     (lambda m: _of(m, "kernels/sparse_mla/shared.py") and m.word == "fence",
      "Where the fence is gone or comes too late, the compiler puts one in (passes/fence_deliveries.py)."),
+    (lambda m: _of(m, "kernels/lightning_indexer/kernel.py") and _swapped(m, ("async_dot_wait", ), ("local_load", )),
+     "The scales are another buffer than the product reads. The wait still stands in front of its sums, and of the release."),
     (lambda m: _of(m, "kernels/moe/few_rows.py") and _swapped(m, ("async_dot", ), ("async_dot_wait", )),
      "Two waits stand side by side, one for each half's sums: the second one counts the product that the first has not met."),
     (lambda m: m.site.file.endswith("kernels/moe/kernel.py") and (m.word == "fence" or "past fence," in m.change),

@@ -135,6 +135,32 @@ def attention_decode(draw: Draw) -> Case:
     return Case(lambda: (ops.attention_decode(q, k, v, lengths, page_table=table, **scales), ), expected, 3e-2)
 
 
+def mla_decode(draw: Draw) -> Case:
+    """Pages of any size, or one a sequence; caches of q's type and of e4m3 with a scale."""
+    dtype, others, page = draw.kind(*TYPES), draw.kind(64, 24), draw.kind(None, 16, 20, 64)
+    batch, queries, heads, most = draw.number(1, 4), draw.number(1, 4), draw.kind(16, 128, 5), draw.extent(1, 2000, 1)
+    lengths = draw.integers(0, most + 1, batch, dtype=torch.int32)
+    pages = -(-most // (page or most))
+    cache = draw.normal(batch * pages, page or most, 1, 512 + others, dtype=dtype)
+    scales, wide = {}, cache
+    if draw.kind(False, True):
+        cache = cache.to(torch.float8_e4m3fn)
+        scales, wide = dict(k_scale=0.5), cache.double() * 0.5
+    table = None if page is None else draw.permutation(batch * pages).view(batch, pages).int()
+    q = draw.normal(batch, queries, heads, 512 + others, dtype=dtype)
+
+    def expected():
+        out = torch.zeros(*q.shape[:3], 512, dtype=torch.float64, device=q.device)
+        for at, length in enumerate(lengths.tolist()):
+            keys = (wide[at] if table is None else wide[table[at].long()].flatten(0, 1))[:length, 0].double()
+            scores = _scores(q[at].double().transpose(0, 1), keys.expand(heads, -1, -1), length - queries, True, (None, None), None,
+                             q.shape[3]**-0.5)
+            out[at] = (scores.softmax(-1).nan_to_num() @ keys[:, :512]).transpose(0, 1)
+        return (out, )
+
+    return Case(lambda: (ops.mla_decode(q, cache, lengths, page_table=table, **scales)[0], ), expected, 3e-2)
+
+
 def sparse_mla(draw: Draw) -> Case:
     heads, topk = draw.kind(64, 128), draw.kind(64, 128)
     seq, keys = draw.number(1, 6), draw.number(topk, 600)
@@ -152,6 +178,35 @@ def sparse_mla(draw: Draw) -> Case:
     return Case(lambda: (ops.sparse_mla(q, kv, indices, lengths)[0], ), expected, 2e-2)
 
 
+def _indexed(q, k, weights, scale, ends):
+    """Scores of the lightning indexer, -inf from each query's end on."""
+    scores = torch.einsum("sht,sh->st", torch.einsum("shd,td->sht", q.double(), k.double()).relu(), weights.double()) * scale
+    return scores.masked_fill(torch.arange(len(k), device=q.device) >= ends[:, None], float("-inf"))
+
+
+def lightning_indexer(draw: Draw) -> Case:
+    dtype, heads, dim = draw.kind(torch.float8_e4m3fn, torch.bfloat16), draw.kind(64, 32, 20), draw.kind(128, 64)
+    queries, keys, packed = draw.extent(1, 100, 1), draw.extent(1, 3000, 1), draw.kind(False, True)
+    q, k = draw.normal(queries, heads, dim).to(dtype), draw.normal(keys, dim).to(dtype)
+    weights, scale = draw.normal(queries, heads, dtype=torch.float32), draw.normal(keys, dtype=torch.float32).abs()
+    ends = draw.integers(0, keys + 1, queries) if packed else torch.arange(queries, device=q.device) + 1 + keys - queries
+    options = dict(ends=ends) if packed else dict(causal=True)
+    return Case(lambda: (ops.lightning_indexer(q, k, weights, scale, **options), ),
+                lambda: (_indexed(q, k, weights, scale, ends), ), 2e-2)
+
+
+def lightning_indexer_decode(draw: Draw) -> Case:
+    batch, queries, page, most = draw.number(1, 4), draw.kind(1, 2, 3, 4), draw.kind(64, 16, 20), draw.number(1, 30)
+    q, cache = (draw.normal(*shape).to(torch.float8_e4m3fn) for shape in ((batch, queries, 64, 128), (batch * most, page, 128)))
+    weights, scales = (draw.normal(*shape, dtype=torch.float32).abs() for shape in ((batch, queries, 64), (batch * most, page)))
+    table, lengths = draw.permutation(batch * most).view(batch, most).int(), draw.integers(0, most * page + 1, batch)
+
+    def expected():
+        own = lengths[:, None] - queries + 1 + torch.arange(queries, device=q.device)
+        return (torch.stack([_indexed(q[at], cache[table[at].long()].flatten(0, 1), weights[at], scales[table[at].long()].flatten(),
+                                      own[at]) for at in range(batch)]), )
+
+    return Case(lambda: (ops.lightning_indexer_decode(q, cache, weights, lengths, table, scales), ), expected, 2e-2)
 def linear_attention(draw: Draw) -> Case:
     """Every family; packed sequences, lengths 1 to 300, gates near 1 and near 0; the step for what follows the last row."""
     dtype, columns = draw.kind(torch.bfloat16, torch.float16), draw.kind(64, 128)
@@ -208,6 +263,8 @@ def simplicial_attention(draw: Draw) -> Case:
 
 
 CASES = {"attention": attention, "attention_varlen": attention_varlen, "attention_decode": attention_decode,
+         "mla_decode": mla_decode,
          "scaled_dot_product_attention": scaled_dot_product_attention, "sparse_mla": sparse_mla,
+         "lightning_indexer": lightning_indexer, "lightning_indexer_decode": lightning_indexer_decode,
          "linear_attention": linear_attention, "linear_attention_step": linear_attention_step,
          "simplicial_attention": simplicial_attention}

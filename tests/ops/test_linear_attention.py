@@ -112,6 +112,9 @@ def test_slabs_and_nothing(monkeypatch):
     empty = draw(2, T=0, gates="head", **SMALL)
     o, final = ops.linear_attention(**empty, output_final_state=True)
     assert o.shape == (1, 0, 2, 16) and torch.equal(final, empty["initial_state"])
+    packed = draw(2, T=4, cu_seqlens=[0, 0])
+    o, final = ops.linear_attention(**packed | {name: packed[name].half() for name in "qkv"}, output_final_state=True)
+    assert (o == 0).all() and torch.equal(final, packed["initial_state"])       # by kernels, if there were a row
     packed = draw(2, T=4, cu_seqlens=[0], **SMALL)
     o, final = ops.linear_attention(**packed, output_final_state=True)
     assert o.shape == (1, 4, 2, 16) and final.shape == (0, 2, 32, 16)

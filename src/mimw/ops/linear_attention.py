@@ -97,7 +97,7 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: 
     def plan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
         *given, state, cu_seqlens = given
         ends = ends_of(CONTRACT, cu_seqlens, given[0].shape[1])
-        if by_kernels is not None:
+        if by_kernels is not None and _some(ends):
             o, final = by_kernels(*given, None if state is None else state.float(), ends)
         elif _explained():
             return of.empty(given[0])
@@ -117,7 +117,7 @@ def _plan_backward(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, g: 
     def plan(do: Tensor, *given: Tensor | None) -> tuple[Tensor, ...]:
         *given, state, cu_seqlens, dfinal = given
         ends = ends_of(CONTRACT, cu_seqlens, do.shape[1])
-        if by_kernels is not None:
+        if by_kernels is not None and _some(ends):
             state, dfinal = (None if one is None else one.float() for one in (state, dfinal))
             *found, dinitial = by_kernels(do, dfinal, *given, state, ends)
         elif _explained():
@@ -130,8 +130,13 @@ def _plan_backward(of: Extents, do: Tensor, q: Tensor, k: Tensor, v: Tensor, g: 
     return plan
 
 
+def _some(ends: tuple[int, ...] | None) -> bool:
+    """True unless all packed sequences are empty."""
+    return ends is None or ends[-1] > 0
+
+
 def _takes(of: Extents, q: Tensor, v: Tensor) -> bool:
-    """Whether the kernels take a call."""
+    """True for a call that the kernels take."""
     return takes("linear_attention", v.numel() * of.sequences == 0 and "there is nothing to compute", *kernels.against(q, v))
 
 

@@ -37,7 +37,7 @@ Ends = tuple[int, ...] | None
 
 
 def against(q: Tensor, v: Tensor) -> Iterator[str | bool | None]:
-    """What speaks against the kernels, in turn."""
+    """Reasons against the kernels, in turn, of which some are none."""
     yield from (another_chip(q), in_fp32(q))
     yield q.shape[3] not in WIDTHS and f"keys have {q.shape[3]} columns, and it takes {' or '.join(map(str, WIDTHS))}"
     yield v.shape[3] not in VALUES and f"values have {v.shape[3]} columns, and it takes {' or '.join(map(str, VALUES))}"
