@@ -128,7 +128,8 @@ def measure(name: str, at_least_ms: float):
         times = alternate(candidates, at_least_ms)
     shape = dict(zip(("batch", "rows", "heads", "value_heads", "columns"), sizes))
     configuration = {"gates": gates, "drawn": drawn, "delta": delta, "parts": parts}
-    return row_of(f"linear-attention-forward-{name}", shape, configuration, times, error, f"normal; keys of length 1; gates {drawn}")
+    return row_of(f"linear-attention-forward-{name}", shape, configuration, times, error,
+                  f"normal; keys of length 1; gates {drawn}")
 
 
 def main() -> None:
