@@ -318,7 +318,7 @@ def test_sparse_mla(tmp_path, monkeypatch, capsys):
     assert found == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-shared"]
 
 
-def measured_linear_attention(name, at_least_ms):
+def measured_linear_attention(name, at_least_ms, with_fla):
     times = {"mimw": 400.0, "0 prepare": 150.0, "1 recurrence": 250.0, "fla": 800.0}
     return gpu.row_of(f"linear-attention-forward-{name}", {}, {"drawn": "slow", "parts": 8}, times, 3e-3, "normal")
 
