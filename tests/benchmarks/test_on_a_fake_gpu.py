@@ -28,6 +28,7 @@ from benchmarks import (
     gpu,
     grouped_gemm,
     launch_time,
+    linear_attention_forward,
     microbench,
     moe,
     moe_align,
@@ -45,7 +46,7 @@ from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "counters",
          "cross_entropy", "gather", "gather_matmul_scatter", "gemm", "gemm_epilogue", "gemm_peers", "grouped_gemm", "launch_time",
-         "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
+         "linear_attention_forward", "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
          "norm", "pipes_before_after", "proxy_fence", "rope", "sanitize",
          "simplicial_attention", "skinny_gemm", "softmax", "sparse_mla", "timing", "topk", "topk_selector")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
@@ -315,6 +316,18 @@ def test_sparse_mla(tmp_path, monkeypatch, capsys):
                           "3.850 ms, 0.50  error 2.0e-03")
     found = [row["name"] for row in rows(tmp_path / "sparse_mla.jsonl")]
     assert found == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-shared"]
+
+
+def measured_linear_attention(name, at_least_ms):
+    times = {"mimw": 400.0, "0 prepare": 150.0, "1 recurrence": 250.0, "fla": 800.0}
+    return gpu.row_of(f"linear-attention-forward-{name}", {}, {"drawn": "slow", "parts": 8}, times, 3e-3, "normal")
+
+
+def test_linear_attention_forward(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(linear_attention_forward, "measure", measured_linear_attention)
+    printed = run(linear_attention_forward, monkeypatch, capsys, "gdn-16", "--results", tmp_path)
+    assert "gdn-16           gates slow, parts 8, error 3.0e-03:     400 us (0 prepare 150, 1 recurrence 250, fla 800)" in printed
+    assert [row["name"] for row in rows(tmp_path / "linear-attention-forward.jsonl")] == ["linear-attention-forward-gdn-16"]
 
 
 def test_published_figures_of_sparse_mla_count_in_full_where_the_cache_fits_into_l2():
