@@ -102,8 +102,9 @@ _INSIDE = {
         "debugger": ("findings", "search"),
         "timing": (),
         "explain": (),
+        "sass": (),
         "compile_ahead": ("processes", "search"),
-        "orchestrate": ("check", "compile_ahead", "findings", "search", "timing", "trials"),
+        "orchestrate": ("check", "compile_ahead", "findings", "sass", "search", "timing", "trials"),
     },
 }
 # Rooms that only some parts of the compiler may import, and the part that knows Triton's private modules and nothing of ours.

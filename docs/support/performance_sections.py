@@ -198,6 +198,12 @@ SECTIONS = (
             take no longer than alone, nobody has measured
             (benchmarks/notes/ring-attention.md, "Attention over two GPUs").""",
             (Goal(0.97, ("mimw alone", ), every=True), Goal(1.05, ("NCCL, cuDNN", "ring"), every=True))),
+    Section("Attention with sinks", "python -m benchmarks.attention_sinks", ("attention_sinks", ), "sinks-", work.sinks, "TFLOP/s",
+            """
+            All keys up to a query's own: as attention. A window of 128 keys is a few blocks of a tile, and latency bounds it:
+            tiles begin and end more often than they multiply
+            (benchmarks/notes/attention-forward.md, "Sinks and windows of few keys").""",
+            (Goal(1.2, ("Flex", ), "full", True), Goal(0.9, ("Flex", ), "window", True), Goal(20.0, ("eager", ), every=True))),
     Section("Attention, decoding", "python -m benchmarks.attention_decode", ("attention_decode", ), "attention_decode", work.decode,
             "GB/s", """
             The bytes of keys and values, at 4.6 TB/s, and what no byte pays for: 5 us at 1 x 1024, 6 at 1 x 8192, 8 to 11 where

@@ -49,6 +49,10 @@ def experts(x, run, *scales):
     return run(x, *wide, numbers(x, 16, 1), numbers(x, 16, 1, dtype=fp32), **more)
 
 
+def of_rows(x):
+    return x.to(torch.float8_e4m3fn).unsqueeze(1)
+
+
 DOUBLED = score_mods.record(lambda s, b, h, i, j: 2 * s)
 CASES = {
     "matmul": (lambda x: ops.matmul(x, x), product),
@@ -67,7 +71,15 @@ CASES = {
     "simplicial_attention": (lambda x: ops.simplicial_attention(*[of_heads(x)] * 5, (4, 4)), attention),
     "sparse_mla": (lambda x: ops.sparse_mla(of_heads(x), x.view(1, 16, 1, 16), numbers(x, 1, 1, 1, 4), numbers(x, 1, 1, 1), 8),
                    attention),
+    "lightning_indexer": (lambda x: ops.lightning_indexer(of_rows(x), x.to(torch.float8_e4m3fn), numbers(x, 16, 1, dtype=fp32)),
+                          lambda x: numbers(x, 1, dtype=fp32)),
+    "lightning_indexer_decode": (lambda x: ops.lightning_indexer_decode(
+        of_rows(x).unsqueeze(1), of_rows(x), numbers(x, 16, 1, 1, dtype=fp32), numbers(x, 16), numbers(x, 16, 2)),
+                                 lambda x: numbers(x, 1, dtype=fp32)),
     "mla_decode": (lambda x: ops.mla_decode(x.view(16, 1, 1, 16), x.view(16, 1, 1, 16), numbers(x, 16), value_dim=8), attention),
+    "linear_attention": (lambda x: ops.linear_attention(*[x.view(1, 16, 1, 16)] * 3)[0], attention),
+    "linear_attention_step": (lambda x: ops.linear_attention_step(*[x.view(16, 1, 16)] * 3, x.new_zeros(16, 1, 16, 16)),
+                              lambda x: x * x),
     "softmax": (lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
     "log_softmax": (lambda x: ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1)),
     "layer_norm": (lambda x: ops.layer_norm(x, 16), lambda x: functional.layer_norm(x, (16, ))),

@@ -32,6 +32,11 @@ __all__ = [
     "gather_matmul_scatter",
     "grouped_matmul",
     "layer_norm",
+    "lightning_indexer",
+    "lightning_indexer_decode",
+    "linear_cross_entropy",
+    "linear_attention",
+    "linear_attention_step",
     "log_softmax",
     "matmul",
     "mla_decode",
@@ -385,6 +390,7 @@ def cross_entropy(
     z_loss: float = 0.0,
     inplace_backward: bool = False,
     weight: Tensor | None = None,
+    softcap: float | None = None,
 ) -> Tensor:
     """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes.
 
@@ -395,6 +401,7 @@ def cross_entropy(
                reduction        "mean" of the rows that are not ignored, "sum" or "none"
                label_smoothing  the weight that is spread over all classes, 0 to 1
                z_loss           adds z_loss times the square of the logarithm to each loss
+               softcap          logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
                inplace_backward  the gradient, where one is wanted, goes into the memory of the logits: of bf16 and fp32 in the
                                 forward launch, which reads and writes each logit once, so that backward only multiplies where
                                 the loss's gradient is not 1; of fp16, whose small gradients need the scale of the loss before
@@ -408,8 +415,8 @@ def cross_entropy(
     gradients  of the logits and of weight, the first
     errors:    IndexError for a target on the CPU that is no class, with its row; RuntimeError where shapes or devices do not fit,
                and in place for a leaf that requires grad, a view of one, and logits whose elements share memory;
-               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss or
-               inplace_backward; ValueError for other reductions and smoothings
+               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss,
+               softcap or inplace_backward; ValueError for other reductions and smoothings, and a softcap that is not above 0
 
     contract:
         classes > 0 -- there must be one class at least
@@ -538,6 +545,206 @@ def layer_norm(
         -> mean: fp32 (*rows)
         -> rstd: fp32 (*rows)
         -> total: =x+residual (*rows, *n)
+    """
+
+def lightning_indexer(
+    q: Annotated[Tensor, "e4m3|bf16|fp16 (S, H, D)"],
+    k: Annotated[Tensor, "=q (T, D)"],
+    weights: Annotated[Tensor, "float (S, H)"],
+    k_scale: Annotated[Tensor | None, "fp32 (T)"] = None,
+    starts: Annotated[Tensor | None, "int (S)"] = None,
+    ends: Annotated[Tensor | None, "int (S)"] = None,
+    causal: bool = False,
+    fill: bool = True,
+    out_dtype: Annotated[torch.dtype | None, "fp32|bf16"] = None,
+    topk: int | None = None,
+) -> Annotated[Tensor, "out_dtype|fp32 (S, T)"]:
+    """scores[s, t] = k_scale[t] sum_h weights[s, h] relu(q[s, h] . k[t]); with `topk` the places of each query's largest.
+
+    args:      q        (S, H, D): e4m3, bf16 or fp16, any strides; a scale of q goes into the weights
+               k        (T, D) of q's type, any strides
+               weights  (S, H): bf16, fp16 or fp32; they may be negative
+               k_scale  (T) fp32, by default 1
+               starts, ends   (S), int32 or int64: query s looks at keys starts[s] .. ends[s], cut to 0 and T, as of packed
+                        sequences; by default from 0 on, and up to T
+               causal   without `ends`: query s looks at keys up to its own, s + T - S
+               fill     scores of other keys are -inf; else they are not written and may be anything
+               out_dtype   fp32 by default, or bf16
+               topk     0 to 16384: give the places of the topk largest, by `topk_selector`, and no scores
+    returns:   (S, T) of out_dtype, contiguous; with topk int32 (S, topk): keys in any order, then -1 where a query looks at fewer
+    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for 8, 16, 32, 64 or 128 heads of 32, 64 or 128 columns; else by
+               `mimw.kernels.plain_lightning_indexer`, where products of e4m3 are those of fp16 on AMD. Sums over heads are fp32;
+               those over the columns of e4m3 have about 14 bits on sm_90's tensor cores. A NaN of q or k is one of the scores
+    errors:    RuntimeError where shapes or devices do not fit, or topk is out of range; NotImplementedError for other types. There
+               is no derivative
+
+    contract:
+        H > 0 and D > 0 -- there must be heads, and columns
+        operations: 2 * S * T * H * D
+    """
+
+def lightning_indexer_decode(
+    q: Annotated[Tensor, "e4m3|bf16|fp16 (B, S, H, D)"],
+    cache: Annotated[Tensor, "=q (pages, page, D)"],
+    weights: Annotated[Tensor, "float (B, S, H)"],
+    lengths: Annotated[Tensor, "int (B)"],
+    page_table: Annotated[Tensor, "int (B, most)"],
+    scales: Annotated[Tensor | None, "fp32 (pages, page)"] = None,
+    fill: bool = True,
+    out_dtype: Annotated[torch.dtype | None, "fp32|bf16"] = None,
+    topk: int | None = None,
+) -> Annotated[Tensor, "out_dtype|fp32 (B, S, most * page)"]:
+    """The scores of the last queries of each sequence, keys in pages: query i of n keys looks at those up to i + n - S.
+
+    args:      q        (B, S, H, D): e4m3, bf16 or fp16, any strides
+               cache    (pages, page, D) of q's type, any strides, as a view of a cache whose pages have keys, then scales
+               weights  (B, S, H): bf16, fp16 or fp32
+               lengths  (B), int32 or int64, on the device: keys of each sequence, the new ones among them; below 0 counts as 0, and
+                        more than the table's pages hold as that. The host never waits for it
+               page_table  (B, most), int32 or int64: page j of a sequence has its keys from j * page on. Entries behind its keys
+                        are not looked at
+               scales   (pages, page) fp32, any strides; by default 1
+               fill, out_dtype   as in `lightning_indexer`
+               topk     as there: places in the sequence, of each query
+    returns:   (B, S, most * page) of out_dtype, contiguous; with topk int32 (B, S, topk)
+    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for heads as above and pages of 16, 32, 64, 128 or 256 keys, where TMA
+               can read cache and scales; else by `mimw.kernels.plain_lightning_indexer`
+    errors:    as above
+
+    contract:
+        H > 0 and D > 0 -- there must be heads, and columns
+        operations: 2 * B * S * most * page * H * D
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Annotated[Tensor, "int (rows)"],
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Annotated[Tensor | None, "=x (classes, hidden)"] = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    softcap: float | None = None,
+    accum_dtype: torch.dtype | None = None,
+    group: Any = None,
+    num_classes: int | None = None,
+) -> Tensor:
+    """`cross_entropy(input linear_weight^T + linear_bias, target)`, of logits that never stand in memory as a whole.
+
+    args:      input          (..., hidden): bf16, fp16, fp32
+               linear_weight  (classes, hidden) of input's type; linear_bias (classes)
+               target         (...): int64 or int32, classes. Another target has a loss that is NaN, on the CPU an IndexError
+               weight         (classes): rows count by the weight of their target, and "mean" is over these weights
+               reduction      "mean" of the rows that are not ignored, "sum" or "none"
+               ignore_index   a target whose row counts nothing
+               label_smoothing   the weight that is spread over all classes, 0 to 1
+               z_loss         adds z_loss times the square of the logarithm of the sum of exp(logits) to each loss
+               softcap        logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
+               accum_dtype    in which the weight's gradient is summed over pieces: fp32, the default, or bf16 for a weight of bf16,
+                              which takes half the memory of the sum and rounds it once a piece
+               group          each rank has a part of the classes, as torch.chunk cuts them (`linear_weight` and `linear_bias` are
+                              its rows), and all have the same input and target: a process group, its name, or a DeviceMesh of one
+                              dimension. Loss and input's gradient are the whole ones, the same at all ranks
+               num_classes    of all ranks; by default as many at each rank as here
+    returns:   fp32, of no dimensions, or of target's shape; under autocast products are of the region's type
+    computed:  without gradients: on sm_90 by `mimw.kernels.linear_cross_entropy`, of logits that are not rounded. With gradients,
+               in pieces of rows (`mimw.ops.linear_pieces.rows_of`): logits of input's type by `mimw.ops.matmul`, loss and gradient
+               of the logits in their place, gradients of input and weight by two more products, the latter added up in the
+               epilogue of its product. With reduction="none" and gradients, or a weight= that requires one, from whole logits
+    memory     a piece of logits, the gradients of input and weight, and the latter's sum in accum_dtype; forward alone 4 bytes a
+               row for each 128 or 256 classes
+    gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
+    errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
+               together, which are named; ValueError for other reductions, smoothings and soft caps
+
+    contract:
+        classes > 0 -- there must be one class at least
+        -> loss: fp32 ()
+        -> dx: kept (rows, hidden) if of_x
+        -> dw: sums (classes, hidden) if of_weight
+        -> db: fp32 (classes) if of_bias
+        operations: 2 * rows * classes * hidden * (1 + of_x + of_weight)
+def linear_attention(
+    q: Annotated[Tensor, "float (B, T, H, K)"],
+    k: Annotated[Tensor, "=q (B, T, H, K)"],
+    v: Annotated[Tensor, "=q (B, T, HV, V)"],
+    g: Annotated[Tensor | None, "float (B, T, HV) or (B, T, HV, K)"] = None,
+    beta: Annotated[Tensor | None, "float (B, T, HV)"] = None,
+    scale: float | None = None,
+    initial_state: Annotated[Tensor | None, "float (states, HV, K, V)"] = None,
+    output_final_state: bool = False,
+    cu_seqlens: Annotated[Tensor | None, "int (ends)"] = None,
+    use_qk_l2norm: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """(o, final states): per head of v, S <- exp(g_t) S + k_t u_t^T and o_t = scale S^T q_t, with u_t = v_t, or with beta
+    u_t = beta_t (v_t - (exp(g_t) S)^T k_t).
+
+    args:      q, k           (B, T, H, K): bf16, fp16 or fp32, any strides
+               v              (B, T, HV, V) of q's type; H divides HV, and head h of v reads head h * H // HV of q and k
+               g              (B, T, HV) or (B, T, HV, K), any of these types: logarithms of decays, at most 0 (larger
+                              ones are computed with, and may overflow); None is no decay
+               beta           (B, T, HV), any of these types: the delta rule's weights; None is no delta rule
+               scale          of the outputs, by default K ** -0.5
+               initial_state  (N, HV, K, V), any of these types, best fp32: the state before each sequence; None is 0. N is B,
+                              or the number of packed sequences
+               output_final_state   whether the states behind the last rows are wanted
+               cu_seqlens     (N + 1) int32 or int64, ascending from 0 to at most T, with B = 1: sequence n has the rows
+                              from cu_seqlens[n] to before cu_seqlens[n + 1], maybe none, and its own state. The host waits for them
+               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it
+    returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
+    computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64 or 128 columns of keys and 64, 128 or 256 of
+               values, gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at
+               once and their states one after the other
+    gradients  of q, k, v, g, beta and initial_state, from those of o and the final states; no second derivative
+    errors:    RuntimeError where shapes or devices do not fit, and for cu_seqlens that do not ascend from 0 to at most T, with the
+               numbers; NotImplementedError for other types
+
+    contract:
+        K > 0 and V > 0 -- heads of width 0 have no state
+        HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v
+        cu_seqlens is None or B == 1 -- packed sequences are a batch of 1
+        cu_seqlens is None or ends > 0 -- cu_seqlens has one number more than there are sequences
+        -> o: =q (B, T, HV, V)
+        -> final_state: fp32 (sequences, HV, K, V) if output_final_state
+        operations: 4 * B * T * HV * (K * V + 32 * (K + V))
+    """
+
+def linear_attention_step(
+    q: Annotated[Tensor, "float (N, H, K)"],
+    k: Annotated[Tensor, "=q (N, H, K)"],
+    v: Annotated[Tensor, "=q (N, HV, V)"],
+    state: Annotated[Tensor, "float (slots, HV, K, V)"],
+    g: Annotated[Tensor | None, "float (N, HV) or (N, HV, K)"] = None,
+    beta: Annotated[Tensor | None, "float (N, HV)"] = None,
+    indices: Annotated[Tensor | None, "int (N)"] = None,
+    *,
+    scale: float | None = None,
+    use_qk_l2norm: bool = False,
+) -> Annotated[Tensor, "=q (N, HV, V)"]:
+    """o of one token: per head of v, S <- exp(g) S + k u^T in place and o = scale S^T q, with u = v, or with beta
+    u = beta (v - (exp(g) S)^T k), as `mimw.ops.linear_attention` has it for sequences.
+
+    args:      q, k           (N, H, K): bf16, fp16 or fp32, any strides
+               v              (N, HV, V) of q's type; H divides HV, and head h of v reads head h * H // HV of q and k
+               state          (N, HV, K, V), or with indices a pool (slots, HV, K, V), any of these types, best fp32, any strides;
+                              it is written. Fastest where columns of V, or of K, lie side by side
+               g              (N, HV) or (N, HV, K): logarithms of decays; None is no decay
+               beta           (N, HV): the delta rule's weights; None is no delta rule
+               indices        (N) int32 or int64: the state of each sequence. No two may have the same; one outside of the pool, as
+                              -1, is none: its o is 0
+               scale          of the outputs, by default K ** -0.5
+               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first
+    returns:   o (N, HV, V) of q's type, contiguous
+    computed:  by `mimw.kernels.linear_attention_step` in fp32, plain Triton, one launch
+    errors:    RuntimeError where shapes, types or devices do not fit, and for a state that may not be written in place;
+               NotImplementedError for other types. There is no derivative
+
+    contract:
+        K > 0 and V > 0 -- heads of width 0 have no state
+        HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v
+        indices is not None or slots == N -- without indices there must be one state for each sequence
+        operations: 6 * N * HV * K * V
     """
 
 def log_softmax(

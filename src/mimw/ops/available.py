@@ -49,6 +49,8 @@ CALLS: dict[str, Callable[[torch.dtype], tuple[tuple, dict]]] = {
     "gather_matmul_scatter": lambda t: ((_x(t, 512, 256), _x(t, 512, 256).T, _ids(256), _ids(256)), {}),
     "grouped_matmul": lambda t: ((_x(t, 256, 128), _x(t, 2, 256, 128).mT, _ids(2)), {}),
     "layer_norm": lambda t: ((_x(t, 512, 4096), 4096), {}),
+    "lightning_indexer": lambda t: ((_x(t, 64, 64, 128), _x(t, 512, 128), _fp32(64, 64), _fp32(512)), {"topk": 64}),
+    "lightning_indexer_decode": lambda t: ((_x(t, 4, 1, 64, 128), _x(t, 32, 64, 128), _fp32(4, 1, 64), _ids(4), _ids(4, 8)), {}),
     "log_softmax": lambda t: ((_x(t, 512, 4096), -1), {}),
     "matmul": lambda t: ((_x(t, 512, 256), _x(t, 512, 256).T), {}),
     "mla_decode": lambda t: ((_x(t, 4, 1, 64, 576), _x(t, 4, 256, 1, 576), _ids(4)), {}),

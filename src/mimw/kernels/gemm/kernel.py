@@ -155,11 +155,12 @@ def residual_pipe(residual_desc, tiles):
 @tle.struct
 class GemmForm(LoadedForm):
     """EACH_ROW, EACH_COLUMN and ACTIVATION say what is done to the sums (epilogue.py). PROMOTED is for 8-bit inputs: sums leave the
-    tensor cores after each chunk, and the products of so many chunks overlap; 0: they stay."""
+    tensor cores after each chunk, and the products of so many chunks overlap; 0: they stay. ADDED: C gets sums added to it."""
     EACH_ROW: tl.constexpr = False
     EACH_COLUMN: tl.constexpr = False
     ACTIVATION: tl.constexpr = None
     PROMOTED: tl.constexpr = 0
+    ADDED: tl.constexpr = False
 
 
 @mimw.jit(do_not_specialize=("sharers", ))
@@ -185,7 +186,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residua
     inputs = input_pipe(operands, tiles, FORM.STAGES)
     residual = None if residual_desc is None else residual_pipe(residual_desc, tiles)
     if residual_desc is None or is_cut(tiles.PIECES):
-        out = output(c_desc, tiles)
+        out = output(c_desc, tiles, "add" if FORM.ADDED else "")
     else:
         out = Output(c_desc, None, tiles.PIECES, tiles.STAGING)
 
