@@ -54,6 +54,7 @@ NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "blo
          "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
          "linear_attention_forward", "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
          "linear_attention", "linear_attention_backward", "linear_attention_forward", "linear_attention_step",
+         "linear_cross_entropy",
          "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
          "norm", "pipes_before_after", "proxy_fence", "rope", "sanitize",
          "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "mla_decode", "models", "moe", "moe_align",
