@@ -48,18 +48,13 @@ from benchmarks import (
 )
 from mimw.testing.gpus import gpu_available
 
-NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "counters",
-         "cross_entropy", "gather", "gather_matmul_scatter", "gemm", "gemm_epilogue", "gemm_peers", "grouped_gemm", "launch_time",
-         "linear_attention_backward",
-         "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
-         "linear_attention_forward", "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
-         "linear_attention", "linear_attention_backward", "linear_attention_forward", "linear_attention_step",
-         "linear_cross_entropy",
-         "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
-         "norm", "pipes_before_after", "proxy_fence", "rope", "sanitize",
-         "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "mla_decode", "models", "moe", "moe_align",
-         "norm", "pipes_before_after", "proxy_fence", "rope", "sanitize", "scaled_linear_few_rows",
-         "simplicial_attention", "skinny_gemm", "softmax", "sparse_mla", "timing", "topk", "topk_selector")
+NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "counters", "cross_entropy",
+         "gather", "gather_matmul_scatter", "gemm", "gemm_epilogue", "gemm_peers", "grouped_gemm", "launch_time",
+         "linear_attention_backward", "distributed_collectives", "distributed_constants", "distributed_layer", "microbench",
+         "models", "moe", "moe_align", "linear_attention_forward", "linear_attention", "linear_attention_step",
+         "linear_cross_entropy", "norm", "pipes_before_after", "proxy_fence", "rope", "sanitize", "mla_decode",
+         "scaled_linear_few_rows", "simplicial_attention", "skinny_gemm", "softmax", "sparse_mla", "timing", "topk",
+         "topk_selector")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
 
@@ -358,7 +353,6 @@ def test_sparse_mla(tmp_path, monkeypatch, capsys):
     assert found == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-shared"]
 
 
-def measured_linear_attention(name, at_least_ms, with_fla):
 def test_linear_attention(tmp_path, monkeypatch, capsys):
     def measured(family, shape, error, at_least_ms, ways, alone):
         extents = dict(zip(("batch", "rows", "heads", "columns"), linear_attention.SHAPES[shape]))
