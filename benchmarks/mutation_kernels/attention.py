@@ -17,6 +17,8 @@ from mimw.kernels import (
     attention_decode,
     attention_varlen,
     attention_varlen_backward,
+    lightning_indexer,
+    mla_decode,
     simplicial_attention,
     simplicial_attention_backward,
     sparse_mla,
@@ -41,6 +43,35 @@ def _sparse_mla(form) -> tuple:
     indices[..., 5::11] = -1
     out, lse = np.zeros((1, 2, 64, 32), ml_dtypes.bfloat16), np.zeros((1, 2, 64), np.float32)
     return sparse_mla.arguments(q, kv, indices, np.full((1, 2, 1), 72, np.int32), out, lse, form=form, block=32, programs=1)
+
+
+def _indexer() -> tuple:
+    """Three pieces of two queries for two consumers by one program, each with up to three blocks of keys, in two slots."""
+    q, k = numbers((5, 8, 32), (150, 32), dtype=ml_dtypes.float8_e4m3fn)
+    weights, scores, scale = *numbers((5, 8), (5, 150), dtype=np.float32), np.ones(150, np.float32)
+    chosen = lightning_indexer.Configuration(1, 64, 2, True, 2, 1, 192)
+    return lightning_indexer.kernel, *lightning_indexer.arguments(q, k, weights, scores, 1, scale, causal=True, chosen=chosen)
+
+
+def _indexer_of_pages() -> tuple:
+    """Two sequences in pages of 32 keys by one program, whose consumers share queries and have a half of each block of keys."""
+    q, cache, weights = *numbers((2, 2, 8, 32), (9, 32, 32), dtype=ml_dtypes.float8_e4m3fn), np.ones((2, 2, 8), np.float32)
+    table, lengths = np.full((2, 9), 99, np.int32), np.array([270, 40], np.int32)
+    table[0], table[1, :2] = [3, 1, 6, 4, 0, 8, 2, 5, 7], [7, 2]
+    chosen = lightning_indexer.Configuration(2, 128, 2, False, 2, 1, 384)
+    scores, scales = np.zeros((2, 2, 288), np.float32), np.ones((9, 32), np.float32)
+    return lightning_indexer.kernel, *lightning_indexer.paged(q, cache, weights, scores, lengths, table, 1, scales, chosen=chosen)
+
+
+def _mla_decode(packed: bool = False) -> tuple:
+    """Two sequences of one and three blocks in two groups' shares, 32 rows of queries; in pages of 16 keys, or of bytes."""
+    q, cache = numbers((2, 2, 16, 192), (20, 16, 1, 192), dtype=ml_dtypes.bfloat16)
+    table, lengths = np.random.default_rng(3).permutation(20).reshape(2, 10).astype(np.int32), np.array([20, 150], np.int32)
+    out, lse = np.zeros((2, 2, 16, 128), ml_dtypes.bfloat16), np.zeros((2, 16, 2), np.float32)
+    more = dict(k_scale=np.ones(1, np.float32)) if packed else {}
+    given = cache.astype(ml_dtypes.float8_e4m3fn) if packed else cache
+    room = np.zeros(mla_decode.room_for(q, 128, 2), np.float32)
+    return mla_decode.arguments(q, given, lengths, out, lse, room, 2, table, **more)[0]
 
 
 def _simplicial_gradients() -> tuple:
@@ -155,6 +186,10 @@ CASES = (
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
     Case("Sparse MLA, pipe", "src/mimw/kernels/sparse_mla/pipe.py", lambda: _sparse_mla(sparse_mla.pipelined)),
     Case("Sparse MLA, without roles", "src/mimw/kernels/sparse_mla/shared.py", lambda: _sparse_mla(sparse_mla.shared)),
+    Case("Lightning indexer", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer),
+    Case("Lightning indexer, pages", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer_of_pages),
+    Case("MLA decoding", "src/mimw/kernels/mla_decode/kernel.py", _mla_decode),
+    Case("MLA decoding, caches of e4m3", "src/mimw/kernels/mla_decode/kernel.py", lambda: _mla_decode(True)),
     Case("Decoding", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(1)),
     Case("Decoding, few rows", "src/mimw/kernels/attention_decode/few_rows_epilogue/kernel.py", lambda: _decoding_few_rows(2)),

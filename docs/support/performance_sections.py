@@ -198,6 +198,12 @@ SECTIONS = (
             take no longer than alone, nobody has measured
             (benchmarks/notes/ring-attention.md, "Attention over two GPUs").""",
             (Goal(0.97, ("mimw alone", ), every=True), Goal(1.05, ("NCCL, cuDNN", "ring"), every=True))),
+    Section("Attention with sinks", "python -m benchmarks.attention_sinks", ("attention_sinks", ), "sinks-", work.sinks, "TFLOP/s",
+            """
+            All keys up to a query's own: as attention. A window of 128 keys is a few blocks of a tile, and latency bounds it:
+            tiles begin and end more often than they multiply
+            (benchmarks/notes/attention-forward.md, "Sinks and windows of few keys").""",
+            (Goal(1.2, ("Flex", ), "full", True), Goal(0.9, ("Flex", ), "window", True), Goal(20.0, ("eager", ), every=True))),
     Section("Attention, decoding", "python -m benchmarks.attention_decode", ("attention_decode", ), "attention_decode", work.decode,
             "GB/s", """
             The bytes of keys and values, at 4.6 TB/s, and what no byte pays for: 5 us at 1 x 1024, 6 at 1 x 8192, 8 to 11 where
@@ -221,6 +227,10 @@ SECTIONS = (
             Bytes: each logit read, and where there is a gradient written, once
             (benchmarks/notes/cross-entropy.md, "Cross entropy").""",
             (Goal(1.0, (*TORCH, "Quack"), every=True), ), curves=(("cross-entropy", "cross_entropy-fused"), )),
+    Section("Last layer and cross entropy", "python -m benchmarks.linear_cross_entropy --kind train forward",
+            ("linear_cross_entropy", ), "linear_cross_entropy-", work.linear_cross_entropy, "TFLOP/s", """
+            The tensor cores: three products with gradients, one without. torch has whole logits
+            (benchmarks/notes/linear-cross-entropy.md).""", (Goal(1.0, ("torch", ), "forward", every=True), )),
     Section("Rotary embedding", "python -m benchmarks.rope", ("rope", ), "rope-", work.rope, "GB/s", """
             Bytes: queries and keys read once and written once
             (benchmarks/notes/rope.md, "Rotary embedding").""", (Goal(1.0, (*TORCH, "Quack"),

@@ -8,6 +8,7 @@ Input: a row. Output: (floating-point operations, bytes). For example:
 
 from __future__ import annotations
 
+from benchmarks.attention_sinks import operations
 from mimw.kernels.attention.configs import value_dim
 
 from .performance_rows import Row
@@ -67,6 +68,13 @@ def cross_entropy(row: Row) -> tuple[float, float]:
     return 0.0, (2.0 if "forward" in row.name else 4.0) * row.shape["B"] * row.shape["N"]
 
 
+def linear_cross_entropy(row: Row) -> tuple[float, float]:
+    """One product, or three, of tokens, hidden and classes; inputs read, and gradients written."""
+    tokens, hidden, classes = (float(row.shape[name]) for name in ("tokens", "hidden", "classes"))
+    train = "-train-" in row.name
+    return (6.0 if train else 2.0) * tokens * hidden * classes, (4.0 if train else 2.0) * (tokens + classes) * hidden
+
+
 def rope(row: Row) -> tuple[float, float]:
     shape = row.shape
     return 0.0, 4.0 * shape["batch"] * shape["length"] * (shape["heads"] + shape["kv_heads"]) * shape["dim"]
@@ -86,6 +94,18 @@ def simplicial(row: Row) -> tuple[float, float]:
 def sparse_mla(row: Row) -> tuple[float, float]:
     """Both products of 4096 queries of 128 heads with 2048 listed rows of 576 columns, 512 of them values."""
     return 2.0 * 4096 * 128 * 2048 * (576 + 512), 2.0 * (row.shape["rows"] * 576 + 4096 * 128 * (576 + 512))
+
+
+def indexer(row: Row) -> tuple[float, float]:
+    """The products of 64 heads of 128 columns with the keys that each query looks at; keys with scales, queries and scores."""
+    shape, size = row.shape, 2 if "bf16" in row.name else 1
+    of_a_sequence = shape["keys"] * (128.0 * size + 4) + shape["queries"] * 64 * (128 * size + 4)
+    return 2.0 * 64 * 128 * shape["pairs"], shape["sequences"] * of_a_sequence + 4 * shape["pairs"]
+
+
+def sinks(row: Row) -> tuple[float, float]:
+    """As attention_sinks.py counts; q and o, of 64 heads, and k and v, of 8, and backward all of them twice more."""
+    return operations(row), (3.0 if "both" in row.name else 1.0) * 2 * row.shape["seq"] * row.shape["dim"] * 2 * (64 + 8)
 
 
 def moe_align(row: Row) -> tuple[float, float]:

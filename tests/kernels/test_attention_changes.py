@@ -40,6 +40,7 @@ CASES = {
     "to the left": ((1, 2, 1, 400, 400), dict(window=(5, None)), ONE_SLOT),
     "right of 0": ((2, 2, 1, 200, 200), dict(window=(None, 0)), Configuration()),
     "one key": ((1, 2, 1, 300, 300), dict(causal=True, window=(0, None)), Configuration()),
+    "few keys": ((1, 2, 1, 400, 400), dict(causal=True, window=(60, None), sinks=1.0), None),
     "soft cap": ((1, 1, 1, 150, 300), dict(softcap=2.0, scale=0.5), Configuration()),
     "sinks": ((1, 2, 2, 150, 150), dict(sinks=3.0, causal=True), Configuration()),
     "a sink above all": ((1, 2, 1, 100, 100), dict(sinks=200.0), Configuration()),

@@ -10,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 from mimw import ops  # noqa: E402
 from tests.ops import test_attention, test_matmul, test_moe, test_topk, test_topk_selector  # noqa: E402
+from tests.ops import test_mla_decode as test_mla  # noqa: E402
 from tests.ops import test_simplicial_attention as simplicial  # noqa: E402
 from tests.ops.anew import anew  # noqa: E402
 
@@ -169,6 +170,23 @@ def test_picked_products(m, k, n):
     assert a.grad.shape == a.shape and b.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("kind", ["own", "packed"])
+def test_mla_decode(kind):
+    """DeepSeek's sizes against torch, on pages: by the kernels for Hopper, and, with one query, the same bits twice."""
+    q, cache, table = (x.cuda() for x in test_mla.tensors(3, 2, 128, 512, 64, 64, 20))
+    lengths, given, stands_for = torch.tensor([1280, 0, 333]).cuda(), cache, cache
+    if kind == "packed":
+        given, stands_for = test_mla.packed(cache, 512)
+        given = given.view(torch.float8_e4m3fn)
+    found = ops.mla_decode(q, given, lengths, page_table=table)
+    exact = test_mla.expected(*(x.cpu() for x in (q, stands_for, lengths, table)), 512)
+    near(found[0].cpu(), exact[0])
+    torch.testing.assert_close(found[1].cpu(), exact[1], rtol=0, atol=2e-2)
+    one, two = (ops.mla_decode(q[:, 1:], given, lengths, page_table=table)[0] for _ in range(2))
+    assert torch.equal(one, two)
+    near(one.cpu(), exact[0][:, 1:])
+
+
 def test_sparse_mla():
     q, kv = normal(1, 4, 128, 576), normal(1, 300, 1, 576, seed=1)
     indices = torch.stack([torch.randperm(300, generator=torch.Generator().manual_seed(seed))[:256] for seed in range(4)])
@@ -180,6 +198,24 @@ def test_sparse_mla():
     few, exact = ops.sparse_mla(q[:, :, :24], kv, indices, lengths)     # by the plain kernel
     near(few.cpu(), expected[:, :, :24])
     torch.testing.assert_close(exact, lse[:, :, :24], rtol=0, atol=2e-2)
+
+
+def test_lightning_indexer():
+    """DeepSeek's heads: causal, with the largest, and keys in pages; against fp64."""
+    q, k = (normal(*shape).to(torch.float8_e4m3fn) for shape in ((300, 64, 128), (1000, 128)))
+    weights, scale = normal(300, 64, dtype=torch.float32), normal(1000, dtype=torch.float32).abs()
+    scores = ops.lightning_indexer(q, k, weights, scale, causal=True)
+    exact = torch.einsum("sht,sh->st", torch.einsum("shd,td->sht", q.double(), k.double()).relu(), weights.double()) * scale
+    exact = exact.masked_fill(torch.ones_like(exact).triu(701).bool(), float("-inf"))
+    torch.testing.assert_close(scores.double(), exact, rtol=0, atol=2e-3 * exact[exact.isfinite()].abs().max().item())
+    places = ops.lightning_indexer(q, k, weights, scale, causal=True, topk=512)
+    assert torch.equal(scores.gather(1, places.long()).sort(1).values, scores.topk(512).values.flip(1))
+    cache, scales = k[:960].view(15, 64, 128), scale[:960].view(15, 64)
+    table, lengths = torch.randperm(15, device="cuda").view(1, 15), torch.tensor([901], device="cuda")
+    paged = ops.lightning_indexer_decode(q[None, :2], cache, weights[None, :2], lengths, table, scales)[0]
+    order = (table[0, :, None] * 64 + torch.arange(64, device="cuda")).flatten()
+    whole = ops.lightning_indexer(q[:2], k[:960][order], weights[:2], scale[:960][order], ends=lengths - 1 + torch.arange(2).cuda())
+    torch.testing.assert_close(paged, whole)
 
 
 @pytest.mark.parametrize("dim, past", [(128, 0), (64, 30)])

@@ -21,7 +21,7 @@ import mimw
 from ..checks import PROGRAMS
 from ..contract import Contract
 from .changes import CHANGES, HEADS, LONGEST_WITH_SLOPES, NEAR, SCALE, SEEN, capped, constants_of, scale_of, sight, slopes_step
-from .configs import ON_AMD, WIDTHS, Configuration, configuration, heads_in_band
+from .configs import ON_AMD, WIDTHS, Configuration, configuration, configuration_of_window, heads_in_band
 from .kernel import attention as kernel
 
 __all__ = ["CONTRACT", "LONGEST_WITH_SLOPES", "ON_AMD", "Configuration", "arguments", "configuration", "kernel"]
@@ -62,7 +62,9 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
                         programs=programs, reach=reach)
     batch, heads, seq_q, seq_k, dim, scale = of.batch, of.heads, of.seq_q, of.seq_k, of.dim, scale_of(scale, of.dim)
     windowed = left is not None or right is not None
-    chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes, mod)), seq_q)
+    changed = any(x is not None for x in (softcap, slopes, mod))
+    chosen = (chosen or (None if changed else configuration_of_window(dim, left, reach))
+              or configuration(dim, causal, windowed or changed or sinks is not None, seq_q))
     chosen = chosen.reading(mod)
     group = heads // of.kv_heads
     rows = chosen.bm // chosen.consumers

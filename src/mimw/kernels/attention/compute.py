@@ -18,7 +18,7 @@ from ..consumers import begin_turn, open_turns, pass_turn
 from .heads import dots, nothing, scores_of, shrunk, waited, weigh, write
 from .nouns import Softmax, State
 from .schedule import blocks_of, next_tile, number_of_tiles, tile_at
-from .softmax import changed, ended, first_softmax, masked, softmax
+from .softmax import changed, ended, first_softmax, masked, sink_of, softmax
 
 
 @mimw.jit
@@ -137,7 +137,7 @@ def compute(queries, results, inputs, order, lse, rules, form):
         begun = begin(queries, turn, inputs, first, ahead, rules, form, form.MASKED > 0)
     while number < number_of_tiles(problem, form):
         tile = tile_at(number, problem, form)
-        blocks = blocks_of(tile, rules, form)
+        blocks, sink = blocks_of(tile, rules, form), sink_of(tile.head, rules)
         blocks = blocks.replace(query=blocks.query + me * ROWS)
         end = first + blocks.count
         if not form.AHEAD:
@@ -149,7 +149,7 @@ def compute(queries, results, inputs, order, lse, rules, form):
 
         number = next_tile(order, turn)
         first = end
-        logarithm, inverse = ended(begun, tile.head, rules)
+        logarithm, inverse = ended(begun, sink, rules)
         if form.AHEAD and number < number_of_tiles(problem, form):
             ahead = blocks_of(tile_at(number, problem, form), rules, form)
             next_q = queries.wait(turn + 1).slot

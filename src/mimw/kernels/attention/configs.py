@@ -22,6 +22,7 @@ HEAD_DIMS = tuple(PARTS)
 WIDTHS = (f"dim in {HEAD_DIMS} -- the head dim may be {', '.join(map(str, HEAD_DIMS))}",    # lines of contracts
           f"value_dim == {VALUES}.get(dim, dim) -- values must be as wide as keys, or {VALUES[192]} where these have 192")
 L2_BYTES = 32 << 20  # of keys and values that the programs work on at a time; an H200 has 50 MB
+FEW_KEYS = 256  # of a window, up to which its launches have a configuration of their own
 WASTED = 1.08   # times the rows of smaller tiles that larger ones may compute
 
 
@@ -67,6 +68,9 @@ class Configuration:
         return 2 if window else int(seq_k % self.bn != 0)
 
 
+# For windows of few keys, by head dim (benchmarks/attention_sinks.py).
+OF_WINDOWS = {64: Configuration(bm=192, bn=64, k_stages=4, v_stages=4, consumers=3),
+              128: Configuration(bm=192, bn=64, k_stages=3, v_stages=3, consumers=3)}
 # For AMD's chips, by head dim: what fits 64 KiB of shared memory, with two waves that load, so that nothing spills. Both were
 # compiled, and heads of 64 are simulated as well (tests/kernels/test_on_amd.py); nothing was measured.
 ON_AMD = {64: Configuration(bm=64, bn=64, k_stages=2, v_stages=2, consumers=1, ahead=False, load_warps=2),
@@ -113,6 +117,14 @@ def configuration(head_dim: int, causal: bool, changed: bool = False, seq_q: int
     if seq_q is None or short is None or _padded(seq_q, chosen.bm) <= WASTED * _padded(seq_q, short.bm):
         return chosen
     return short
+
+
+def configuration_of_window(head_dim: int, left: int | None, reach: int | None) -> Configuration | None:
+    """The configuration for queries that see `left` keys before their own place and `reach` behind it, where these are few: taller
+    tiles of more consumers, since a tile then has no other blocks to overlap with; fewer keys at a time, of which less lies outside
+    of the window. None for more keys."""
+    few = left is not None and reach is not None and left + reach < FEW_KEYS
+    return OF_WINDOWS.get(head_dim) if few else None
 
 
 def _padded(rows: int, tile: int) -> int:

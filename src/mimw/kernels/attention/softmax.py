@@ -80,13 +80,21 @@ def changed(scores, query, key, blocks, rules):
 
 
 @mimw.jit
-def ended(state, head, rules):
-    """(logarithm of the denominators, what results are to be multiplied with) of finished rows of a head."""
-    highest, total, scale, sinks = state.highest, state.total, rules.scale, rules.changes.sinks
-    if sinks is None:
+def sink_of(head, rules):
+    """A head's sink, to base 2; None without sinks. Asked for when a tile begins: half a microsecond that nobody waits for then."""
+    if rules.changes.sinks is None:
+        return None
+    else:
+        return tl.load(rules.changes.sinks + head) * LOG2_E
+
+
+@mimw.jit
+def ended(state, sink, rules):
+    """(logarithm of the denominators, what results are to be multiplied with) of finished rows of a head with that sink."""
+    highest, total, scale = state.highest, state.total, rules.scale
+    if sink is None:
         return (highest * scale + tl.log2(total)) * LN2, 1 / divisor(total, rules)
     else:
-        sink = tl.load(sinks + head) * LOG2_E
         base = tl.maximum(highest * scale, sink)    # a sink may be far above all scores: exp2 of the difference would overflow
         if rules.changes.mod is not None:
             base = tl.where(base == float("-inf"), 0.0, base)

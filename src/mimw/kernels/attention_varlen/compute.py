@@ -15,7 +15,7 @@ import mimw
 from ..attention.compute import all_steps, begin, step, weighed
 from ..attention.heads import nothing, weigh, write
 from ..attention.nouns import State
-from ..attention.softmax import ended
+from ..attention.softmax import ended, sink_of
 from ..consumers import open_turns
 from .schedule import blocks_of, is_one, next_tile, sizes
 
@@ -44,7 +44,7 @@ def tiles(tile, queries, results, inputs, order, lse, total_q, rules, form):
     while is_one(tile):
         head, q_start, q_length = tile.head, tile.q_start, tile.q_length
         own = rules.replace(problem=sizes(tile, rules.problem))     # of the tile's sequence
-        blocks = blocks_of(tile, own, form)
+        blocks, sink = blocks_of(tile, own, form), sink_of(head, own)
         blocks = blocks.replace(query=blocks.query + me * ROWS)
         end = first + blocks.count
         if not form.AHEAD:
@@ -56,7 +56,7 @@ def tiles(tile, queries, results, inputs, order, lse, total_q, rules, form):
 
         tile = next_tile(order, turn + 1)
         first = end
-        logarithm, inverse = ended(begun, head, own)
+        logarithm, inverse = ended(begun, sink, own)
         inverse = tl.where(begun.total == 0.0, 0.0, inverse)
         rows = blocks.query + tl.arange(0, ROWS)
         tl.store(lse + head.to(tl.int64) * total_q + q_start + rows, logarithm, mask=rows < q_length)

@@ -19,7 +19,7 @@ from ..attention.compute import all_steps, begin, step, weighed
 from ..attention.heads import nothing, weigh, write
 from ..attention.nouns import Blocks, State
 from ..attention.schedule import next_tile, number_of_tiles
-from ..attention.softmax import ended
+from ..attention.softmax import ended, sink_of
 from ..consumers import open_turns
 from .places import tile_at
 
@@ -51,7 +51,7 @@ def compute(queries, results, inputs, order, lse, rules, zigzag, form):
 
         number = next_tile(order, turn)
         first = end
-        logarithm, inverse = ended(begun, tile.head, rules)
+        logarithm, inverse = ended(begun, sink_of(tile.head, rules), rules)
         if form.AHEAD and number < number_of_tiles(problem, form):
             ahead = tile_at(number, problem, zigzag, form)
             next_q = queries.wait(turn + 1).slot

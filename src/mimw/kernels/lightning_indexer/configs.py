@@ -1,0 +1,62 @@
+"""How a launch is cut.
+
+Input: heads, columns of a head, bytes of a number, and for keys in pages the queries of a sequence and the keys of a page. Output:
+a `Configuration`:
+
+    configuration(64, 128, 1)               Configuration(queries=2, bk=128, consumers=4, apart=True, stages=5, turns=2, ..)
+    paged_configuration(64, 128, 1, 2, 64)  Configuration(queries=2, bk=128, apart=False, ..): both consumers have both queries
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .nouns import Form
+
+ROWS = 64           # keys of a warpgroup's product
+COLUMNS = 256       # of a product at most: heads of some queries
+ROOM = 220 * 1024   # of shared memory, for queries and keys
+PAGES = 16, 32, 64, 128, 256
+HEADS = 8, 16, 32, 64, 128
+DIMS = 32, 64, 128
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Fields as in `Form` (nouns.py); `chunk` keys of a piece of work."""
+
+    queries: int
+    bk: int = 128
+    consumers: int = 2
+    apart: bool = True
+    stages: int = 4
+    turns: int = 1
+    chunk: int = 2048
+
+    def meta(self, heads: int, page: int, causal: bool, fill: bool) -> dict:
+        """The kernel's constants, and launch options."""
+        return dict(FORM=Form(heads, self.queries, ROWS, self.bk, self.consumers, self.apart, self.stages, self.turns, self.chunk,
+                              page, causal, fill), num_warps=4)
+
+
+def configuration(heads: int, dim: int, size: int) -> Configuration:
+    """Of keys in one piece: four consumers, whose sums have as many columns as their registers hold, hide each other's waits better
+    than two of twice as many; two turns of queries where there is room for four slots beside them, so that the next ones come
+    meanwhile."""
+    queries, key = COLUMNS // 2 // heads, dim * size + 4
+    rows = 4 * queries * heads * dim * size
+    turns = 2 if ROOM - 2 * rows >= 4 * 128 * key else 1
+    bk = 128 if ROOM - turns * rows >= 4 * 128 * key else 64
+    return Configuration(queries, bk, 4, turns=turns, stages=stages_of(bk, key, turns * rows))
+
+
+def paged_configuration(heads: int, dim: int, size: int, queries: int, page: int) -> Configuration:
+    """Of keys in pages: all queries of a sequence together where they fit, a power of two of them, and a half of each block of keys
+    for each consumer."""
+    queries, bk = min(1 << (queries - 1).bit_length(), COLUMNS // heads), max(128, page)
+    return Configuration(queries, bk, 2, False, stages_of(bk, dim * size + 4, 2 * queries * heads * dim * size), 2, 1024)
+
+
+def stages_of(bk: int, key: int, taken: int) -> int:
+    """The slots for so many keys, of so many bytes each, that there is room for beside what is taken: 2 to 8."""
+    return max(2, min(8, (ROOM - taken) // (bk * key)))
