@@ -46,7 +46,8 @@ from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "counters",
          "cross_entropy", "gather", "gather_matmul_scatter", "gemm", "gemm_epilogue", "gemm_peers", "grouped_gemm", "launch_time",
-         "linear_attention_forward", "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
+         "linear_attention_backward", "linear_attention_forward",
+         "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
          "norm", "pipes_before_after", "proxy_fence", "rope", "sanitize",
          "simplicial_attention", "skinny_gemm", "softmax", "sparse_mla", "timing", "topk", "topk_selector")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
