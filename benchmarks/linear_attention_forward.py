@@ -107,8 +107,9 @@ def case(name: str):
     return given, alone, [kernel.__name__ for kernel, *_ in steps], o, final, parts
 
 
-def measure(name: str, at_least_ms: float):
-    """The row of a case; its baselines are fla, and each launch by itself."""
+def measure(name: str, at_least_ms: float, with_fla: bool = True):
+    """The row of a case; its baselines are each launch by itself, and fla, whose kernels are tuned at their first call, for
+    minutes."""
     *sizes, gates, drawn, delta, _ = CASES[name]
     given, alone, kernels_of, o, final, parts = case(name)
 
@@ -119,7 +120,7 @@ def measure(name: str, at_least_ms: float):
     if not (error := error_of(o, final, *given)) <= ALLOWED:
         raise AssertionError(f"{name}: the relative error is {error:.1e}; at most {ALLOWED:.1e} is allowed")
     candidates = {"mimw": run} | {f"{number} {kernel}": one for number, (kernel, one) in enumerate(zip(kernels_of, alone))}
-    baseline = peer(*given, gates)
+    baseline = peer(*given, gates) if with_fla else None
     if baseline is not None:
         with torch.no_grad():
             baseline()
@@ -135,11 +136,12 @@ def measure(name: str, at_least_ms: float):
 def main() -> None:
     parser = command(__doc__, ms=50.0, jobs=True)
     some_of(parser, "cases", CASES)
+    parser.add_argument("--alone", action="store_true", help="without fla, which tunes its kernels for minutes")
     options = parsed(parser)
     names = options.cases or list(CASES)
     compiled_before(options.jobs, case, [(name, ) for name in names])
     for name in each(names, lambda name: name):
-        row = measure(name, options.ms)
+        row = measure(name, options.ms, not options.alone)
         keep(row, options.results / "linear-attention-forward.jsonl")
         parts = ", ".join(f"{one} {time:.0f}" for one, time in row.baselines.items())
         print(f"{name:16} gates {row.configuration['drawn']}, parts {row.configuration['parts']}, error {row.error:.1e}: "

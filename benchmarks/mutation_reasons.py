@@ -126,6 +126,8 @@ REASONS = (
      "Where the fence is gone or comes too late, the compiler puts one in (passes/fence_deliveries.py)."),
     (lambda m: _of(m, "kernels/lightning_indexer/kernel.py") and _swapped(m, ("async_dot_wait", ), ("local_load", )),
      "The scales are another buffer than the product reads. The wait still stands in front of its sums, and of the release."),
+    (lambda m: _of(m, "kernels/lightning_indexer/kernel.py") and _swapped(m, ("barrier_arrive", ), ("local_store", )),
+     "Sums go through a buffer of the consumer's own. The slot that is given back behind them orders more, and comes later."),
     (lambda m: _of(m, "kernels/moe/few_rows.py") and _swapped(m, ("async_dot", ), ("async_dot_wait", )),
      "Two waits stand side by side, one for each half's sums: the second one counts the product that the first has not met."),
     (lambda m: m.site.file.endswith("kernels/moe/kernel.py") and (m.word == "fence" or "past fence," in m.change),

@@ -129,7 +129,7 @@ def test_refusals():
 
 # ---- the sizes of DeepSeek's models: 128 heads, 512 + 64 columns -------------------------------------------------------
 
-@pytest.mark.long(but=["own-*"])
+@pytest.mark.long(but=["own-*"], everywhere=True)
 @pytest.mark.parametrize("kind, total", [("own", 230384), ("packed", 230432)])
 def test_the_models_sizes_fit(kind, total):
     arrays = problem(batch=4, heads=128, values=512, lengths=(64, ) * 4)

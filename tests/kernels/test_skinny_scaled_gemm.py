@@ -91,7 +91,7 @@ def test_refusals():
         arguments(x, w, c, x_scales, w_scales, room[:1], flags, 2)
 
 
-@pytest.mark.long(but=["64-1"])
+@pytest.mark.long(but=["64-1"], everywhere=True)
 @pytest.mark.parametrize("tm, consumers", [(96, 3), (160, 2), (64, 1)])
 def test_nothing_spills(tm, consumers, tmp_path):
     chosen = Configuration(tm, stages_for(tm, consumers), consumers)

@@ -43,7 +43,8 @@ def mla_decode(q: Tensor, cache: Tensor, cache_seqlens: Tensor | int, *, page_ta
     args:      q           (batch, queries, heads, width): bf16, fp16 or fp32, any strides
                cache       (pages, page_size, 1, width), or without a page table (batch, length, 1, width); of q's type, or of e4m3
                            with k_scale; or packed as FlashMLA has it, in e4m3 without k_scale: each row value_dim numbers, a
-                           float32 for each 128 of them, and the other columns in bf16, 656 bytes for 576 columns; q is bf16 then
+                           float32 for each 128 of them, and the other columns in bf16, 656 bytes for 576 columns; q is bf16 then.
+                           Any strides; one whose rows are not contiguous is copied at each call
                cache_seqlens   (batch) int32 or int64 on the device, or one number for all: how many keys of each sequence count,
                            those of the new queries among them. The host never waits for it. A length above what the cache holds
                            counts as that, one below 0 as 0
@@ -80,9 +81,9 @@ def _plan(of: Extents, q: Tensor, cache: Tensor, lengths: Tensor, table: Tensor 
     if cache.dtype is E4M3 and not has_e4m3(q):
         raise NotImplementedError("mla_decode: caches of e4m3 need an sm_89 or later")
     rows, width, kind = q.shape[1] * q.shape[2], q.shape[3], kind_of(cache, k_scale)
-    given = q, lengths, table, k_scale
-    ready, as_is = _ready(*given), _are_ready(*given)
-    q, lengths, table, k_scale = ready
+    given = q, cache, lengths, table, k_scale
+    q, cache, lengths, table, k_scale = ready = _ready(*given)
+    as_is = all(one is other for one, other in zip(given, ready))
     by_tma = takes(
         "mla_decode", another_chip(q), in_fp32(q), scale is not None and not scale > 0 and "the scale is not more than 0",
         (value_dim not in hopper.VALUES or width != value_dim + hopper.OTHERS) and "values are not 512, 256 or 128 columns and the "
@@ -104,7 +105,7 @@ def _plan(of: Extents, q: Tensor, cache: Tensor, lengths: Tensor, table: Tensor 
 
     def plan(q: Tensor, cache: Tensor, lengths: Tensor, table: Tensor | None, k_scale: Tensor | None) -> tuple[Tensor, Tensor]:
         if not as_is:
-            q, lengths, table, k_scale = _ready(q, lengths, table, k_scale)
+            q, cache, lengths, table, k_scale = _ready(q, cache, lengths, table, k_scale)
         out, lse = of.empty(q)
         room = [q.new_empty_strided((size, ), (1, ), dtype=torch.float32)] if size else []
         pages = [] if table is None else [table]
@@ -119,17 +120,13 @@ def _plan(of: Extents, q: Tensor, cache: Tensor, lengths: Tensor, table: Tensor 
     return plan
 
 
-def _ready(q: Tensor, lengths: Tensor, table: Tensor | None, k_scale: Tensor | None) -> tuple:
-    """Contiguous, aligned, int32 where they are integers, the scale fp32."""
-    q = q.contiguous()
+def _ready(q: Tensor, cache: Tensor, lengths: Tensor, table: Tensor | None, k_scale: Tensor | None) -> tuple:
+    """Contiguous, of the cache rows alone, aligned, int32 where they are integers, the scale fp32."""
+    q, cache = q.contiguous(), cache if cache.stride(3) == 1 else cache.contiguous()
     if table is not None and (table.dtype is not torch.int32 or table.stride(1) != 1):
         table = table.to(torch.int32).contiguous()
-    return (q if q.data_ptr() % 16 == 0 else q.clone(), lengths.to(torch.int32).contiguous(), table,
+    return (q if q.data_ptr() % 16 == 0 else q.clone(), cache, lengths.to(torch.int32).contiguous(), table,
             None if k_scale is None else k_scale.float().contiguous())
-
-
-def _are_ready(*given: Tensor | None) -> bool:
-    return all(one is other for one, other in zip(given, _ready(*given)))
 
 
 MLA_DECODE = Operator(
