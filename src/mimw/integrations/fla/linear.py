@@ -96,7 +96,8 @@ def gated_delta_rule_refused(
     known = {"use_gate_in_kernel", "A_log", "dt_bias", "chunk_size"}
     unknown = {name: value for name, value in kwargs.items() if name not in known}
     lacking = kwargs.get("use_gate_in_kernel") and kwargs.get("A_log") is None
-    return _unsound(lacking, allow_neg_eigval and not use_beta_sigmoid_in_kernel) or _refused(q, k, v, g, beta, initial_state, cp_context=cp_context, **unknown)
+    return _unsound(lacking, allow_neg_eigval and not use_beta_sigmoid_in_kernel) or _refused(
+        q, k, v, g, beta, initial_state, cp_context=cp_context, **unknown)
 
 
 def gated_delta_rule(
