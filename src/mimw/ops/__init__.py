@@ -26,9 +26,9 @@ from .gather_matmul_scatter import gather_matmul_scatter
 from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
 from .lightning_indexer import lightning_indexer, lightning_indexer_decode
-from .linear_cross_entropy import linear_cross_entropy
 from .linear_attention import linear_attention
 from .linear_attention_step import linear_attention_step
+from .linear_cross_entropy import linear_cross_entropy
 from .matmul import matmul
 from .mla_decode import mla_decode
 from .moe import moe

@@ -34,9 +34,9 @@ __all__ = [
     "layer_norm",
     "lightning_indexer",
     "lightning_indexer_decode",
-    "linear_cross_entropy",
     "linear_attention",
     "linear_attention_step",
+    "linear_cross_entropy",
     "log_softmax",
     "matmul",
     "mla_decode",
@@ -614,57 +614,8 @@ def lightning_indexer_decode(
     contract:
         H > 0 and D > 0 -- there must be heads, and columns
         operations: 2 * B * S * most * page * H * D
-def linear_cross_entropy(
-    input: Tensor,
-    linear_weight: Tensor,
-    target: Annotated[Tensor, "int (rows)"],
-    *,
-    linear_bias: Tensor | None = None,
-    weight: Annotated[Tensor | None, "=x (classes, hidden)"] = None,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    z_loss: float = 0.0,
-    softcap: float | None = None,
-    accum_dtype: torch.dtype | None = None,
-    group: Any = None,
-    num_classes: int | None = None,
-) -> Tensor:
-    """`cross_entropy(input linear_weight^T + linear_bias, target)`, of logits that never stand in memory as a whole.
+    """
 
-    args:      input          (..., hidden): bf16, fp16, fp32
-               linear_weight  (classes, hidden) of input's type; linear_bias (classes)
-               target         (...): int64 or int32, classes. Another target has a loss that is NaN, on the CPU an IndexError
-               weight         (classes): rows count by the weight of their target, and "mean" is over these weights
-               reduction      "mean" of the rows that are not ignored, "sum" or "none"
-               ignore_index   a target whose row counts nothing
-               label_smoothing   the weight that is spread over all classes, 0 to 1
-               z_loss         adds z_loss times the square of the logarithm of the sum of exp(logits) to each loss
-               softcap        logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
-               accum_dtype    in which the weight's gradient is summed over pieces: fp32, the default, or bf16 for a weight of bf16,
-                              which takes half the memory of the sum and rounds it once a piece
-               group          each rank has a part of the classes, as torch.chunk cuts them (`linear_weight` and `linear_bias` are
-                              its rows), and all have the same input and target: a process group, its name, or a DeviceMesh of one
-                              dimension. Loss and input's gradient are the whole ones, the same at all ranks
-               num_classes    of all ranks; by default as many at each rank as here
-    returns:   fp32, of no dimensions, or of target's shape; under autocast products are of the region's type
-    computed:  without gradients: on sm_90 by `mimw.kernels.linear_cross_entropy`, of logits that are not rounded. With gradients,
-               in pieces of rows (`mimw.ops.linear_pieces.rows_of`): logits of input's type by `mimw.ops.matmul`, loss and gradient
-               of the logits in their place, gradients of input and weight by two more products, the latter added up in the
-               epilogue of its product. With reduction="none" and gradients, or a weight= that requires one, from whole logits
-    memory     a piece of logits, the gradients of input and weight, and the latter's sum in accum_dtype; forward alone 4 bytes a
-               row for each 128 or 256 classes
-    gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
-    errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
-               together, which are named; ValueError for other reductions, smoothings and soft caps
-
-    contract:
-        classes > 0 -- there must be one class at least
-        -> loss: fp32 ()
-        -> dx: kept (rows, hidden) if of_x
-        -> dw: sums (classes, hidden) if of_weight
-        -> db: fp32 (classes) if of_bias
-        operations: 2 * rows * classes * hidden * (1 + of_x + of_weight)
 def linear_attention(
     q: Annotated[Tensor, "float (B, T, H, K)"],
     k: Annotated[Tensor, "=q (B, T, H, K)"],
@@ -747,6 +698,59 @@ def linear_attention_step(
         operations: 6 * N * HV * K * V
     """
 
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Annotated[Tensor, "int (rows)"],
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Annotated[Tensor | None, "=x (classes, hidden)"] = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    softcap: float | None = None,
+    accum_dtype: torch.dtype | None = None,
+    group: Any = None,
+    num_classes: int | None = None,
+) -> Tensor:
+    """`cross_entropy(input linear_weight^T + linear_bias, target)`, of logits that never stand in memory as a whole.
+
+    args:      input          (..., hidden): bf16, fp16, fp32
+               linear_weight  (classes, hidden) of input's type; linear_bias (classes)
+               target         (...): int64 or int32, classes. Another target has a loss that is NaN, on the CPU an IndexError
+               weight         (classes): rows count by the weight of their target, and "mean" is over these weights
+               reduction      "mean" of the rows that are not ignored, "sum" or "none"
+               ignore_index   a target whose row counts nothing
+               label_smoothing   the weight that is spread over all classes, 0 to 1
+               z_loss         adds z_loss times the square of the logarithm of the sum of exp(logits) to each loss
+               softcap        logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
+               accum_dtype    in which the weight's gradient is summed over pieces: fp32, the default, or bf16 for a weight of bf16,
+                              which takes half the memory of the sum and rounds it once a piece
+               group          each rank has a part of the classes, as torch.chunk cuts them (`linear_weight` and `linear_bias` are
+                              its rows), and all have the same input and target: a process group, its name, or a DeviceMesh of one
+                              dimension. Loss and input's gradient are the whole ones, the same at all ranks
+               num_classes    of all ranks; by default as many at each rank as here
+    returns:   fp32, of no dimensions, or of target's shape; under autocast products are of the region's type
+    computed:  without gradients: on sm_90 by `mimw.kernels.linear_cross_entropy`, of logits that are not rounded. With gradients,
+               in pieces of rows (`mimw.ops.linear_pieces.rows_of`): logits of input's type by `mimw.ops.matmul`, loss and gradient
+               of the logits in their place, gradients of input and weight by two more products, the latter added up in the
+               epilogue of its product. With reduction="none" and gradients, or a weight= that requires one, from whole logits
+    memory     a piece of logits, the gradients of input and weight, and the latter's sum in accum_dtype; forward alone 4 bytes a
+               row for each 128 or 256 classes
+    gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
+    errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
+               together, which are named; ValueError for other reductions, smoothings and soft caps
+
+    contract:
+        classes > 0 -- there must be one class at least
+        -> loss: fp32 ()
+        -> dx: kept (rows, hidden) if of_x
+        -> dw: sums (classes, hidden) if of_weight
+        -> db: fp32 (classes) if of_bias
+        operations: 2 * rows * classes * hidden * (1 + of_x + of_weight)
+    """
+
 def log_softmax(
     x: Annotated[Tensor, "float (*any)"],
     dim: int,
@@ -797,7 +801,8 @@ def mla_decode(
     args:      q           (batch, queries, heads, width): bf16, fp16 or fp32, any strides
                cache       (pages, page_size, 1, width), or without a page table (batch, length, 1, width); of q's type, or of e4m3
                            with k_scale; or packed as FlashMLA has it, in e4m3 without k_scale: each row value_dim numbers, a
-                           float32 for each 128 of them, and the other columns in bf16, 656 bytes for 576 columns; q is bf16 then
+                           float32 for each 128 of them, and the other columns in bf16, 656 bytes for 576 columns; q is bf16 then.
+                           Any strides; one whose rows are not contiguous is copied at each call
                cache_seqlens   (batch) int32 or int64 on the device, or one number for all: how many keys of each sequence count,
                            those of the new queries among them. The host never waits for it. A length above what the cache holds
                            counts as that, one below 0 as 0
@@ -1043,7 +1048,7 @@ def scaled_mm(
                          blocks, they are added up in fp32 every 128 of K
     returns:   (M, N), contiguous
     computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast), or with scales of blocks
-               `skinny_scaled_gemm` (up to 160 rows) or `block_scaled_gemm`, where TMA can read the operands; on gfx950 and gfx1250,
+               `skinny_scaled_gemm` (few rows) or `block_scaled_gemm`, where TMA can read the operands; on gfx950 and gfx1250,
                whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
                except with scales of blocks; mxfp8 on gfx950 in one launch of `mfma_scaled_gemm`, where K is a multiple of 128 and
                rows of a and columns of b are contiguous, a multiple of 16 bytes from one to the next; else by `mimw.ops.matmul` of
