@@ -14,14 +14,13 @@ checked against fp64 before anything is timed. Only pairs that count are operati
 
 from __future__ import annotations
 
-from functools import partial
-
+import mimw
 from mimw.kernels import lightning_indexer, plain_lightning_indexer
 from mimw.kernels.lightning_indexer import Configuration
 from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, some_of
-from .gpu import compiled_before, keep, multiprocessors, parsed, row_of, torch, tried
+from .gpu import keep, multiprocessors, parsed, row_of, torch, tried
 from .progress import each
 
 HEADS, DIM, PAGE, TOPK = 64, 128, 64, 2048
@@ -198,25 +197,49 @@ def measure(name: str, at_least_ms: float = 200.0, chosen: Configuration | None 
     return row_of(f"indexer-{kind(name)}", shape, vars(used), times, error, "standard normal")
 
 
+def rehearse(cases: list[tuple[str, Configuration | None]]) -> None:
+    """Launch our kernels of the cases: with `mimw.compile_ahead` they are only compiled. No reference and no peer runs."""
+    for name, chosen in cases:
+        case = (Paged if kind(name) == "decode" else Dense)(name)
+        if kind(name) == "topk":
+            topk_of(case)
+        else:
+            case.launcher(chosen)()
+            if chosen is None:
+                case.plain()()
+
+
+def topk_of(case: Dense):
+    """The operator with its selection."""
+    from mimw import ops
+    return ops.lightning_indexer(case.q, case.k, case.weights, case.scale, causal=True, topk=TOPK)
+
+
 def measure_topk(name: str, at_least_ms: float) -> Row:
     """The operator with its selection, and torch's selection of the same scores behind the same kernel."""
     from mimw import ops
 
     case = Dense(name)
     given = case.q, case.k, case.weights, case.scale
-    chosen = ops.lightning_indexer(*given, causal=True, topk=TOPK)
+    chosen = topk_of(case)
     scores = ops.lightning_indexer(*given, causal=True)
     for row in (0, TOPK, case.queries - 1):
         wanted = scores[row].topk(min(TOPK, row + 1)).values
         picked = chosen[row][chosen[row] >= 0].long()
         if not torch.equal(scores[row, picked].sort(descending=True).values, wanted):
             raise AssertionError(f"{name}: row {row} has other keys than torch.topk of its scores")
-    times = alternate({"mimw": lambda: ops.lightning_indexer(*given, causal=True, topk=TOPK),
+    times = alternate({"mimw": lambda: topk_of(case),
                        "scores alone": lambda: ops.lightning_indexer(*given, causal=True, fill=False),
                        "torch.topk": lambda: ops.lightning_indexer(*given, causal=True).topk(TOPK, sorted=False)}, at_least_ms)
     used, shape = lightning_indexer.configuration(HEADS, DIM, 1), dict(sequences=1, queries=case.queries, keys=case.keys,
                                                                        pairs=case.pairs())
     return row_of("indexer-topk", shape, vars(used), times, 0.0, "standard normal")
+
+
+def compiled(jobs: int, cases: list[tuple[str, Configuration | None]]) -> None:
+    """Compile what the cases launch, by so many processes; nothing by none of them."""
+    if jobs:
+        mimw.compile_ahead(rehearse, cases, jobs=jobs)
 
 
 def operations(row: Row) -> float:
@@ -242,12 +265,12 @@ def main() -> None:
     if options.tune:
         for name in cases:
             candidates = CANDIDATES["decode" if kind(name) == "decode" else "prefill"]
-            compiled_before(options.jobs, partial(measure, name, 1.0), [(chosen, ) for chosen in candidates])
+            compiled(options.jobs, [(name, chosen) for chosen in candidates])
             for row in tried(name, candidates, lambda chosen, name=name: measure(name, options.ms, chosen), True):
                 keep(row, options.results / "indexer-tune.jsonl")
                 print(line(row), flush=True)
         return
-    compiled_before(options.jobs, measure, [(name, ) for name in cases])
+    compiled(options.jobs, [(name, None) for name in cases])
     for name in each(cases):
         row = measure(name, options.ms)
         keep(row, options.results / ("indexer-bf16.jsonl" if kind(name) == "bf16" else "indexer.jsonl"))

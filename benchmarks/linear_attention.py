@@ -1,7 +1,8 @@
 """The operator of linear attention beside flash-linear-attention, forward and forward + backward, on one GPU.
 
     python -m benchmarks.linear_attention gdn                       all shapes of Gated DeltaNet
-    python -m benchmarks.linear_attention gdn kda --shapes 1x65536x16x128 --ms 50
+    python -m benchmarks.linear_attention gdn kda --shapes 1x65536x16x128 --ms 50 --jobs 14
+    python -m benchmarks.linear_attention gdn --ways forward --alone        without fla, which takes a minute to tune itself
 
 Shapes are those of fla's own benchmark (batch, rows, heads, columns of keys and values), and one long sequence; so are inputs:
 normal q, k and v, gates and betas by sigmoids, in bf16; q and k are divided by their norms by the operator where fla's benchmark
@@ -12,8 +13,9 @@ is not installed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+import mimw
 from mimw.testing.benchmark import Row, alternate
 
 from .driver import command, some_of
@@ -29,7 +31,7 @@ SHAPES = {"1x8192x96x128": (1, 8192, 96, 128), "2x16384x16x128": (2, 16384, 16, 
           "4x4096x64x128": (4, 4096, 64, 128), "8x2048x32x256": (8, 2048, 32, 256), "8x1024x8x64": (8, 1024, 8, 64),
           "1x65536x16x128": (1, 65536, 16, 128)}
 ALLOWED = 2e-2
-NAMES = "q", "k", "v", "g", "beta"
+NAMES, WAYS = ("q", "k", "v", "g", "beta"), ("forward", "training")
 
 
 def inputs(family: str, batch: int, rows: int, heads: int, columns: int) -> dict:
@@ -45,11 +47,13 @@ def inputs(family: str, batch: int, rows: int, heads: int, columns: int) -> dict
     return {name: None if one is None else one.bfloat16().requires_grad_() for name, one in made.items()}
 
 
-def calls(family: str) -> dict[str, Callable]:
-    """Functions of q, k, v, g and beta to (o, final states): ours, and fla's if it is installed."""
+def calls(family: str, alone: bool) -> dict[str, Callable]:
+    """Functions of q, k, v, g and beta to (o, final states): ours, and unless alone fla's if it is installed."""
     from mimw import ops
     gates, delta, normed, module, name = FAMILIES[family]
     found = {"mimw": lambda q, k, v, g, beta: ops.linear_attention(q, k, v, g, beta, output_final_state=True, use_qk_l2norm=normed)}
+    if alone:
+        return found
     try:
         theirs = getattr(__import__(f"fla.ops.{module}", fromlist=[name]), name)
     except ImportError:
@@ -63,7 +67,20 @@ def calls(family: str) -> dict[str, Callable]:
     return found | {"fla": fla}
 
 
-def errors_of(family: str) -> dict[str, float]:
+def compile_ours(families: list[str], shapes: list[str], jobs: int) -> None:
+    """By so many processes, what our calls launch, forward and backward."""
+    def rehearse() -> None:
+        for family in families:
+            for shape in ((1, 150, 2, 64), *(SHAPES[name] for name in shapes)):
+                given = inputs(family, *shape)
+                o, final = calls(family, True)["mimw"](*(given[name] for name in NAMES))
+                torch.autograd.grad((o, final), [one for one in given.values() if one is not None],
+                                    (torch.empty_like(o), torch.empty_like(final)))
+    if jobs:
+        mimw.compile_ahead(rehearse, jobs=jobs)
+
+
+def errors_of(family: str, alone: bool) -> dict[str, float]:
     """The largest relative error of o, the final states and each gradient of a small call, against fp64."""
     from tests.kernels.linear_attention_reference import gradients, recurrence
     given, normed = inputs(family, 1, 150, 2, 64), FAMILIES[family][2]
@@ -72,7 +89,7 @@ def errors_of(family: str) -> dict[str, float]:
     do, dfinal = torch.randn(o.shape).bfloat16(), torch.randn(final.shape)
     wanted = gradients(do, dfinal, **exact, use_qk_l2norm=normed)
     found = {}
-    for who, call in calls(family).items():
+    for who, call in calls(family, alone).items():
         ours, last = call(*(given[name] for name in NAMES))
         leaves = {name: given[name] for name in wanted}
         got = dict(zip(leaves, torch.autograd.grad((ours, last), list(leaves.values()), (do.cuda(), dfinal.cuda()))))
@@ -83,8 +100,9 @@ def errors_of(family: str) -> dict[str, float]:
     return found
 
 
-def measure(family: str, shape: str, error: float, at_least_ms: float = 50.0) -> list[Row]:
-    """Two rows: the forward pass, and with the backward pass."""
+def measure(family: str, shape: str, error: float, at_least_ms: float = 50.0, ways: Collection[str] = WAYS,
+            alone: bool = False) -> list[Row]:
+    """A row each: the forward pass, and with the backward pass."""
     batch, rows, heads, columns = SHAPES[shape]
     given = inputs(family, *SHAPES[shape])
     plain, leaves = [given[name] for name in NAMES], [one for one in given.values() if one is not None]
@@ -101,7 +119,9 @@ def measure(family: str, shape: str, error: float, at_least_ms: float = 50.0) ->
 
     found = []
     for name, way in (("forward", forward), ("training", training)):
-        times = alternate({who: way(call) for who, call in calls(family).items()}, at_least_ms)
+        if name not in ways:
+            continue
+        times = alternate({who: way(call) for who, call in calls(family, alone).items()}, at_least_ms)
         of = dict(batch=batch, rows=rows, heads=heads, columns=columns)
         found.append(row_of(f"linear_attention-{family}-{name}", of, {}, times, error, "normal; logsigmoid and sigmoid of normal"))
     return found
@@ -117,17 +137,20 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, ms=50.0)
+    parser = command(__doc__, ms=50.0, jobs=True)
     some_of(parser, "families", FAMILIES)
+    parser.add_argument("--ways", nargs="*", choices=WAYS, default=WAYS, help="the forward pass, or it and the backward pass")
+    parser.add_argument("--alone", action="store_true", help="without fla")
     parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=list(SHAPES), help="some of them; by default all")
     options = parsed(parser)
     ratios = []
+    compile_ours(options.families or list(FAMILIES), options.shapes, options.jobs)
     for family in each(options.families or FAMILIES):
-        errors = errors_of(family)
+        errors = errors_of(family, options.alone)
         said = ", ".join(f"{who} {error:.1e}" for who, error in errors.items())
         print(f"{family}: relative errors against fp64: {said}", flush=True)
         for shape in options.shapes:
-            for row in measure(family, shape, errors["mimw"], options.ms):
+            for row in measure(family, shape, errors["mimw"], options.ms, options.ways, options.alone):
                 keep(row, options.results / "linear_attention.jsonl")
                 print(line(row), flush=True)
                 ratios += [row.baselines["fla"] / row.microseconds] if "fla" in row.baselines else []

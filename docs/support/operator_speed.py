@@ -32,6 +32,7 @@ MEASURED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "softmax": (("softmax", ), ("Softmax", )),
     "log_softmax": (("softmax", ), ("Softmax", )),
     "cross_entropy": (("cross entropy", ), ("Cross entropy", )),
+    "linear_cross_entropy": ((), ("Last layer and cross entropy", )),
     "rope": (("rotary embedding", ), ("Rotary embedding", )),
     "topk": (("top-k", ), ("Top-k", )),
     "topk_selector": ((), ("Top-k selector", )),

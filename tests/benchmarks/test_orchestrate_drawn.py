@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="arrays of launches are tensors")
 import mimw  # noqa: E402
 from benchmarks import orchestrate_drawn  # noqa: E402
 from benchmarks.drawn_launches import launch_of, scaled  # noqa: E402
+from benchmarks.orchestrate_drawn import _apart as far  # noqa: E402
 from benchmarks.orchestrate_drawn import difference, line, summary  # noqa: E402
 from mimw.tools.orchestrate import Plan  # noqa: E402
 from tests.fuzz.ordinary.draw import drawn  # noqa: E402
@@ -75,6 +76,17 @@ def test_results_are_compared(monkeypatch, one_plan):
     assert difference(launch, of(lambda grid, args, meta: found.chosen.written.runs(grid, args, meta)())) == ""
     assert difference(launch, of(wrong)).startswith(f"tensor {len(launch.tensors) - 2}: ")
     assert difference(launch, of(lambda *launched: None)).startswith("tensor ")
+
+
+def test_rounding_is_no_difference():
+    want = torch.randn(64, 64)
+    want[0, :3] = torch.tensor([float("nan"), float("inf"), -float("inf")])
+    assert far(want.clone(), want) == far(want * (1 + 1e-3), want) == ""
+    for at, value in (((0, 0), 1.0), ((0, 1), -float("inf")), ((5, 5), float("nan")), ((5, 5), 100.0)):
+        got = want.clone()
+        got[at] = value
+        assert far(got, want)
+    assert far(torch.tensor([1, 2]), torch.tensor([1, 3])) == "1 of 2 integers differ"
 
 
 def test_what_is_slower_is_named(capsys):

@@ -200,6 +200,24 @@ def test_sparse_mla():
     torch.testing.assert_close(exact, lse[:, :, :24], rtol=0, atol=2e-2)
 
 
+def test_lightning_indexer():
+    """DeepSeek's heads: causal, with the largest, and keys in pages; against fp64."""
+    q, k = (normal(*shape).to(torch.float8_e4m3fn) for shape in ((300, 64, 128), (1000, 128)))
+    weights, scale = normal(300, 64, dtype=torch.float32), normal(1000, dtype=torch.float32).abs()
+    scores = ops.lightning_indexer(q, k, weights, scale, causal=True)
+    exact = torch.einsum("sht,sh->st", torch.einsum("shd,td->sht", q.double(), k.double()).relu(), weights.double()) * scale
+    exact = exact.masked_fill(torch.ones_like(exact).triu(701).bool(), float("-inf"))
+    torch.testing.assert_close(scores.double(), exact, rtol=0, atol=2e-3 * exact[exact.isfinite()].abs().max().item())
+    places = ops.lightning_indexer(q, k, weights, scale, causal=True, topk=512)
+    assert torch.equal(scores.gather(1, places.long()).sort(1).values, scores.topk(512).values.flip(1))
+    cache, scales = k[:960].view(15, 64, 128), scale[:960].view(15, 64)
+    table, lengths = torch.randperm(15, device="cuda").view(1, 15), torch.tensor([901], device="cuda")
+    paged = ops.lightning_indexer_decode(q[None, :2], cache, weights[None, :2], lengths, table, scales)[0]
+    order = (table[0, :, None] * 64 + torch.arange(64, device="cuda")).flatten()
+    whole = ops.lightning_indexer(q[:2], k[:960][order], weights[:2], scale[:960][order], ends=lengths - 1 + torch.arange(2).cuda())
+    torch.testing.assert_close(paged, whole)
+
+
 @pytest.mark.parametrize("dim, past", [(128, 0), (64, 30)])
 def test_simplicial_attention(dim, past):
     """Several chunks of keys, and the gradients, against fp64: by the kernels for Hopper, where the windows cut and where not."""

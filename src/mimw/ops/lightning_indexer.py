@@ -18,6 +18,7 @@ from torch import Tensor
 
 from mimw.kernels import lightning_indexer as hopper
 from mimw.kernels import plain_lightning_indexer as plain
+from mimw.kernels.topk_selector import MOST
 
 from .chips import chip_of, is_amd
 from .contract import Contract, Extents
@@ -62,6 +63,7 @@ def lightning_indexer(q: Tensor, k: Tensor, weights: Tensor, k_scale: Tensor | N
     errors:    RuntimeError where shapes or devices do not fit, or topk is out of range; NotImplementedError for other types. There
                is no derivative
     """
+    _check(topk)
     if topk is None:
         return LIGHTNING_INDEXER(q, k, weights, k_scale, starts, ends, causal, fill, out_dtype)
     scores = LIGHTNING_INDEXER(q, k, weights, k_scale, starts, ends, causal, False, out_dtype)
@@ -93,6 +95,7 @@ def lightning_indexer_decode(q: Tensor, cache: Tensor, weights: Tensor, lengths:
                can read cache and scales; else by `mimw.kernels.plain_lightning_indexer`
     errors:    as above
     """
+    _check(topk)
     scores = LIGHTNING_INDEXER_DECODE(q, cache, weights, lengths, page_table, scales, fill and topk is None, out_dtype)
     if topk is None:
         return scores
@@ -100,6 +103,11 @@ def lightning_indexer_decode(q: Tensor, cache: Tensor, weights: Tensor, lengths:
     ends = lengths.clamp(0, keys)[:, None] + torch.arange(1 - queries, 1, device=q.device)
     places = topk_selector(scores.view(-1, keys), topk, torch.zeros_like(ends).view(-1), ends.clamp(min=0).view(-1))
     return places.view(sequences, queries, topk)
+
+
+def _check(topk: int | None) -> None:
+    """RuntimeError before any score is computed, where the selector would refuse."""
+    CONTRACT.demand(topk is None or 0 <= topk <= MOST, lambda: f"topk is {topk}; it may be 0 to {MOST}")
 
 
 def _plan(of: Extents, q: Tensor, k: Tensor, weights: Tensor, k_scale: Tensor | None, starts: Tensor | None, ends: Tensor | None,

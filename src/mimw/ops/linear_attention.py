@@ -67,7 +67,8 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, b
                               or the number of packed sequences
                output_final_state   whether the states behind the last rows are wanted
                cu_seqlens     (N + 1) int32 or int64, ascending from 0 to at most T, with B = 1: sequence n has the rows
-                              from cu_seqlens[n] to before cu_seqlens[n + 1], maybe none, and its own state. The host waits for them
+                              from cu_seqlens[n] to before cu_seqlens[n + 1], maybe none, and its own state. The host waits for
+                              the numbers, once a tensor: one that a kernel of yours writes anew must come as another tensor
                use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it
     returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
     computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64 or 128 columns of keys and 64, 128 or 256 of

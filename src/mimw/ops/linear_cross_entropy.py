@@ -95,7 +95,7 @@ def _alone(rows: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, of
            options: tuple[int, float, float, float], reduction: str) -> Tensor:
     """The loss without gradients."""
     ignored, smoothing, z, cap = options
-    if not target.is_cuda:
+    if not target.is_cuda and type(target) is Tensor and not torch.compiler.is_compiling():
         refuse_outside(target, weight.shape[0], ignored)
     lse, own, sums = SUMS(rows, weight, bias, target, cap, smoothing > 0)
     losses = losses_of(lse, own, sums, weight.shape[0], smoothing, z)

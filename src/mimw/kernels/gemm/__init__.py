@@ -49,7 +49,8 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                          matter, `flags` are 0 before and after a launch; launches that may run at the same time need their own
                kept      (M, N) like c, which gets what `activation` is applied to; not with a residual
                promoted  add sums of 8-bit products up in fp32 after every 128 of K, not in the tensor cores, which keep 14 bits
-               added     add all this to c, of bf16, fp16 or fp32, in place of writing it; it is rounded to c's type first
+               added     add all this to c, of bf16, fp16 or fp32, in place of writing it, rounded to c's type first; not with a
+                         residual or `kept`
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of = CONTRACT.check(a=a, b=b, c=c, bias=bias, residual=None if beta == 0 else residual, row_scale=row_scale,

@@ -174,6 +174,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residua
     tiles = FORM.tiles
     tl.static_assert(not (FORM.PROMOTED and tiles.PING_PONG), "consumers that take turns cannot add while another one multiplies")
     tl.static_assert(residual_desc is None or room is None, "a residual is loaded for whole tiles")
+    tl.static_assert(not FORM.ADDED or residual_desc is None and kept_desc is None, "what is added to C is the product alone")
     tl.static_assert(residual_desc is None or kept_desc is None, "a residual's tiles are C's, and no other matrix goes by them")
     tl.static_assert(counter is None or (residual_desc is None and room is None and not FORM.PROMOTED),
                      "stolen tiles are whole ones, with no residual and sums that stay in the tensor cores")

@@ -26,8 +26,8 @@ from .prepare import LOG2_E
 
 @tle.struct
 class Outside:
-    """What a consumer reads and writes without a pipe: pointers of states before and behind spans, None where a launch has none;
-    its head and the first of its columns of values."""
+    """The consumer's way past the pipes: pointers of states before and behind spans, None where a launch has none, with its head
+    and the first of its columns of values."""
 
     initial: Any
     final: Any

@@ -8,7 +8,8 @@ example, with bounds of -60 a chunk:
 
 The transition of a row is e^g (I - beta k k^T), whose norm is at most e^g max(1, |1 - beta k.k|), with gates by key with the
 largest e^g; without beta that of a chunk is e^b_C, its largest. Where the product of such bounds is below e^LIMIT, about the
-smallest number of fp32, the state before leaves nothing behind.
+smallest number of fp32, the state before leaves nothing behind, if it is of numbers up to 1. NaN and infinities that are forgotten
+do not come back, either, as they would in a sequence of one part.
 """
 
 import triton.language as tl
@@ -53,7 +54,7 @@ def remembered(span, bounds, head, problem):
 
 @mimw.jit
 def forgets(span, bounds, head, problem):
-    """Whether the state before a span leaves nothing behind it."""
+    """True where the state before a span leaves nothing behind it."""
     end, behind = span.count, 0.0
     while end > 0:
         _, _, behind = sums_to_the_end(span, bounds, head, problem, end, behind)

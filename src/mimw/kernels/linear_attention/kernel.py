@@ -119,7 +119,7 @@ def writer(pipes, me: tl.constexpr):
 
 @mimw.jit
 def effective(span, bounds, head, problem, form):
-    """What of a span has an effect on the state behind it, or, of a transition, none of it if that is 0."""
+    """The span without chunks that leave nothing in the state behind it; without any for a transition that is 0."""
     if bounds is None:
         return span
     elif form.TRANSITION:

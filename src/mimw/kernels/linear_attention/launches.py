@@ -30,6 +30,7 @@ CONTRACT = Contract(
     "g?: float (B, T, HV) or (B, T, HV, K) contiguous", "beta?: float (B, T, HV) contiguous", "o?: =k (B, T, HV, V) contiguous",
     "new?: =k (B, T, HV, V) contiguous", "states?: =k (NT, HV, V, K) contiguous", "initial?: fp32 (N, HV, K, V) contiguous",
     "final?: fp32 (N, HV, K, V) contiguous", "HV % H == 0 -- the heads of v must be a multiple of those of q and k",
+    "results == 'newstates' or results == 'o' and of_q -- a call writes either o, of q, or new and states; give one of these",
     f"K in {WIDTHS} and V in {(*WIDTHS, 256)} -- keys may have {WIDTHS[0]} or {WIDTHS[1]} columns, values also 256")
 
 
@@ -51,7 +52,7 @@ class Workspace(NamedTuple):
 
     @property
     def gate(self) -> str:
-        """What `Form.GATE` is."""
+        """`Form.GATE` of these arrays."""
         return "none" if self.b is None else "head" if self.w is None else "key"
 
 
@@ -88,9 +89,9 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
                again    what `work` holds is there from an earlier call of the same arguments: only the recurrence is left
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
-    of = CONTRACT.check(q=q, k=k, v=v, g=g, beta=beta, o=o, new=new, states=states, initial=initial, final=final)
-    if (o is None) == (new is None) or (new is None) != (states is None) or (o is not None and q is None):
-        raise ValueError("a call writes either o, of q, or new and states; give one of these")
+    results = "o" * (o is not None) + "new" * (new is not None) + "states" * (states is not None)
+    of = CONTRACT.check(q=q, k=k, v=v, g=g, beta=beta, o=o, new=new, states=states, initial=initial, final=final, results=results,
+                        of_q=q is not None)
     problem = Problem(of.H, of.HV, of.K**-0.5 if scale is None else float(scale))
     steps = []
     if not again and (g is not None or beta is not None):
@@ -114,7 +115,7 @@ def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -
 
 
 def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> list[tuple]:
-    """What gives the states before parts."""
+    """The launches for the states before parts."""
     K, V, transitions = k.shape[3], v.shape[3], work.transitions
     steps = [_recurrence(None, k, v, tables.sums, work, problem, initial=initial, final=work.sums, bounds=work.bounds)]
     if transitions is not None and tables.transitions.shape[0]:

@@ -36,7 +36,8 @@ class Descriptors:
 
 @mimw.jit
 def rows_at(span, chunk, head, column):
-    """Where a chunk of a head is in a map that ends with its sequence: rows behind the end read as zeros, and are not stored."""
+    """The coordinates of a chunk of a head in a map that ends with its sequence: rows behind it read as zeros, and are not
+    stored."""
     return [FAR, span.end, head, FAR - (span.end - span.first - chunk * C), column]
 
 

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..contract import Contract
 from .nouns import CHUNK_FIELDS, SPAN_FIELDS, C
 
 ROWS = C.value
+RULES = Contract()
 LEAST = 16      # chunks of a part
 
 
@@ -54,9 +56,9 @@ def tables(batch: int, rows: int, cu_seqlens: Sequence[int] | None = None, parts
         sequences = [(one * rows, one * rows + rows) for one in range(batch)]
     else:
         ends = [int(one) for one in cu_seqlens]
-        if batch != 1 or len(ends) < 2 or ends[0] != 0 or ends[-1] > rows or sorted(ends) != ends:
-            raise ValueError(f"cu_seqlens is {ends} for a batch of {batch} with {rows} rows; it must rise from 0 to {rows} at "
-                             "most, and the batch be 1")
+        rise = batch == 1 and len(ends) > 1 and ends[0] == 0 and ends[-1] <= rows and sorted(ends) == ends
+        RULES.demand(rise, lambda: f"cu_seqlens is {ends} for a batch of {batch} with {rows} rows; it must rise from 0 to {rows} "
+                                   "at most, and the batch be 1")
         sequences = list(zip(ends, ends[1:]))
     chunks, spans, sums, transitions, lists = [], [], [], [], []
     for number, (begin, end) in enumerate(sequences):

@@ -13,7 +13,7 @@ and of the final states. Output: gradients of q, k, v, g, beta and the initial s
     A = stril(beta K K^T), T = (I + A)^-1 diag(beta), R = V - E K S, N = T R        N = V without the delta rule
     O = scale (E Q S + P N), S' = e^b_C S + (F K)^T N
 
-Given dO and D, the gradient of S', the recurrence (`recurrence`) has
+Given dO and D, the gradient of S', the recurrence (`kernel`) has
 
     dN = scale P^T dO + F K D,  dR = T^T dN,  dV = dR
     dS = e^b_C D + scale (E Q)^T dO - (E K)^T dR

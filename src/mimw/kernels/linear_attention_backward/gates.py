@@ -119,10 +119,15 @@ def halfway(b):
 
 
 @mimw.jit
-def near(last, form):
-    """True for a chunk of form.NEAR; `last` is its b_C of every column, anything where gates are not by column."""
+def near(last, here, head, heads, form):
+    """True for a chunk of form.NEAR, whose b_C of every column `last` has; always where gates are not by column."""
     if form.GATE == BY_KEY:
-        return (tl.min(last, 0) >= -MOST) == form.NEAR
+        at = last + (here.slot.to(tl.int64) * heads + head) * form.K
+        least = 0.0
+        for begin in range(0, form.K, form.K_TILE):
+            columns = begin + tl.arange(0, form.K_TILE)
+            least = tl.minimum(least, tl.min(tl.load(at + columns, mask=columns < form.K, other=0.0), 0))
+        return (least >= -MOST) == form.NEAR
     else:
         return True
 

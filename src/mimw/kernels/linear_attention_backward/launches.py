@@ -17,18 +17,17 @@ import mimw
 from ..attention_varlen.maps import ending
 from ..linear_attention import nouns as forward
 from ..linear_attention.join import COLUMNS
-from ..linear_attention.launches import Workspace, slot_bytes
+from ..linear_attention.launches import SHARED, Workspace, bytes_of_results, slot_bytes
 from ..powers import tile
 from .beta import small_betas
 from .gradients import gradients
 from .join import join
+from .kernel import recurrence
 from .nouns import BY_HEAD, BY_KEY, NO_GATE, Form, Given, Results, Work
-from .recurrence import recurrence
 from .sums import sum_heads
 from .tables import Tables
 
 CHUNK, WIDTH = forward.C.value, forward.ROWS.value
-SHARED = 208 * 1024     # for slots of chunks, scores, and results of two consumers
 
 
 def form_of(given: Given, exact: bool = False) -> Form:
@@ -71,8 +70,8 @@ def of_chunks(given: Given, work: Work, results: Results, table, problem: forwar
     form = form_of(given, exact)
     each, several = (table.shape[0], problem.HV), form.GROUP.value > 1
     written = results._replace(dq=work.dq, dk=work.dk) if several else results
-    steps = [(gradients, (*each, -(-form.K.value // one.K_TILE.value)), (given, work, written, table, problem),
-              dict(FORM=one, num_warps=8, num_stages=1)) for one in _of_gradients(form)]
+    steps = [(gradients, each, (given, work, written, table, problem), dict(FORM=one, num_warps=8, num_stages=1))
+             for one in _of_gradients(form)]
     meta = dict(FORM=form, num_warps=8, num_stages=1)
     if given.beta is not None:
         steps.append((small_betas, each, (given, work, written, table, problem), meta))
@@ -83,11 +82,10 @@ def of_chunks(given: Given, work: Work, results: Results, table, problem: forwar
 
 
 def _of_gradients(form: Form) -> list[Form]:
-    """The constants of each launch of `gradients`. With a gate by column, columns are independent: half as many take half the
-    registers; and chunks that need no cuts are a launch of their own, since the other one's code is long."""
-    if form.GATE.value != BY_KEY.value:
-        return [form]
-    return [form.replace(K_TILE=min(64, form.K_TILE.value), NEAR=near) for near in (True, False)]
+    """The constants of each launch of `gradients`: 64 columns of keys at a time, for want of registers. With gates by column
+    chunks that need no cuts are a launch of their own, since the other one's code is long."""
+    form = form.replace(K_TILE=min(64, form.K_TILE.value))
+    return [form] if form.GATE.value != BY_KEY.value else [form.replace(NEAR=near) for near in (True, False)]
 
 
 def _parts(given: Given, work: Work, tables: Tables, of_forward: Workspace, problem: forward.Problem, dfinal) -> list[tuple]:
@@ -104,8 +102,7 @@ def _recurrence(given: Given, work: Work, dv, spans, of_forward: Workspace, prob
     """One launch of the recurrence; without dv only D before spans is written."""
     K, V, gate = given.q.shape[3], given.v.shape[3], of_forward.gate
     form = forward.Form(K, V, min(V // WIDTH, 2), 2, given.beta is not None, gate, True, dv is not None)
-    beside = 2 * CHUNK * (2 * CHUNK + int(form.CONSUMERS) * (WIDTH + K if form.STATES else 0))
-    form = form.replace(STAGES=max(2, min(4, (SHARED - beside) // slot_bytes(form))))
+    form = form.replace(STAGES=min(4, (SHARED - bytes_of_results(form)) // slot_bytes(form)))
 
     def flat(x, *block):
         return None if x is None else mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), list(block))

@@ -22,7 +22,7 @@ NO_GATE, BY_HEAD, BY_KEY = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @tle.struct
 class Form:
-    """Constants: heads of K columns, K_TILE of them in a program, V of values in tiles of BV at a time; GATE is NO_GATE, BY_HEAD
+    """Constants: heads of K columns, K_TILE of them at a time, V of values in tiles of BV at a time; GATE is NO_GATE, BY_HEAD
     (a number a head) or BY_KEY (one for each of its K columns); DELTA the delta rule; GROUP heads of v read one of k; BF16 says
     that operands with a factor are rounded to it, else they are fp32; EXACT that products of fp32 are fp32's own; NEAR that gates
     by column decay by so little in a chunk that it needs no cuts (gates.py)."""
@@ -129,17 +129,6 @@ def state_of(array, here, head, heads, value, begin, form):
     values, columns = value + tl.arange(0, form.BV), begin + tl.arange(0, form.K_TILE)
     at = array + (here.slot.to(tl.int64) * heads + head) * (form.V * form.K) + (values[:, None] * form.K + columns[None, :])
     return tl.load(at, mask=(values < form.V)[:, None] & (columns < form.K)[None, :], other=0.0)
-
-
-@mimw.jit
-def last_of(b, here, head, heads, begin, form):
-    """b_C of a chunk and head with a gate a column (K_TILE), 0 otherwise."""
-    columns = begin + tl.arange(0, form.K_TILE)
-    if form.GATE == BY_KEY:
-        at = b + (here.slot.to(tl.int64) * heads + head) * form.K
-        return tl.load(at + columns, mask=columns < form.K, other=0.0)
-    else:
-        return columns * 0.0
 
 
 @mimw.jit
