@@ -9,12 +9,17 @@ import pytest
 import triton.language as tl
 
 import mimw
+from benchmarks.delays_kernels import dkdv, dq
 from mimw.compiler.analysis.shared_rows import shared_rows
 from mimw.compiler.orchestrate import delay, late_products
 from mimw.compiler.orchestrate.delay import delayed
+from mimw.compiler.orchestrate.plan import Plan
 from mimw.compiler.passes.accumulate_dots import accumulate_dots
 from mimw.errors import InvalidProgram
 from mimw.ir import verify
+from mimw.tools.orchestrate.plain import plain_of
+from mimw.tools.orchestrate.prove import prove
+from mimw.tools.orchestrate.written import written
 from tests.analysis.sliced_programs import Evaluation
 from tests.orchestrate.cases import attention, gemm_descriptors, linear_attention
 from tests.orchestrate.random_loops import random_loop
@@ -114,6 +119,49 @@ def test_trips_and_steps(fade):
         check_bits(launch, (out, ), 1)
         seen.add(out.tobytes())
     assert len(seen) == 7       # two have no trip, no others agree
+
+
+@mimw.jit
+def gradient(q, k, v, do, out, n, TWICE: tl.constexpr, D: tl.constexpr):
+    """As the loop for dq of attention's backward: two products start a trip, and the last one takes `keys` of its own trip."""
+    x, y = q.load([0, 0]), do.load([0, 0])
+    acc = tl.zeros((D, D), tl.float32)
+    other = tl.zeros((D, D), tl.float32)
+    for row in range(0, n, D):
+        keys = k.load([row, 0])
+        s = tl.dot(x, keys.T)
+        dp = tl.dot(y, v.load([row, 0]).T)
+        p = tl.exp2(s * 0.1).to(tl.float16)
+        if TWICE:
+            other = tl.dot(p, v.load([row, 0]), other)
+        acc = tl.dot((p * dp).to(tl.float16), keys, acc)
+    out.store([0, 0], acc + other)
+
+
+@pytest.mark.parametrize("trips, twice", [(0, False), (1, True), (2, False), (5, True)])
+def test_the_last_of_several_products_is_late(trips, twice):
+    """Behind the two with which a trip starts; its operand is loaded in both trips."""
+    out = np.zeros((D, D), np.float32)
+    arrays = [described(numbers(rows, seed)) for seed, rows in enumerate((D, 80, 80, D))]
+    launch = gradient, (1, ), (*arrays, described(out), trips * D), dict(TWICE=twice, D=D, num_warps=4)
+    found = check_bits(launch, (out, ), 1)
+    (loop, ) = found.program.named("for")
+    names = [op.name for op in loop.blocks[0].ops if op.name in ("descriptor_load", "dot", "exp2")]
+    assert names[:7] == ["descriptor_load", "dot", "descriptor_load", "dot", "descriptor_load", "dot", "exp2"]
+    assert found.late <= {[op for op in loop.blocks[0].ops if op.name == "dot"][2]}
+
+
+@pytest.mark.parametrize("kernel, meta", [(dkdv, dict(BM=64, BN=128, DV=0, DK=0)), (dq, dict(BM=128, BN=64, DQ=0))])
+def test_attention_s_backward_is_proved(kernel, meta):
+    rows, describe = 256, mimw.TensorDescriptor.from_tensor
+    first, second = meta["BM"], meta["BN"]
+    blocks = (first, second, second, first) + ((second, second) if kernel is dkdv else (first, ))
+    args = [describe(np.zeros((rows, 64), np.float16), [block, 64]) for block in blocks]
+    args += [np.zeros(rows, np.float32), np.zeros(rows, np.float32), 0.1, rows]
+    plain = plain_of(kernel, (rows // 128, 1), tuple(args), meta | dict(D=64, num_warps=8), "sm_90a")
+    one = written(plain, Plan(consumers=2, stages=2))
+    proof = prove(one, seeds=2, limit=10)
+    assert one.is_delayed and proof.ok, (one.remarks, proof)
 
 
 @mimw.jit
@@ -299,7 +347,7 @@ REFUSED = {
     "atomic": (lambda: line_of("y = tl.load(v + row"), "`load` is not moved over `atomic_rmw` of line"),
     "barrier": (lambda: line_of("y = tl.load(v + row"), "`load` is not moved over `barrier` of line"),
     "shared": (lambda: line_of("y = tl.load(v + row"), "`load` is taken in its own trip as well, not by line {late} alone"),
-    "third": (lambda: line_of("for row in range(0, n, D)", 1), "two products are followed, and there are 3"),
+    "third": (lambda: line_of("s = tl.dot(x, tl.load(k + row"), "the product takes on its right what `dot` makes"),
     "while": (lambda: line_of("while row < n"), "not of `while`"),
 }
 
@@ -325,12 +373,12 @@ def test_a_sum_behind_its_product_is_joined_first():
     assert len(delayed(accumulate_dots(program)).late) == 1
 
 
-def test_loops_with_other_numbers_of_products():
+def test_loops_without_a_product_that_may_be_late():
     kernel, grid, args, meta, _ = gemm_descriptors.case(m=16, n=16, k=32, bm=16, bn=16, bk=16)
     assert delayed(recorded(kernel, grid, args, meta)).remarks == ()
     kernel, grid, args, meta, _ = linear_attention.case(t=32, c=16, d=16)
     (remark, ) = delayed(recorded(kernel, grid, args, meta)).remarks
-    assert "two products are followed, and there are 4" in remark.message
+    assert "it takes nothing of the product of line" in remark.message
 
 
 def test_words_of_mimw_are_left_alone():

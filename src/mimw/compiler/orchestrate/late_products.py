@@ -1,4 +1,4 @@
-"""Products that may be done a trip later: in a loop with two products, the second one, whose sum the loop only carries.
+"""Products that may be done a trip later: in a loop with two products or more, the last one, whose sum the loop only carries.
 
 Input: a plain program and one of its loops. Output: a `LateProduct`, a `Remark` that says why there is none, or None for a loop
 without two products of its own. For example, of attention's loop:
@@ -7,6 +7,9 @@ without two products of its own. For example, of attention's loop:
     first, product      the product of `s`, and that of `acc`
     kept                of the trip before: `i`, `p` and `acc * f`
     again               ops that are done a trip later, for the product alone: the load of `v[i]`
+
+In a loop of three products or more, as of attention's backward, what the last one takes on its right may be taken in its own trip
+as well: then it is loaded twice.
 
 A load that is done later is moved over what the loop writes: it is refused for an array of the same parameter. Arrays of different
 parameters are taken to be apart, and listed as such: who launches the program asks whether they are.
@@ -28,7 +31,8 @@ _MOVED_OVER = frozenset(("pure", "read", "control", "debug"))   # effects that a
 
 @dataclass(frozen=True)
 class LateProduct:
-    """`product` of `loop` may be done in the next trip, right behind `first`. `argument` is its sum in a trip.
+    """`product` of `loop` may be done in the next trip, right behind `first`, the last of the products with which a trip starts.
+    `argument` is its sum in a trip.
 
     again       ops of the body that are done with it, in order; `only` are those that nothing else takes
     kept        values of its own trip that they take
@@ -75,7 +79,7 @@ class _Search:
         self.body: Block = loop.blocks[0]
 
     def found(self) -> LateProduct:
-        first, product = self._two()
+        first, product = self._first_and_last()
         argument = self._carried_sum(product)
         self._check_order(first, product, argument)
         again, kept = self._taken(product)
@@ -83,22 +87,29 @@ class _Search:
         only = self._only(ops, product)
         loads = [op for op in ops if "read" in op.row.effects]
         for op in loads:
-            if op not in only:
+            if op not in only and len(self.products) == 2:
                 raise _Stays(op.site, f"`{op.row.word}` is taken in its own trip as well, not by line {product.site.line} alone")
         return LateProduct(self.loop, first, product, argument, ops, only, kept, self._apart(loads))
 
-    def _two(self) -> tuple[Op, Op]:
+    def _first_and_last(self) -> tuple[Op, Op]:
         if self.loop.name != "for":
             raise _Stays(self.loop.site, f"only of `for` loops it is known which trip is the last, not of `{self.loop.name}`")
-        if len(self.products) != 2:
-            raise _Stays(self.loop.site, f"two products are followed, and there are {len(self.products)}")
         for op in self.products:
             if self.uses.place[op].block is not self.body:
                 raise _Stays(op.site, "a product stands in a condition or in a loop of its own")
-        first, product = self.products
+        product = self.products[-1]
         if product.name != "dot":
             raise _Stays(product.site, f"`{product.row.word}` is not followed")
-        return first, product
+        return self._issued_together(), product
+
+    def _issued_together(self) -> Op:
+        """The last of the trip's products that start one behind the other, as none takes what the one before gives."""
+        together = self.products[:1]
+        for op in self.body.ops[self.body.ops.index(together[0]) + 1:]:
+            if op is self.products[-1] or op.blocks or any(self.uses.definition[value] in together for value in op.operands):
+                break
+            together += [op] if op in self.products else []
+        return together[-1]
 
     def _carried_sum(self, product: Op) -> Value:
         """The argument of the body that is the sum of the trips before."""
@@ -115,8 +126,8 @@ class _Search:
         """The first product of a trip can be done before the last one of the trip before."""
         if first not in self._slice(product):
             raise _Stays(product.site, f"it takes nothing of the product of line {first.site.line}")
-        behind = self._slice(first)
-        for op in behind | {first}:
+        together = self.products[:self.products.index(first) + 1]
+        for op in {*together, *(op for one in together for op in self._slice(one))}:
             for value in _operands(op):
                 if value in self.body.args[1:] and isinstance(value.type, Tensor) and value.type.element.is_float:
                     raise _Stays(first.site, "the first product takes a tile that the loop carries")
