@@ -7,9 +7,9 @@
 Shapes are those of fla's own benchmark (batch, rows, heads, columns of keys and values), and one long sequence; so are inputs:
 normal q, k and v, gates and betas by sigmoids, in bf16. Such gates, `random`, forget a state within few chunks, which ours then
 does not carry on; with `slow` ones, whose sums over a chunk are -0.5, every chunk counts. A row names its gates. q and k are
-divided by their norms by the operator where fla's benchmark has it so, and k for DeltaNet ahead of it. Before anything is timed, o, the
-final states and all gradients of a small call are checked against the recurrence in fp64, ours and fla's. A line has the times in
-ms, and fla's over ours; fla is left out where it is not installed.
+divided by their norms by the operator where fla's benchmark has it so, and k for DeltaNet ahead of it. Before anything is timed,
+o, the final states and all gradients of a small call are checked against the recurrence in fp64, ours and fla's. A line has the
+times in ms, and fla's over ours; fla is left out where it is not installed.
 """
 
 from __future__ import annotations
