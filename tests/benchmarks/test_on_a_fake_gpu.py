@@ -380,7 +380,7 @@ def test_linear_attention_step(tmp_path, monkeypatch, capsys):
     assert "kda  256 sequences    200.0 us  5.37 TB/s  fla    300.0 us, 1.50  error 2.0e-03" in printed
 
 
-def measured_linear_attention(name, at_least_ms):
+def measured_linear_attention(name, at_least_ms, with_fla):
     times = {"mimw": 400.0, "0 prepare": 150.0, "1 recurrence": 250.0, "fla": 800.0}
     return gpu.row_of(f"linear-attention-forward-{name}", {}, {"drawn": "slow", "parts": 8}, times, 3e-3, "normal")
 

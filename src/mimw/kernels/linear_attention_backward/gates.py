@@ -82,32 +82,30 @@ def rounded(x, form):
 
 
 @mimw.jit
-def middle_of(b, SIZE: tl.constexpr, form):
-    """For each row that of b right before the second half of its block of SIZE rows: (C, K)."""
-    blocks = tl.reshape(b, [C // SIZE, SIZE, form.K_TILE])
-    one = (tl.arange(0, SIZE) == SIZE // 2 - 1)[None, :, None]
-    middle = tl.sum(tl.where(one, blocks, 0.0), 1)[:, None, :]
-    return tl.reshape(tl.broadcast_to(middle, [C // SIZE, SIZE, form.K_TILE]), [C, form.K_TILE])
+def middle_of(b, size, form):
+    """For each row that of b right before the second half of its block of `size` rows: (C, K)."""
+    at = tl.arange(0, C)
+    return tl.gather(b, tl.broadcast_to((at // size * size + size // 2 - 1)[:, None], [C, form.K_TILE]), 0)
 
 
 @mimw.jit
-def second(SIZE: tl.constexpr):
-    """True for rows of the second half of a block of SIZE: (C)."""
-    return tl.arange(0, C) % SIZE >= SIZE // 2
+def second(size):
+    """True for rows of the second half of a block of `size`: (C)."""
+    return tl.arange(0, C) % size >= size // 2
 
 
 @mimw.jit
-def crossing(SIZE: tl.constexpr):
+def crossing(size):
     """True where a row of the second half meets one of the first half of its block: (C, C)."""
     at = tl.arange(0, C)
-    same = (at // SIZE)[:, None] == (at // SIZE)[None, :]
-    return same & second(SIZE)[:, None] & (second(SIZE) == 0)[None, :]
+    same = (at // size)[:, None] == (at // size)[None, :]
+    return same & second(size)[:, None] & (second(size) == 0)[None, :]
 
 
 @mimw.jit
-def factors(b, SIZE: tl.constexpr, form):
+def factors(b, size, form):
     """(of rows of second halves, of those of first halves), each at most 1, and 0 for the others."""
-    middle, later = middle_of(b, SIZE, form), second(SIZE)[:, None]
+    middle, later = middle_of(b, size, form), second(size)[:, None]
     falls = tl.exp(tl.where(later, b - middle, middle - b))
     return tl.where(later, falls, 0.0), tl.where(later, 0.0, falls)
 
@@ -155,7 +153,7 @@ def rising_products(x, y, b, form):
             at = tl.arange(0, C)
             own = tl.sum(x.to(tl.float32) * y.to(tl.float32), 1)
             found = tl.where(at[:, None] == at[None, :], own[:, None], 0.0)
-            for level in tl.static_range(LEVELS):
+            for level in range(LEVELS):
                 rows, columns = factors(b, 2 << level, form)
                 part = product(rounded(x * rows, form), tl.trans(rounded(y * columns, form)), form)
                 found = tl.where(crossing(2 << level), part, found)
@@ -175,7 +173,7 @@ def for_rows(scores, y, b, form):
             found = product(rounded(scores, form), rounded(y * tl.exp(-middle), form), form) * tl.exp(middle)
         else:
             found = diagonal(scores)[:, None] * y.to(tl.float32)
-            for level in tl.static_range(LEVELS):
+            for level in range(LEVELS):
                 rows, columns = factors(b, 2 << level, form)
                 part = tl.where(crossing(2 << level), scores, 0.0)
                 found += rows * product(rounded(part, form), rounded(y * columns, form), form)
@@ -195,7 +193,7 @@ def for_columns(scores, x, b, form):
             found = product(tl.trans(rounded(scores, form)), rounded(x * tl.exp(middle), form), form) * tl.exp(-middle)
         else:
             found = diagonal(scores)[:, None] * x.to(tl.float32)
-            for level in tl.static_range(LEVELS):
+            for level in range(LEVELS):
                 rows, columns = factors(b, 2 << level, form)
                 part = tl.where(crossing(2 << level), scores, 0.0)
                 found += columns * product(tl.trans(rounded(part, form)), rounded(x * rows, form), form)

@@ -82,10 +82,11 @@ def of_chunks(given: Given, work: Work, results: Results, table, problem: forwar
 
 
 def _of_gradients(form: Form) -> list[Form]:
-    """The constants of each launch of `gradients`: 64 columns of keys at a time, for want of registers. With gates by column
+    """The constants of each launch of `gradients`. With gates by column 64 columns of keys at a time, for want of registers, and
     chunks that need no cuts are a launch of their own, since the other one's code is long."""
-    form = form.replace(K_TILE=min(64, form.K_TILE.value))
-    return [form] if form.GATE.value != BY_KEY.value else [form.replace(NEAR=near) for near in (True, False)]
+    if form.GATE.value != BY_KEY.value:
+        return [form]
+    return [form.replace(K_TILE=min(64, form.K_TILE.value), NEAR=near) for near in (True, False)]
 
 
 def _parts(given: Given, work: Work, tables: Tables, of_forward: Workspace, problem: forward.Problem, dfinal) -> list[tuple]:
