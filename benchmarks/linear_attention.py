@@ -5,7 +5,8 @@
     python -m benchmarks.linear_attention gdn --ways forward --alone        without fla, which takes a minute to tune itself
 
 Shapes are those of fla's own benchmark (batch, rows, heads, columns of keys and values), and one long sequence; so are inputs:
-normal q, k and v, gates and betas by sigmoids, in bf16; q and k are divided by their norms by the operator where fla's benchmark
+normal q, k and v, gates and betas by sigmoids, in bf16. Such gates, `random`, forget a state within few chunks, which ours then
+does not carry on; with `slow` ones, whose sums over a chunk are -0.5, every chunk counts. A row names its gates. q and k are divided by their norms by the operator where fla's benchmark
 has it so, and k for DeltaNet ahead of it. Before anything is timed, o, the final states and all gradients of a small call are
 checked against the recurrence in fp64, ours and fla's. A line has the times in ms, and fla's over ours; fla is left out where it
 is not installed.
@@ -14,6 +15,7 @@ is not installed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import product
 
 import mimw
 from mimw.testing.benchmark import Row, alternate
@@ -32,17 +34,18 @@ SHAPES = {"1x8192x96x128": (1, 8192, 96, 128), "2x16384x16x128": (2, 16384, 16, 
           "1x65536x16x128": (1, 65536, 16, 128)}
 ALLOWED = 2e-2
 NAMES, WAYS = ("q", "k", "v", "g", "beta"), ("forward", "training")
+GATES = {"random": lambda x: torch.nn.functional.logsigmoid(x).clamp(min=-5), "slow": lambda x: x.sigmoid() / -64}
 
 
-def inputs(family: str, batch: int, rows: int, heads: int, columns: int) -> dict:
-    """q, k, v, g, beta, the first of which require grad."""
+def inputs(family: str, batch: int, rows: int, heads: int, columns: int, drawn: str = "random") -> dict:
+    """q, k, v, g, beta, which require grad."""
     gates, delta, normed, *_ = FAMILIES[family]
     torch.manual_seed(1)
     made = {name: torch.randn(batch, rows, heads, columns, device="cuda") for name in "qkv"}
     if delta and not normed:
         made["k"] = torch.nn.functional.normalize(made["k"], dim=-1)
     shape = {"none": None, "head": (batch, rows, heads), "key": (batch, rows, heads, columns)}[gates]
-    made["g"] = None if shape is None else torch.nn.functional.logsigmoid(torch.randn(shape, device="cuda")).clamp(min=-5)
+    made["g"] = None if shape is None else GATES[drawn](torch.randn(shape, device="cuda"))
     made["beta"] = torch.rand(batch, rows, heads, device="cuda").sigmoid() if delta else None
     return {name: None if one is None else one.bfloat16().requires_grad_() for name, one in made.items()}
 
@@ -101,10 +104,10 @@ def errors_of(family: str, alone: bool) -> dict[str, float]:
 
 
 def measure(family: str, shape: str, error: float, at_least_ms: float = 50.0, ways: Collection[str] = WAYS,
-            alone: bool = False) -> list[Row]:
+            alone: bool = False, drawn: str = "random") -> list[Row]:
     """A row each: the forward pass, and with the backward pass."""
     batch, rows, heads, columns = SHAPES[shape]
-    given = inputs(family, *SHAPES[shape])
+    given = inputs(family, *SHAPES[shape], drawn)
     plain, leaves = [given[name] for name in NAMES], [one for one in given.values() if one is not None]
     do = torch.randn_like(given["v"])
 
@@ -123,7 +126,8 @@ def measure(family: str, shape: str, error: float, at_least_ms: float = 50.0, wa
             continue
         times = alternate({who: way(call) for who, call in calls(family, alone).items()}, at_least_ms)
         of = dict(batch=batch, rows=rows, heads=heads, columns=columns)
-        found.append(row_of(f"linear_attention-{family}-{name}", of, {}, times, error, "normal; logsigmoid and sigmoid of normal"))
+        gates = "none" if given["g"] is None else drawn
+        found.append(row_of(f"linear_attention-{family}-{name}", of, {"gates": gates}, times, error, f"normal; gates: {gates}"))
     return found
 
 
@@ -133,13 +137,14 @@ def line(row: Row) -> str:
     peer = row.baselines.get("fla")
     rest = "" if peer is None else f"  fla {peer / 1e3:8.3f} ms, {peer / row.microseconds:.2f}"
     name = row.name.removeprefix("linear_attention-")
-    return f"{name:<16} {shape:<16} {row.microseconds / 1e3:8.3f} ms{rest}  error {row.error:.1e}"
+    return f"{name:<16} {shape:<16} gates {row.configuration['gates']:<6} {row.microseconds / 1e3:8.3f} ms{rest}  error {row.error:.1e}"
 
 
 def main() -> None:
     parser = command(__doc__, ms=50.0, jobs=True)
     some_of(parser, "families", FAMILIES)
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=WAYS, help="the forward pass, or it and the backward pass")
+    parser.add_argument("--gates", nargs="*", choices=GATES, default=list(GATES), help="how they are drawn; by default both ways")
     parser.add_argument("--alone", action="store_true", help="without fla")
     parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=list(SHAPES), help="some of them; by default all")
     options = parsed(parser)
@@ -149,8 +154,9 @@ def main() -> None:
         errors = errors_of(family, options.alone)
         said = ", ".join(f"{who} {error:.1e}" for who, error in errors.items())
         print(f"{family}: relative errors against fp64: {said}", flush=True)
-        for shape in options.shapes:
-            for row in measure(family, shape, errors["mimw"], options.ms, options.ways, options.alone):
+        gates = options.gates if FAMILIES[family][0] != "none" else options.gates[:1]
+        for shape, drawn in product(options.shapes, gates):
+            for row in measure(family, shape, errors["mimw"], options.ms, options.ways, options.alone, drawn):
                 keep(row, options.results / "linear_attention.jsonl")
                 print(line(row), flush=True)
                 ratios += [row.baselines["fla"] / row.microseconds] if "fla" in row.baselines else []

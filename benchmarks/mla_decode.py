@@ -117,15 +117,10 @@ def caller(launches: list[tuple]):
     return call
 
 
-def forms(q, cache, lengths, table, k_scale, out, lse) -> dict:
-    """Our calls by name: `ahead` asks for scores of the next block before the product of this one, of caches in bf16."""
+def ours(q, cache, lengths, table, k_scale, out, lse):
+    """Our call."""
     room = torch.empty(mla_decode.room_for(q, VALUES, multiprocessors()), device="cuda")
-
-    def call(ahead):
-        return caller(mla_decode.arguments(q, cache, lengths, out, lse, room, multiprocessors(), table, SCALE, k_scale=k_scale,
-                                           ahead=ahead))
-
-    return {"mimw": call(False)} | ({"ahead": call(True)} if cache.itemsize == 2 else {})
+    return caller(mla_decode.arguments(q, cache, lengths, out, lse, room, multiprocessors(), table, SCALE, k_scale=k_scale))
 
 
 def results_of(q) -> tuple:
@@ -135,27 +130,24 @@ def results_of(q) -> tuple:
 
 
 def rehearse(name: str, batch: int, ragged: bool, kind: str) -> None:
-    """Our launches alone: what is compiled before anything is timed."""
+    """Our launches alone, which are compiled before anything is timed."""
     q, cache, lengths, table, k_scale, _ = problem(batch, *CASES[name], ragged, kind)
-    for call in forms(q, cache, lengths, table, k_scale, *results_of(q)).values():
-        call()
+    ours(q, cache, lengths, table, k_scale, *results_of(q))()
 
 
 def measure(name: str, batch: int = 128, ragged: bool = False, kind: str = "bf16", at_least_ms: float = 100.0,
             alone: bool = False) -> Row:
-    """One row, checked; with `alone` of our forms only."""
+    """One row, checked; with `alone` without peers."""
     heads, queries, length = CASES[name]
     q, cache, lengths, table, k_scale, stands_for = problem(batch, heads, queries, length, ragged, kind)
-    given, (out, lse), error = (q, stands_for, lengths, table), results_of(q), 0.0
-    calls = forms(q, cache, lengths, table, k_scale, out, lse)
-    for form, call in calls.items():
-        out.fill_(float("nan"))
-        call()
-        first = out.clone()
-        call()
-        error = max(error, check(*given, out, lse))
-        if not torch.equal(first, out):
-            raise AssertionError(f"{form}: not the same bits twice")
+    given, (out, lse) = (q, stands_for, lengths, table), results_of(q)
+    call = ours(q, cache, lengths, table, k_scale, out, lse)
+    call()
+    first = out.clone()
+    call()
+    error, calls = check(*given, out, lse), {"mimw": call}
+    if not torch.equal(first, out):
+        raise AssertionError("not the same bits twice")
     if not alone:
         calls |= peers(given, cache, k_scale, out, lse, ragged)
     graphs = {candidate: graphed(call, CALLS) for candidate, call in calls.items()}
@@ -207,7 +199,7 @@ def main() -> None:
     some_of(parser, "cases", CASES)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--ragged", action="store_true")
-    parser.add_argument("--alone", action="store_true", help="time our forms only")
+    parser.add_argument("--alone", action="store_true", help="time no peers")
     parser.add_argument("--cache", choices=("bf16", "e4m3", "packed"), default="bf16")
     options = parsed(parser)
     names = options.cases or list(CASES)

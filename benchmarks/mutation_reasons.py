@@ -105,6 +105,11 @@ def _of_listed_rows(mutant: Mutant) -> bool:
     return _of(mutant, "kernels/sparse_mla/pipe.py")
 
 
+def _of_latent_rows(mutant: Mutant) -> bool:
+    """True if the kernel is MLA decoding's."""
+    return _of(mutant, "kernels/mla_decode/kernel.py")
+
+
 def _of_gathered_keys(mutant: Mutant, word: str) -> bool:
     return mutant.site.file.endswith("kernels/ring_attention/gather.py") and mutant.word == word
 
@@ -125,6 +130,17 @@ REASONS = (
      "Groups hold what cp.async copies, not what TMA does; and the rows of the last group, behind the list, nobody reads."),
     (lambda m: _of(m, "kernels/sparse_mla/shared.py") and m.word == "fence",
      "Where the fence is gone or comes too late, the compiler puts one in (passes/fence_deliveries.py)."),
+    (lambda m: _of(m, "kernels/skinny_scaled_gemm/kernel.py") and m.word == "atomic_store" and m.change == "scope cta",
+     "The flag is cleared for the next launch, which sees all of this one."),
+    (lambda m: _of(m, "kernels/skinny_scaled_gemm/kernel.py") and _swapped(m, ("local_load", ), ("async_dot_wait", )),
+     "The scales are read later than they could be, and before the slot is given back: slower, and right."),
+    (lambda m: _of_latent_rows(m) and (m.word == "fence" or "past fence," in m.change),
+     "Where a fence is gone or comes too late, the compiler puts one in (passes/fence_deliveries.py, fence_handovers.py)."),
+    (lambda m: _of_latent_rows(m) and _swapped(m, ("async_dot", ), ("barrier_wait", )),
+     "The product begins behind the wait for rows or for a place, which come whatever it does: slower, and right."),
+    (lambda m: _of_latent_rows(m) and m.word == "barrier_wait" and m.change.startswith("wait late (past local_store"),
+     "Who sends an item has brought the queries of the one before, and so waited until both consumers were through with the one whose "
+     "place it takes."),
     (lambda m: _of(m, "kernels/lightning_indexer/kernel.py") and _swapped(m, ("async_dot_wait", ), ("local_load", )),
      "The scales are another buffer than the product reads. The wait still stands in front of its sums, and of the release."),
     (lambda m: _of(m, "kernels/lightning_indexer/kernel.py") and _swapped(m, ("barrier_arrive", ), ("local_store", )),

@@ -63,15 +63,13 @@ def _indexer_of_pages() -> tuple:
     return lightning_indexer.kernel, *lightning_indexer.paged(q, cache, weights, scores, lengths, table, 1, scales, chosen=chosen)
 
 
-def _mla_decode(packed: bool = False) -> tuple:
-    """Two sequences of one and three blocks in two groups' shares, 32 rows of queries; in pages of 16 keys, or of bytes."""
+def _mla_decode() -> tuple:
+    """Two sequences of one and three blocks in two groups' shares, 32 rows of queries, in pages of 16 keys."""
     q, cache = numbers((2, 2, 16, 192), (20, 16, 1, 192), dtype=ml_dtypes.bfloat16)
     table, lengths = np.random.default_rng(3).permutation(20).reshape(2, 10).astype(np.int32), np.array([20, 150], np.int32)
     out, lse = np.zeros((2, 2, 16, 128), ml_dtypes.bfloat16), np.zeros((2, 16, 2), np.float32)
-    more = dict(k_scale=np.ones(1, np.float32)) if packed else {}
-    given = cache.astype(ml_dtypes.float8_e4m3fn) if packed else cache
     room = np.zeros(mla_decode.room_for(q, 128, 2), np.float32)
-    return mla_decode.arguments(q, given, lengths, out, lse, room, 2, table, **more)[0]
+    return mla_decode.arguments(q, cache, lengths, out, lse, room, 2, table)[0]
 
 
 def _simplicial_gradients() -> tuple:
@@ -189,7 +187,6 @@ CASES = (
     Case("Lightning indexer", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer),
     Case("Lightning indexer, pages", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer_of_pages),
     Case("MLA decoding", "src/mimw/kernels/mla_decode/kernel.py", _mla_decode),
-    Case("MLA decoding, caches of e4m3", "src/mimw/kernels/mla_decode/kernel.py", lambda: _mla_decode(True)),
     Case("Decoding", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(1)),
     Case("Decoding, few rows", "src/mimw/kernels/attention_decode/few_rows_epilogue/kernel.py", lambda: _decoding_few_rows(2)),

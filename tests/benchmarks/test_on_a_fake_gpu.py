@@ -354,15 +354,17 @@ def test_sparse_mla(tmp_path, monkeypatch, capsys):
 
 
 def test_linear_attention(tmp_path, monkeypatch, capsys):
-    def measured(family, shape, error, at_least_ms, ways, alone):
+    def measured(family, shape, error, at_least_ms, ways, alone, drawn):
         extents = dict(zip(("batch", "rows", "heads", "columns"), linear_attention.SHAPES[shape]))
         times = {"mimw": 400.0} if alone else {"mimw": 400.0, "fla": 800.0}
-        return [gpu.row_of(f"linear_attention-{family}-{way}", extents, {}, times, error, "normal") for way in ways]
+        return [gpu.row_of(f"linear_attention-{family}-{way}", extents, {"gates": drawn}, times, error, "normal")
+                for way in ways]
 
     monkeypatch.setattr(linear_attention, "measure", measured)
     monkeypatch.setattr(linear_attention, "errors_of", lambda family, alone: {"mimw": 3e-3})
-    printed = run(linear_attention, monkeypatch, capsys, "gdn", "--shapes", "8x1024x8x64", "--results", tmp_path)
-    assert "gdn-training     8x1024x8x64         0.400 ms  fla    0.800 ms, 2.00  error 3.0e-03" in printed
+    printed = run(linear_attention, monkeypatch, capsys, "gdn", "--shapes", "8x1024x8x64", "--gates", "slow",
+                  "--results", tmp_path)
+    assert "gdn-training     8x1024x8x64      gates slow      0.400 ms  fla    0.800 ms, 2.00  error 3.0e-03" in printed
     assert "geometric mean of 2 ratios to fla: 2.000, lowest 2.000" in printed
     assert [row["name"] for row in rows(tmp_path / "linear_attention.jsonl")] == ["linear_attention-gdn-forward",
                                                                                  "linear_attention-gdn-training"]
@@ -378,7 +380,7 @@ def test_linear_attention_step(tmp_path, monkeypatch, capsys):
     assert "kda  256 sequences    200.0 us  5.37 TB/s  fla    300.0 us, 1.50  error 2.0e-03" in printed
 
 
-def measured_linear_attention(name, at_least_ms):
+def measured_linear_attention(name, at_least_ms, with_fla):
     times = {"mimw": 400.0, "0 prepare": 150.0, "1 recurrence": 250.0, "fla": 800.0}
     return gpu.row_of(f"linear-attention-forward-{name}", {}, {"drawn": "slow", "parts": 8}, times, 3e-3, "normal")
 

@@ -138,6 +138,8 @@ def test_a_fla_that_finds_no_gpu_is_to_be_imported_first(monkeypatch):
     (linear.gla_refused(*[HEADS[..., :32]] * 4, 1.0, None, True, False, None, None), "keys have 32 columns, and it takes 64"),
     (linear.kda_refused(HEADS, HEADS, HEADS, HEADS, HEADS[..., 0], cp_context=1), "no cp_context"),
     (linear.kda_refused(HEADS, HEADS, HEADS, HEADS, HEADS[..., 0], use_graph=True), "no use_graph"),
+    (linear.kda_refused(HEADS, HEADS, HEADS, HEADS, HEADS[..., 0], use_gate_in_kernel=True), "needs A_log"),
+    (linear.gated_delta_rule_refused(HEADS, HEADS, HEADS, None, HEADS[..., 0], allow_neg_eigval=True), "allow_neg_eigval needs"),
     (linear.gated_delta_rule_refused(HEADS, HEADS, HEADS, None, HEADS), "these are one a column"),
     (linear.gated_delta_rule_refused(HEADS, HEADS, HEADS, None, HEADS[..., 0], head_first=True), "no head_first"),
     (steps.recurrent_refused(HEADS, HEADS, HEADS), "one token of each sequence, and there are 4"),

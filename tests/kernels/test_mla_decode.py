@@ -31,8 +31,8 @@ def run(machine, arrays, programs=3, **options):
     (dict(lengths=(0, 64)), 3, {}),                                             # an empty sequence
     (dict(queries=2, heads=128, lengths=(70, 129), page=128), 5, dict(causal=False)),      # four programs a group, one is idle
     (dict(page=16, lengths=(33, 130)), 3, {}),
-    (dict(page=32, lengths=(300, 9), values=256), 7, dict(ahead=True)),
-    (dict(batch=3, heads=40, lengths=(128, 128, 128), dtype=np.float16), 2, dict(ahead=True)),     # whole sequences a group
+    (dict(page=32, lengths=(300, 9), values=256), 7, {}),
+    (dict(batch=3, heads=40, lengths=(128, 128, 128), dtype=np.float16), 2, {}),     # whole sequences a group
 ])
 def test_pages_lengths_and_shares(machine, case, programs, options):
     arrays = problem(**case)
@@ -78,11 +78,11 @@ def test_pages_that_are_none_count_as_zeros(kind):
     close(arrays, reference(arrays._replace(table=table), np.concatenate([stands_for, np.zeros_like(stands_for[:1])])))
 
 
-@pytest.mark.parametrize("kind, options", [("own", {}), ("own", dict(ahead=True)), ("packed", {})])
-def test_no_interleaving_is_wrong(kind, options):
+@pytest.mark.parametrize("kind", ["own", "packed"])
+def test_no_interleaving_is_wrong(kind):
     arrays = problem(queries=2, heads=48, lengths=(3, 200))
     cache = None if kind == "own" else packed(arrays.cache, 128)[0]
-    kernel, grid, args, meta = launches(arrays, 4, cache, **options)[0]
+    kernel, grid, args, meta = launches(arrays, 4, cache)[0]
     assert kernel is (of_pages if kind == "own" else of_bytes)
     report = mimw.check(kernel, grid, *args, seeds=3, shrink=False, **meta)
     assert report.ok, report

@@ -802,7 +802,8 @@ def mla_decode(
     args:      q           (batch, queries, heads, width): bf16, fp16 or fp32, any strides
                cache       (pages, page_size, 1, width), or without a page table (batch, length, 1, width); of q's type, or of e4m3
                            with k_scale; or packed as FlashMLA has it, in e4m3 without k_scale: each row value_dim numbers, a
-                           float32 for each 128 of them, and the other columns in bf16, 656 bytes for 576 columns; q is bf16 then
+                           float32 for each 128 of them, and the other columns in bf16, 656 bytes for 576 columns; q is bf16 then.
+                           Any strides; one whose rows are not contiguous is copied at each call
                cache_seqlens   (batch) int32 or int64 on the device, or one number for all: how many keys of each sequence count,
                            those of the new queries among them. The host never waits for it. A length above what the cache holds
                            counts as that, one below 0 as 0

@@ -19,8 +19,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from mimw.runtime.standing_still import lasts
-
 _WARM_UPS = 2
 _AT_LEAST_MS = 200.0
 _FLUSH_BYTES = 256 << 20
@@ -62,7 +60,9 @@ def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = 
     """
     import torch
 
-    if lasts():
+    from ..tools.compile_ahead import leaves_launches_out
+
+    if leaves_launches_out():
         raise RuntimeError("alternate: launches are left out now, as mimw.compile_ahead does; time them after it")
 
     flush = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device="cuda")

@@ -35,6 +35,13 @@ def _refused(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, beta: Ten
     return refused(q, k, v, types=_TYPES, alike=True) or refused(g, beta, state) or next(filter(None, against(q, v)), None)
 
 
+def _unsound(lacks_rate: bool | None, negative: bool) -> str | None:
+    """Reasons by which a call goes on to fla, which has an error for it."""
+    if lacks_rate:
+        return "use_gate_in_kernel needs A_log"
+    return "allow_neg_eigval needs use_beta_sigmoid_in_kernel" if negative else None
+
+
 def _called(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, scale: float | None, state: Tensor | None,
             final: bool, turned: bool, cu_seqlens: Tensor | None, normed: bool = False) -> tuple[Tensor, Tensor | None]:
     state = state.transpose(2, 3) if turned and state is not None else state
@@ -88,7 +95,9 @@ def gated_delta_rule_refused(
         **kwargs: Any) -> str | None:
     known = {"use_gate_in_kernel", "A_log", "dt_bias", "chunk_size"}
     unknown = {name: value for name, value in kwargs.items() if name not in known}
-    return _refused(q, k, v, g, beta, initial_state, cp_context=cp_context, **unknown)
+    lacking = kwargs.get("use_gate_in_kernel") and kwargs.get("A_log") is None
+    return _unsound(lacking, allow_neg_eigval and not use_beta_sigmoid_in_kernel) or _refused(
+        q, k, v, g, beta, initial_state, cp_context=cp_context, **unknown)
 
 
 def gated_delta_rule(
@@ -112,8 +121,10 @@ def kda_refused(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale:
                 cu_seqlens_cpu: Tensor | None = None, cp_context: Any = None, use_graph: bool = False,
                 max_num_seqs: int | None = None, **kwargs: Any) -> str | None:
     unknown = {name: value for name, value in kwargs.items() if name not in {"A_log", "dt_bias", "chunk_size"}}
-    return _refused(q, k, v, g, beta, initial_state, cp_context=cp_context, use_graph=use_graph,
-                    return_intermediate_states=return_intermediate_states, **unknown)
+    lacking = use_gate_in_kernel and kwargs.get("A_log") is None and lower_bound is None
+    return _unsound(lacking, allow_neg_eigval and not use_beta_sigmoid_in_kernel) or _refused(
+        q, k, v, g, beta, initial_state, cp_context=cp_context, use_graph=use_graph,
+        return_intermediate_states=return_intermediate_states, **unknown)
 
 
 def kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: float | None = None,

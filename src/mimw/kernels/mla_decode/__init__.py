@@ -20,7 +20,7 @@ from ..attention_decode.nouns import CombineForm, OfResults, Split
 from ..checks import PROGRAMS, enough, lie
 from ..contract import Contract
 from ..contract.memory import strides
-from .caches import OWN, PACKED, RULES, arrays_of, kind_of, lines, places_of, views
+from .caches import OWN, PACKED, RULES, arrays_of, kind_of, lines, places_of, unit_of, views
 from .kernel import mla_decode as of_pages
 from .kernel import mla_decode_bytes as of_bytes
 from .nouns import Form, Sizes
@@ -58,7 +58,7 @@ def sums_of(room, batch: int, rows: int, value_dim: int, programs: int):
 
 
 def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None, scale: float | None = None, causal: bool = True,
-              splits: int | None = None, k_scale=None, ahead: bool = False) -> list[tuple]:
+              splits: int | None = None, k_scale=None) -> list[tuple]:
     """[(kernel, grid, args, meta), ...], one or two launches in turn, that compute out = softmax(scale q k^T) v and the logarithms
     of the softmax's denominators.
 
@@ -77,7 +77,6 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
                causal     query i sees keys up to i + length - queries; else all
                splits     into so many parts at most the keys of a sequence are cut; with 1 there is one launch
                k_scale    (1) fp32, what keys and values of e4m3 are multiplied by
-               ahead      scores of the next block are asked for before the product of this one, of a cache in q's type
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
     of = CONTRACT.check(q=q, cache=cache, lengths=lengths, out=out, lse=lse, room=room, page_table=page_table, k_scale=k_scale,
@@ -93,8 +92,9 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
     enough(room=(room, room_for(q, dv, programs)))
     describe = mimw.TensorDescriptor.from_tensor
     slots, groups = slots_for(rows, programs), programs // tiles
+    parts = None if kind == OWN else views(cache, q, lse, dv, kind == PACKED)
     form = Form(dv, width - dv, BLOCK, page_size if paged else 0, tiles, causal,
-                min(MOST_LENGTHS, max(16, 1 << (batch - 1).bit_length())), LEAST, kind, ahead)
+                min(MOST_LENGTHS, max(16, 1 << (batch - 1).bit_length())), LEAST, kind, unit_of(parts))
     sizes = Sizes(scale_of(scale, width) * log2(e), splits, batch, queries, heads, capacity, of.pages, slots,
                   strides(page_table)[0] if paged else 0)
     back = (page_table, lengths, describe(out.reshape(batch, rows, dv), [1, ROWS, 64]), lse, room,
@@ -103,8 +103,7 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
     if kind == OWN:
         kernel, args = of_pages, (front, _described(cache, of, min(page_size, BLOCK) if paged else BLOCK), *back, sizes)
     else:
-        parts = views(cache, q, lse, dv, kind == PACKED)
-        kernel, args = of_bytes, (front, arrays_of(parts), *back, k_scale, places_of(parts), sizes)
+        kernel, args = of_bytes, (front, arrays_of(parts), *back, k_scale, places_of(parts, form.UNIT.value), sizes)
     launches = [(kernel, (groups * tiles, ), args, dict(FORM=form, num_warps=4))]
     if splits != 1:
         each = CombineForm(dv, dv, tiles, *combine_tile(dv, rows, batch), True)

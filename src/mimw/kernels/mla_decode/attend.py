@@ -100,29 +100,13 @@ def left(items, q, lefts, rights, scores, probabilities, outputs, rules, problem
         place = place_of(item, problem, form)
         tlx.barrier_wait(q.full, turn % 2)
         state = Sums(tl.full((64, ), NO_LOGIT, tl.float32), tl.zeros((64, ), tl.float32), tl.zeros((64, form.DV // 2), tl.float32))
-        if form.AHEAD:
+        for block in range(item.first, item.stop):
             logits = tlx.async_dot_wait(0, asked(q, lefts, rights, chunk))
-            for block in range(item.first, item.stop - 1):
-                state = weigh(state, logits, block, Step(chunk, number), item, place, ends, scale, problem, form)
-                following = asked(q, lefts, rights, chunk + 1)
-                state = Sums(state.highest, state.total, tlx.async_dot_wait(3, state.acc))
-                lefts.release(chunk)
-                logits = tlx.async_dot_wait(0, following)
-                chunk += 1
-                number += 1
-            state = weigh(state, logits, item.stop - 1, Step(chunk, number), item, place, ends, scale, problem, form)
+            state = weigh(state, logits, block, Step(chunk, number), item, place, ends, scale, problem, form)
             state = Sums(state.highest, state.total, tlx.async_dot_wait(0, state.acc))
             lefts.release(chunk)
             chunk += 1
             number += 1
-        else:
-            for block in range(item.first, item.stop):
-                logits = tlx.async_dot_wait(0, asked(q, lefts, rights, chunk))
-                state = weigh(state, logits, block, Step(chunk, number), item, place, ends, scale, problem, form)
-                state = Sums(state.highest, state.total, tlx.async_dot_wait(0, state.acc))
-                lefts.release(chunk)
-                chunk += 1
-                number += 1
         tl.store(tle.gpu.local_ptr(scores.acquire(number).row), state.total)
         scores.commit(number)
         number += 1

@@ -75,15 +75,15 @@ class Rows:
 
 
 @mimw.jit
-def places(rows, part, column: tl.constexpr):
-    """The first of a part's elements of each row, from `column` of the part on."""
-    return rows.page.to(tl.int64) * part.page + rows.row.to(tl.int64) * part.row + (part.first + column)
+def places(rows, part, column: tl.constexpr, UNIT: tl.constexpr):
+    """The first of a part's elements of each row, from `column` of the part on; places are counted in UNIT elements."""
+    return (rows.page.to(tl.int64) * part.page + rows.row.to(tl.int64) * part.row + part.first) * UNIT + column
 
 
 @mimw.jit
-def loaded(array, part, rows, column: tl.constexpr, WIDTH: tl.constexpr):
+def loaded(array, part, rows, column: tl.constexpr, WIDTH: tl.constexpr, UNIT: tl.constexpr = 1):
     """WIDTH columns of a part of all rows; zeros for keys that do not count."""
-    at = places(rows, part, column)[:, None] + tl.arange(0, WIDTH)[None, :]
+    at = places(rows, part, column, UNIT)[:, None] + tl.arange(0, WIDTH)[None, :]
     return tl.load(array + at, mask=(rows.page >= 0)[:, None], other=0.0)
 
 
@@ -98,7 +98,7 @@ def put_half(buffer, cache, pages, block, column: tl.constexpr, form):
         for group in tl.static_range(GROUPS):
             found = found + (loaded(cache.arrays.head, cache.places.head, rows, column + group * WIDTH, WIDTH), )
             if form.CACHE == IS_PACKED:
-                at = places(rows, cache.places.scales, (column + group * WIDTH) // SHARED_SCALE)
+                at = places(rows, cache.places.scales, (column + group * WIDTH) // SHARED_SCALE, 1)
                 scales = scales + (tl.load(cache.arrays.scales + at, mask=rows.page >= 0, other=0.0), )
     for number in tl.static_range(len(found)):
         part = found[number]
@@ -109,11 +109,20 @@ def put_half(buffer, cache, pages, block, column: tl.constexpr, form):
 
 
 @mimw.jit
-def put_tail(buffer, cache, pages, block, form):
-    """The other columns of all rows."""
+def tail_of(cache, pages, block, form):
+    """The other columns of all rows, asked for together."""
+    found = ()
     for piece in tl.static_range(len(pages)):
-        part = loaded(cache.arrays.tail, cache.places.tail, rows_of(pages, block, piece, form), 0, form.DT)
-        tlx.local_store(tlx.local_slice(buffer, [piece * PIECE, 0], [PIECE, form.DT]), part.to(buffer.dtype))
+        rows = rows_of(pages, block, piece, form)
+        found = found + (loaded(cache.arrays.tail, cache.places.tail, rows, 0, form.DT, form.UNIT), )
+    return found
+
+
+@mimw.jit
+def put_tail(buffer, found, form):
+    """These to a buffer."""
+    for piece in tl.static_range(len(found)):
+        tlx.local_store(tlx.local_slice(buffer, [piece * PIECE, 0], [PIECE, form.DT]), found[piece].to(buffer.dtype))
 
 
 @tle.struct
@@ -150,8 +159,9 @@ def bring_rights(items, rights, cache, form):
         pages = pages_of(item.first, item, cache, form)
         for block in range(item.first, item.stop):
             slot = rights.acquire(chunk)
-            put_tail(slot.tail, cache, pages, block, form)
+            tail = tail_of(cache, pages, block, form)
             put_half(slot.kv, cache, pages, block, form.DV // 2, form)
+            put_tail(slot.tail, tail, form)
             tlx.fence_async_shared()
             rights.commit(chunk)
             pages = pages_of(block + 1, item, cache, form)

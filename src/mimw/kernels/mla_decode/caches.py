@@ -11,6 +11,7 @@ DV of e4m3, a float32 scale for each 128 of them, and DT of bf16: 512 + 16 + 128
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any, NamedTuple
 
 from ..contract.memory import strides
@@ -77,9 +78,16 @@ def arrays_of(parts: Views) -> Arrays:
     return Arrays(*(None if one is None else one.array for one in parts))
 
 
-def places_of(parts: Views) -> Parts:
-    """The places alone, for a kernel."""
-    return Parts(*(Part(0, 0, 0) if one is None else one.part for one in parts))
+def unit_of(parts: Views | None) -> int:
+    """The elements of a tail that divide all its places: up to 8, which are loaded at once where the compiler knows."""
+    return 1 if parts is None else gcd(*parts.tail.part, 8)
 
 
-__all__ = ["GROUP", "ONE_SCALE", "OWN", "PACKED", "RULES", "View", "Views", "arrays_of", "kind_of", "lines", "places_of", "views"]
+def places_of(parts: Views, unit: int = 1) -> Parts:
+    """The places alone, for a kernel; of tails in so many elements each."""
+    head, tail, scales = (Part(0, 0, 0) if one is None else one.part for one in parts)
+    return Parts(head, Part(*(place // unit for place in tail)), scales)
+
+
+__all__ = ["GROUP", "ONE_SCALE", "OWN", "PACKED", "RULES", "View", "Views", "arrays_of", "kind_of", "lines", "places_of", "unit_of",
+           "views"]

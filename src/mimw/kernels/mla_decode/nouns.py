@@ -3,7 +3,7 @@
 Input: arguments and constants of a launch. Output: structs that roles hand to each other, and a named tuple that a host fills. For
 example:
 
-    FORM = Form(512, 64, 64, 64, 2, True, 16, 2, 0)              constants of a launch, made outside of the kernel
+    FORM = Form(512, 64, 64, 64, 2, True, 16, 2, 0, 1)           constants of a launch, made outside of the kernel
     sizes = Sizes(scale, None, batches, queries, heads, capacity, pages, slots, table_row)
 """
 
@@ -18,7 +18,8 @@ import mimw.tle as tle
 class Form:
     """Constants: rows of DV columns, which are key and value, and DT, which are key only; blocks of BN keys in pages of PAGE, 0 for
     caches in one piece; TILES times 64 rows of queries of a sequence; CAUSAL queries; BATCH lengths that are read at a time,
-    LEAST units of a share; CACHE is how the cache's numbers are kept (__init__.py)."""
+    LEAST units of a share; CACHE is the kind of the cache (caches.py), UNIT so many elements
+    of its tail, in which places of that are counted."""
 
     DV: tl.constexpr
     DT: tl.constexpr
@@ -29,7 +30,7 @@ class Form:
     BATCH: tl.constexpr
     LEAST: tl.constexpr
     CACHE: tl.constexpr
-    AHEAD: tl.constexpr
+    UNIT: tl.constexpr
 
 
 class Sizes(NamedTuple):

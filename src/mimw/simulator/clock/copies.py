@@ -29,6 +29,7 @@ from .dots import WIDEST
 from .pipelined import there
 from .sectors import SECTOR, sectors
 from .table import skip, timed
+from .tasks import may_be_under_way
 
 
 def _tile_bytes(op: Op, *values) -> int:
@@ -281,7 +282,7 @@ def load(task, op):
                               by_lanes=not by_tma)
     machine.advance(task, task.clock + (model.get("tma.issue", 0.0) if by_tma else
                                         size / model["copy.issue_bytes"] * model.slowdown(task.num_warps)))
-    if tile:
+    if may_be_under_way(op.result):
         task.arrivals[op.result] = end, "a load"
     else:
         task.wait_until(end, op, "a load")
