@@ -6,10 +6,10 @@
 
 Shapes are those of fla's own benchmark (batch, rows, heads, columns of keys and values), and one long sequence; so are inputs:
 normal q, k and v, gates and betas by sigmoids, in bf16. Such gates, `random`, forget a state within few chunks, which ours then
-does not carry on; with `slow` ones, whose sums over a chunk are -0.5, every chunk counts. A row names its gates. q and k are divided by their norms by the operator where fla's benchmark
-has it so, and k for DeltaNet ahead of it. Before anything is timed, o, the final states and all gradients of a small call are
-checked against the recurrence in fp64, ours and fla's. A line has the times in ms, and fla's over ours; fla is left out where it
-is not installed.
+does not carry on; with `slow` ones, whose sums over a chunk are -0.5, every chunk counts. A row names its gates. q and k are
+divided by their norms by the operator where fla's benchmark has it so, and k for DeltaNet ahead of it. Before anything is timed,
+o, the final states and all gradients of a small call are checked against the recurrence in fp64, ours and fla's. A line has the
+times in ms, and fla's over ours; fla is left out where it is not installed.
 """
 
 from __future__ import annotations
@@ -137,14 +137,15 @@ def line(row: Row) -> str:
     peer = row.baselines.get("fla")
     rest = "" if peer is None else f"  fla {peer / 1e3:8.3f} ms, {peer / row.microseconds:.2f}"
     name = row.name.removeprefix("linear_attention-")
-    return f"{name:<16} {shape:<16} gates {row.configuration['gates']:<6} {row.microseconds / 1e3:8.3f} ms{rest}  error {row.error:.1e}"
+    gates = row.configuration["gates"]
+    return f"{name:<16} {shape:<16} gates {gates:<6} {row.microseconds / 1e3:8.3f} ms{rest}  error {row.error:.1e}"
 
 
 def main() -> None:
     parser = command(__doc__, ms=50.0, jobs=True)
     some_of(parser, "families", FAMILIES)
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=WAYS, help="the forward pass, or it and the backward pass")
-    parser.add_argument("--gates", nargs="*", choices=GATES, default=list(GATES), help="how they are drawn; by default both ways")
+    parser.add_argument("--gates", nargs="*", choices=GATES, default=list(GATES), help="how they are drawn; by default both")
     parser.add_argument("--alone", action="store_true", help="without fla")
     parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=list(SHAPES), help="some of them; by default all")
     options = parsed(parser)

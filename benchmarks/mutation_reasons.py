@@ -76,8 +76,9 @@ def _of_wide_heads(mutant: Mutant) -> bool:
 
 
 def _of_linear_attention(mutant: Mutant) -> bool:
-    """Whether the changed line is a consumer's of linear attention, or the score's."""
-    return mutant.site.file.endswith(("kernels/linear_attention/compute.py", "kernels/linear_attention/roles.py"))
+    """True if the changed line is a consumer's of linear attention or of its gradients, or the score's."""
+    return mutant.site.file.endswith(("kernels/linear_attention/compute.py", "kernels/linear_attention/roles.py",
+                                      "kernels/linear_attention_backward/compute.py"))
 
 
 def _of_gathered_rows(mutant: Mutant) -> bool:
@@ -242,6 +243,8 @@ REASONS = (
      "The numbers that are read lie elsewhere than the tiles of the product, and their slot is held: either may be first."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("async_dot", ), ("barrier_wait", )),
      "The product begins behind the wait for a slot that is given back whatever this task does: slower, and right."),
+    (lambda m: _of_linear_attention(m) and _swapped(m, ("async_dot", ), ("async_dot_wait", )),
+     "The product begins behind the end of the one before it, and is waited for by the wait after that: slower, and right."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("barrier_arrive", ), ("local_load", )),
      "The result is handed on later than it could be, behind a read that waits for nobody: slower, and right."),
     (lambda m: _of(m, FEW_ROWS) and (m.word == "fence" or "past fence," in m.change),

@@ -45,7 +45,7 @@ class Case:
     def empty(self, shape, kind=None):
         return np.full(shape, np.nan, np.float32 if kind else NUMPY[self.type])
 
-    def of_chunks(self):
+    def of_chunks(self, exact):
         """The launches behind the recurrence, with everything before them as the reference has it."""
         parts, exact = chunked(**self.given), chunked_gradients(self.do, self.dfinal, **self.given)
         made, heads = forward.tables(self.q.shape[0], self.q.shape[1], self.ends), self.v.shape[2]
@@ -57,7 +57,7 @@ class Case:
         self.results.dv[...] = self.array(exact.v)
         self.dinitial = None
         problem = Problem(self.q.shape[2], heads, self.q.shape[3]**-0.5)
-        return backward.of_chunks(given, work, self.results, made.chunks, problem, exact=True)
+        return backward.of_chunks(given, work, self.results, made.chunks, problem, exact)
 
     def whole(self, parts=1):
         """The launches that compute anew what the forward had, and those of the backward."""
@@ -109,8 +109,9 @@ def test_gradients_of_chunks(machine, gates, delta, type_, more):
     case = Case(type_, gates=gates, delta=delta, **dict(dict(K=16, V=16), **more))
     if delta and type_ is torch.float32:
         case.given["beta"][0, ::7] = 0
-    launched(machine, case.of_chunks())
-    case.right({torch.float32: 5e-5, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}[type_])
+    simulated = type(machine).__name__ == "Simulator"       # products of fp32 as fp32 has them take minutes to compile
+    launched(machine, case.of_chunks(exact=simulated))
+    case.right({torch.float32: 5e-5 if simulated else 1e-2, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}[type_])
 
 
 # ---- with the recurrence --------------------------------------------------------------------------------------------------------
