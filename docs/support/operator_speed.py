@@ -25,7 +25,7 @@ MEASURED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "attention_varlen": (("attention, packed sequences", ), ("Attention, packed sequences", )),
     "attention_decode": (("attention, decoding", ), ("Attention, decoding", )),
     "simplicial_attention": (("2-simplicial attention", ), ("2-simplicial attention", )),
-    "mla_decode": ((), ()),
+    "mla_decode": ((), ("MLA decoding", )),
     "sparse_mla": ((), ("Sparse MLA", )),
     "layer_norm": (("layer norm, RMS norm", ), ("Norms", )),
     "rms_norm": (("layer norm, RMS norm", ), ("Norms", )),

@@ -259,6 +259,11 @@ SECTIONS = (
             the ratio of the memories, where it does not.""",
             (Goal(1.0, ("published form, H800 scaled", ), every=True), ),
             published=lambda row: scaled(row.shape["rows"], row.name.removeprefix("sparse_mla-"))),
+    Section("MLA decoding", "python -m benchmarks.mla_decode", ("mla_decode", ), "mla_decode-bf16", work.mla_decode, "TFLOP/s", """
+            The products of 64 rows with 576 and 512 columns, and what stands between two of them; with 64 heads or fewer the
+            memory (benchmarks/notes/mla-decode.md). FlashMLA's published 660 TFLOP/s and 3000 GB/s of an H800 count as
+            they are.""",
+            (Goal(0.9, ("FlashMLA, H800", ), every=True), Goal(1.0, ("Triton", "torch", "vLLM"), every=True))),
     Section("Mixture of experts", "python -m benchmarks.moe", ("moe-bf16", ), "moe-", work.experts, "TFLOP/s", """
             Up to some 100 rows an expert the bytes of the matrices that tokens choose; then the tensor cores as in a GEMM,
             rows of padding, half a block an expert, and the matrices once more for its second block, since L2 has lost them

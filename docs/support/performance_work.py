@@ -108,6 +108,11 @@ def sinks(row: Row) -> tuple[float, float]:
     return operations(row), (3.0 if "both" in row.name else 1.0) * 2 * row.shape["seq"] * row.shape["dim"] * 2 * (64 + 8)
 
 
+def mla_decode(row: Row) -> tuple[float, float]:
+    """Both products of all heads and queries with each key, and the rows of the cache."""
+    return float(row.shape["operations"]), float(row.shape["bytes"])
+
+
 def moe_align(row: Row) -> tuple[float, float]:
     return 0.0, 12.0 * row.shape["tokens"]
 
