@@ -28,7 +28,7 @@ DIMS = 32, 64, 128
 class Configuration:
     """Fields as in `Form` (nouns.py); `chunk` keys of a piece of work."""
 
-    queries: int
+    queries: int = 2
     bk: int = 128
     consumers: int = 2
     apart: bool = True
