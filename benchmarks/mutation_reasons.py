@@ -75,6 +75,11 @@ def _of_wide_heads(mutant: Mutant) -> bool:
     return mutant.site.file.endswith("kernels/wide_attention_backward/kernel.py")
 
 
+def _of_linear_attention(mutant: Mutant) -> bool:
+    """Whether the changed line is a consumer's of linear attention, or the score's."""
+    return mutant.site.file.endswith(("kernels/linear_attention/compute.py", "kernels/linear_attention/roles.py"))
+
+
 def _of_gathered_rows(mutant: Mutant) -> bool:
     """Whether the changed line is one by which rows of other GPUs come."""
     return mutant.site.file.endswith(("kernels/all_gather_gemm/kernel.py", "kernels/all_gather_gemm/push.py"))
@@ -99,6 +104,11 @@ def _of_listed_rows(mutant: Mutant) -> bool:
     return _of(mutant, "kernels/sparse_mla/pipe.py")
 
 
+def _of_latent_rows(mutant: Mutant) -> bool:
+    """True if the kernel is MLA decoding's."""
+    return _of(mutant, "kernels/mla_decode/kernel.py")
+
+
 def _of_gathered_keys(mutant: Mutant, word: str) -> bool:
     return mutant.site.file.endswith("kernels/ring_attention/gather.py") and mutant.word == word
 
@@ -119,6 +129,17 @@ REASONS = (
      "Groups hold what cp.async copies, not what TMA does; and the rows of the last group, behind the list, nobody reads."),
     (lambda m: _of(m, "kernels/sparse_mla/shared.py") and m.word == "fence",
      "Where the fence is gone or comes too late, the compiler puts one in (passes/fence_deliveries.py)."),
+    (lambda m: _of(m, "kernels/skinny_scaled_gemm/kernel.py") and m.word == "atomic_store" and m.change == "scope cta",
+     "The flag is cleared for the next launch, which sees all of this one."),
+    (lambda m: _of(m, "kernels/skinny_scaled_gemm/kernel.py") and _swapped(m, ("local_load", ), ("async_dot_wait", )),
+     "The scales are read later than they could be, and before the slot is given back: slower, and right."),
+    (lambda m: _of_latent_rows(m) and (m.word == "fence" or "past fence," in m.change),
+     "Where a fence is gone or comes too late, the compiler puts one in (passes/fence_deliveries.py, fence_handovers.py)."),
+    (lambda m: _of_latent_rows(m) and _swapped(m, ("async_dot", ), ("barrier_wait", )),
+     "The product begins behind the wait for rows or for a place, which come whatever it does: slower, and right."),
+    (lambda m: _of_latent_rows(m) and m.word == "barrier_wait" and m.change.startswith("wait late (past local_store"),
+     "Who sends an item has brought the queries of the one before, and so waited until both consumers were through with the one whose "
+     "place it takes."),
     (lambda m: _of(m, "kernels/lightning_indexer/kernel.py") and _swapped(m, ("async_dot_wait", ), ("local_load", )),
      "The scales are another buffer than the product reads. The wait still stands in front of its sums, and of the release."),
     (lambda m: _of(m, "kernels/lightning_indexer/kernel.py") and _swapped(m, ("barrier_arrive", ), ("local_store", )),
@@ -216,6 +237,13 @@ REASONS = (
      "The last slot is given back later than it could be, and nobody fills it again."),
     (lambda m: _of_wide_heads(m) and _swapped(m, ("named_barrier_wait", ), ("local_store", )),
      "dK goes over K, which the other consumer had left when it gave the last weights. dV over V needs the wait, and is caught."),
+    (lambda m: _of_linear_attention(m) and (_swapped(m, ("local_load", ), ("async_dot_wait", ))
+                                            or _swapped(m, ("async_dot_wait", ), ("local_load", ))),
+     "The numbers that are read lie elsewhere than the tiles of the product, and their slot is held: either may be first."),
+    (lambda m: _of_linear_attention(m) and _swapped(m, ("async_dot", ), ("barrier_wait", )),
+     "The product begins behind the wait for a slot that is given back whatever this task does: slower, and right."),
+    (lambda m: _of_linear_attention(m) and _swapped(m, ("barrier_arrive", ), ("local_load", )),
+     "The result is handed on later than it could be, behind a read that waits for nobody: slower, and right."),
     (lambda m: _of(m, FEW_ROWS) and (m.word == "fence" or "past fence," in m.change),
      "Queries, sums and numbers are written by ordinary stores and read by ordinary loads. No copy touches them, so a fence "
      "between proxies orders nothing there; the pipe's barrier does."),

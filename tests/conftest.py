@@ -46,7 +46,7 @@ from mimw.testing.machines import Gpu, Simulator  # noqa: E402
 from tests.process_server import PRELOADED  # noqa: E402
 
 pytest_plugins = ["mimw.testing.plugin", "tests.browser", "tests.machine_code", "tests.cpu_seconds", "tests.compiled_ahead",
-                  "tests.forked", "tests.kept_stages", "tests.long_cases"]
+                  "tests.forked", "tests.kept_stages", "tests.long_cases", "tests.products_under_way"]
 
 # The same examples in every run, and no time limit on a shared machine.
 settings.register_profile("mimw", deadline=None, derandomize=True)

@@ -37,8 +37,9 @@ def matching(sass: str, pattern: str) -> list[str]:
     return [line for line in sass.splitlines() if re.search(pattern, line)]
 
 
-def disassembled(cubins: list[bytes], chip: str) -> list[str]:
-    """The instructions of each cubin for a chip, a line each, without addresses; all by one run of nvdisasm."""
+def disassembled(cubins: list[bytes], chip: str, addresses: bool = False) -> list[str]:
+    """The instructions of each cubin for a chip, a line each; all by one run of nvdisasm. Addresses, as branches name them, count
+    through all of them."""
     codes = [b"".join(_code(cubin)) for cubin in cubins]
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder) / "code"
@@ -46,7 +47,7 @@ def disassembled(cubins: list[bytes], chip: str) -> list[str]:
         printed = subprocess.run([knobs.nvidia.nvdisasm.path, "--binary", chip.replace("sm_", "SM"), str(raw)],
                                  capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^\s*/\*([0-9a-f]+)\*/\s+(.*?;)", printed, re.MULTILINE)
-    places, lines = [int(at, 16) for at, _ in found], [line for _, line in found]
+    places, lines = [int(at, 16) for at, _ in found], [f"/*{at}*/ {line}" if addresses else line for at, line in found]
     ends = list(accumulate(map(len, codes)))
     return ["\n".join(lines[bisect_left(places, begin):bisect_left(places, end)]) for begin, end in zip([0, *ends], ends)]
 

@@ -27,7 +27,7 @@ _ROOMS = {
     "tle": ("runtime.jit", "language", "ir", "errors"),
     "tools": ("runtime", "report", "simulator", "compiler", "ir", "target", "errors"),
     "distributed": ("runtime.watchdog", "compiler.triton_port", "language", "ir", "errors"),
-    "testing": ("tools.check", "tools.findings", "simulator", "compiler.triton_port"),
+    "testing": ("tools.check", "tools.compile_ahead", "tools.findings", "simulator", "compiler.triton_port"),
     "kernels": ("testing", "tle", "tlx"),
     "score_mods": ("errors", ),
     "ops": ("kernels", "distributed", "score_mods", "runtime.in_place", "target", "errors"),
@@ -102,8 +102,9 @@ _INSIDE = {
         "debugger": ("findings", "search"),
         "timing": (),
         "explain": (),
+        "sass": (),
         "compile_ahead": ("processes", "search"),
-        "orchestrate": ("check", "compile_ahead", "findings", "search", "timing", "trials"),
+        "orchestrate": ("check", "compile_ahead", "findings", "sass", "search", "timing", "trials"),
     },
 }
 # Rooms that only some parts of the compiler may import, and the part that knows Triton's private modules and nothing of ours.

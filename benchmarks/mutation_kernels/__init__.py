@@ -11,12 +11,13 @@ Input: nothing. Output: a `Case` for each, in the order of docs/MUTATIONS.md.
 from .amd import CASES as ON_AMD
 from .attention import CASES as ATTENTION
 from .case import Case, tutorial
+from .linear_attention import CASES as LINEAR_ATTENTION
 from .products import CASES as PRODUCTS
 from .rows import CASES as ROWS
 from .several_gpus import CASES as ON_SEVERAL_GPUS
 from .several_gpus import NOT_JUDGED
 from .tutorials import CASES as OF_TUTORIALS
 
-CASES = (*PRODUCTS, *ATTENTION, *ROWS, *OF_TUTORIALS, *ON_AMD)
+CASES = (*PRODUCTS, *ATTENTION, *LINEAR_ATTENTION, *ROWS, *OF_TUTORIALS, *ON_AMD)
 
 __all__ = ["CASES", "NOT_JUDGED", "ON_SEVERAL_GPUS", "Case", "tutorial"]

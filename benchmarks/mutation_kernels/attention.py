@@ -18,6 +18,7 @@ from mimw.kernels import (
     attention_varlen,
     attention_varlen_backward,
     lightning_indexer,
+    mla_decode,
     simplicial_attention,
     simplicial_attention_backward,
     sparse_mla,
@@ -60,6 +61,15 @@ def _indexer_of_pages() -> tuple:
     chosen = lightning_indexer.Configuration(2, 128, 2, False, 2, 1, 384)
     scores, scales = np.zeros((2, 2, 288), np.float32), np.ones((9, 32), np.float32)
     return lightning_indexer.kernel, *lightning_indexer.paged(q, cache, weights, scores, lengths, table, 1, scales, chosen=chosen)
+
+
+def _mla_decode() -> tuple:
+    """Two sequences of one and three blocks in two groups' shares, 32 rows of queries, in pages of 16 keys."""
+    q, cache = numbers((2, 2, 16, 192), (20, 16, 1, 192), dtype=ml_dtypes.bfloat16)
+    table, lengths = np.random.default_rng(3).permutation(20).reshape(2, 10).astype(np.int32), np.array([20, 150], np.int32)
+    out, lse = np.zeros((2, 2, 16, 128), ml_dtypes.bfloat16), np.zeros((2, 16, 2), np.float32)
+    room = np.zeros(mla_decode.room_for(q, 128, 2), np.float32)
+    return mla_decode.arguments(q, cache, lengths, out, lse, room, 2, table)[0]
 
 
 def _simplicial_gradients() -> tuple:
@@ -176,6 +186,7 @@ CASES = (
     Case("Sparse MLA, without roles", "src/mimw/kernels/sparse_mla/shared.py", lambda: _sparse_mla(sparse_mla.shared)),
     Case("Lightning indexer", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer),
     Case("Lightning indexer, pages", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer_of_pages),
+    Case("MLA decoding", "src/mimw/kernels/mla_decode/kernel.py", _mla_decode),
     Case("Decoding", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(1)),
     Case("Decoding, few rows", "src/mimw/kernels/attention_decode/few_rows_epilogue/kernel.py", lambda: _decoding_few_rows(2)),

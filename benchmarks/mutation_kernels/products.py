@@ -22,6 +22,7 @@ from mimw.kernels import (
     mfma_scaled_gemm,
     moe,
     skinny_gemm,
+    skinny_scaled_gemm,
 )
 from mimw.kernels.moe.few_rows_scaled import few_rows_scaled_gemm
 from mimw.kernels.moe.gathered import gathered_product
@@ -114,6 +115,18 @@ def _library_skinny() -> tuple:
     return skinny_gemm.kernel, *made
 
 
+def _library_skinny_scaled() -> tuple:
+    """Two tiles of three chunks, by two programs: the second tile is cut."""
+    chosen = skinny_scaled_gemm.Configuration(tm=16, stages=2, consumers=1)
+    x, w = numbers((9, 384), (128, 384), dtype=FP8)
+    scales = numbers((3, 12), (1, 3), dtype=np.float32)
+    room, flags = (np.zeros(size, dtype) for size, dtype in zip(skinny_scaled_gemm.room_for(9, 128, 384, 3, chosen),
+                                                                (np.float32, np.int32)))
+    made = skinny_scaled_gemm.arguments(x, w, np.zeros((9, 128), ml_dtypes.bfloat16), scales[0][:, :9].T, scales[1], room, flags, 3,
+                                        chosen)
+    return skinny_scaled_gemm.kernel, *made
+
+
 def _library_columns(split: int) -> tuple:
     """Three tiles of four chunks by two programs, the last tile ragged; or two tiles, each of a cluster whose CTAs divide K."""
     chosen = column_gemm.Configuration(48, 2, 64) if split == 1 else column_gemm.Configuration(64, 2, 64, split=split)
@@ -187,6 +200,7 @@ CASES = (
     Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
+    Case("Skinny product, scales of blocks", "src/mimw/kernels/skinny_scaled_gemm/kernel.py", _library_skinny_scaled),
     Case("Product by columns", "src/mimw/kernels/column_gemm/kernel.py", lambda: _library_columns(1)),
     Case("Product by columns, clusters", "src/mimw/kernels/column_gemm/kernel.py", lambda: _library_columns(2)),
     Case("Product in microscaling formats, ping-pong", "src/mimw/kernels/mfma_scaled_gemm/kernel.py",

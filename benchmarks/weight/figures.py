@@ -149,15 +149,15 @@ def floors() -> tuple[int, Listed]:
 
 
 FIGURES = (
-    Figure("host", "host lines of kernels and ops", 6000, 10618, host_lines),
-    Figure("raises", "raises in kernels and ops", 120, 99, raises),
-    Figure("wide", f"jit functions over {MANY} parameters", 20, 17, wide),
+    Figure("host", "host lines of kernels and ops", 6000, 12454, host_lines),
+    Figure("raises", "raises in kernels and ops", 120, 102, raises),
+    Figure("wide", f"jit functions over {MANY} parameters", 20, 20, wide),
     Figure("width", "mean number of their parameters", 6, 5.3, mean_width),
     Figure("records", "items of parameters read by number, 2 and later", 0, 0, reads_of_records),
     Figure("reads", "items of parameters read by number, in jit functions", 0, 8, reads_in_kernels),
     Figure("batched", "lines of kernels/batched_gemm/kernel.py", 40, 29, kernel_file("batched_gemm")),
     Figure("grouped", "lines of kernels/grouped_gemm/kernel.py", 60, 37, kernel_file("grouped_gemm")),
-    Figure("clones", "clone pairs in kernels", 15, 5, clones),
+    Figure("clones", "clone pairs in kernels", 15, 7, clones),
     Figure("clauses", "docstrings that open with a clause", 150, 46, lambda: clauses(files())),
     Figure("entries", "entries of src/mimw", 20, 24, entries),
     Figure("rooms", "rooms of src/mimw", 21, 23, lambda: sorted(_rooms())),

@@ -139,4 +139,7 @@ CASES = {
     "26": Case("test_a_product_with_an_epilogue_of_mlir[simulator]", """
         A ring of two slots: each copy waits for a slot, each product for its copies; the epilogue, MLIR text, works on
         registers at the end."""),
+    "27": Case("test_attention", """
+        Attention as `mimw.orchestrate` has written it: a warp that loads, and two consumers with half of the rows each.
+        The plain kernel is one lane, in which each copy, product and exponent follows the other."""),
 }

@@ -47,6 +47,17 @@ loss = ops.cross_entropy(logits, target)
 loss.backward()
 torch.testing.assert_close(loss, torch.nn.functional.cross_entropy(logits, target))
 """,
+    "linear_cross_entropy": """
+hidden, weight = (torch.randn(rows, 64).bfloat16().requires_grad_() for rows in (8, 128))
+target = torch.tensor([1, 20, -100, 99, 0, 127, 5, 6])
+loss = ops.linear_cross_entropy(hidden, weight, target)             # logits of bf16, some rows at a time
+loss.backward()
+with torch.no_grad():
+    alone = ops.linear_cross_entropy(hidden, weight, target)        # no logits
+    expected = torch.nn.functional.cross_entropy(hidden.float() @ weight.float().T, target)
+for one in (loss.detach(), alone):
+    torch.testing.assert_close(one, expected, atol=1e-2, rtol=1e-2)
+""",
     "gather_matmul_scatter": """
 a, b = torch.randn(64, 64).half(), torch.randn(64, 64).half()
 source, target = torch.arange(0, 32), torch.arange(32, 64).flip(0)
@@ -91,6 +102,14 @@ torch.testing.assert_close(ops.log_softmax(x, 1), torch.log_softmax(x, 1))
 a, b = torch.randn(64, 128).half(), torch.randn(128, 64).half()     # .cuda(): on the GPU; the CPU's are simulated
 c = ops.matmul(a, b)                                                # torch.ops.mimw.matmul(a, b), with a derivative
 torch.testing.assert_close(c, a @ b, atol=2e-2, rtol=2e-2)
+""",
+    "mla_decode": """
+q, cache = torch.randn(2, 1, 16, 192).bfloat16(), torch.randn(4, 16, 1, 192).bfloat16()     # 128 columns of values, 64 key only
+pages, lengths = torch.tensor([[3, 0], [1, 2]]), torch.tensor([20, 5])
+o, lse = ops.mla_decode(q, cache, lengths, page_table=pages, value_dim=128)
+keys = cache[pages[0]].flatten(0, 1)[:20, 0].float()                # of the first sequence: a page and four rows of the next
+exact = torch.softmax(q[0, 0].float() @ keys.T / 192**0.5, 1) @ keys[:, :128]
+torch.testing.assert_close(o[0, 0].float(), exact, atol=1e-2, rtol=2e-2)
 """,
     "moe": """
 x, gate_up, down = torch.randn(8, 64).half(), torch.randn(4, 64, 64).half() / 8, torch.randn(4, 64, 32).half() / 6
@@ -141,6 +160,25 @@ torch.testing.assert_close(o[:, :, 0], first, atol=2e-3, rtol=2e-2)
     "softmax": """
 x = torch.randn(4, 256)
 torch.testing.assert_close(ops.softmax(x, 1), torch.softmax(x, 1))
+""",
+    "linear_attention": """
+q, v = torch.randn(1, 70, 1, 64).half(), torch.randn(1, 70, 2, 64).half()           # 2 heads of values for one of keys
+k = torch.nn.functional.normalize(torch.randn(1, 70, 1, 64), dim=-1).half()
+g, beta = -torch.rand(1, 70, 2), torch.rand(1, 70, 2)                               # Gated DeltaNet: log decays, and the delta rule
+o, state = ops.linear_attention(q, k, v, g, beta, output_final_state=True)
+S = torch.zeros(2, 64, 64)
+for t in range(70):
+    S = g[0, t, :, None, None].exp() * S
+    u = beta[0, t, :, None] * (v[0, t].float() - k[0, t, 0].float() @ S)
+    S = S + k[0, t, 0].float()[None, :, None] * u[:, None]
+torch.testing.assert_close(state[0], S, atol=1e-2, rtol=1e-2)
+""",
+    "linear_attention_step": """
+state = torch.zeros(2, 4, 32, 48)                                                   # of two sequences, written in place
+q, k, v = torch.randn(2, 4, 32), torch.randn(2, 4, 32), torch.randn(2, 4, 48)
+o = ops.linear_attention_step(q, k, v, state, g=-torch.rand(2, 4))
+torch.testing.assert_close(state, k[..., None] * v[..., None, :])
+torch.testing.assert_close(o, (q * k).sum(-1, keepdim=True) * v / 32**0.5)
 """,
     "sparse_mla": """
 q, kv = torch.randn(1, 2, 64, 48).half(), torch.randn(1, 32, 1, 48).half()  # 32 columns of values, 16 that are key only

@@ -27,7 +27,7 @@ BEGIN, END = "<!-- made by docs/support/operator_pages.py -->\n", "<!-- end of w
 SEVERAL = "## Of several GPUs"
 # Operators of torch that a function calls for some of its arguments, and whose names do not begin with its own.
 BEHIND = {"add_layer_norm": "layer_norm", "add_rms_norm": "rms_norm", "norm_backward": "layer_norm", "scale_rows_": "cross_entropy",
-          "all_rows": "all_gather_matmul"}
+          "linear_sums": "linear_cross_entropy", "add_product_": "linear_cross_entropy", "all_rows": "all_gather_matmul"}
 # Functions that are no operators of torch, and so have no row.
 MADE_OF_OTHERS = {
     "moe": {"on sm_90": "`moe_dispatch`, `moe_experts` and `moe_combine`",

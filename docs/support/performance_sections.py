@@ -227,6 +227,10 @@ SECTIONS = (
             Bytes: each logit read, and where there is a gradient written, once
             (benchmarks/notes/cross-entropy.md, "Cross entropy").""",
             (Goal(1.0, (*TORCH, "Quack"), every=True), ), curves=(("cross-entropy", "cross_entropy-fused"), )),
+    Section("Last layer and cross entropy", "python -m benchmarks.linear_cross_entropy --kind train forward",
+            ("linear_cross_entropy", ), "linear_cross_entropy-", work.linear_cross_entropy, "TFLOP/s", """
+            The tensor cores: three products with gradients, one without. torch has whole logits
+            (benchmarks/notes/linear-cross-entropy.md).""", (Goal(1.0, ("torch", ), "forward", every=True), )),
     Section("Rotary embedding", "python -m benchmarks.rope", ("rope", ), "rope-", work.rope, "GB/s", """
             Bytes: queries and keys read once and written once
             (benchmarks/notes/rope.md, "Rotary embedding").""", (Goal(1.0, (*TORCH, "Quack"),

@@ -68,6 +68,13 @@ def cross_entropy(row: Row) -> tuple[float, float]:
     return 0.0, (2.0 if "forward" in row.name else 4.0) * row.shape["B"] * row.shape["N"]
 
 
+def linear_cross_entropy(row: Row) -> tuple[float, float]:
+    """One product, or three, of tokens, hidden and classes; inputs read, and gradients written."""
+    tokens, hidden, classes = (float(row.shape[name]) for name in ("tokens", "hidden", "classes"))
+    train = "-train-" in row.name
+    return (6.0 if train else 2.0) * tokens * hidden * classes, (4.0 if train else 2.0) * (tokens + classes) * hidden
+
+
 def rope(row: Row) -> tuple[float, float]:
     shape = row.shape
     return 0.0, 4.0 * shape["batch"] * shape["length"] * (shape["heads"] + shape["kv_heads"]) * shape["dim"]

@@ -67,6 +67,25 @@ def test_a_product_that_atomics_add_is_not_needed():
     assert mimw.predict(added, (1, ), x, y, target="gfx950").microseconds > 0
 
 
+def test_a_box_whose_place_follows_from_a_product_is_timed_all_the_same():
+    """Nobody computes the sum, so nobody knows the offset; the other one, and which trips there are, are known."""
+    @mimw.jit
+    def placed(a_desc, b_desc, c_desc, K):
+        acc = tl.zeros((64, 64), tl.float32)
+        for k in range(0, K, 64):
+            at = tl.where(tl.max(tl.max(acc, 1), 0) > 1e9, 1, 0)
+            acc = tl.dot(a_desc.load([0, k]), b_desc.load([k + at, 0]), acc)
+        c_desc.store([0, tl.max(tl.max(acc, 1), 0).to(tl.int32)], acc.to(tl.float16))
+
+    a, b, c = np.zeros((64, 256), np.float16), np.zeros((256, 64), np.float16), np.zeros((64, 64), np.float16)
+    args = [*(mimw.TensorDescriptor.from_tensor(one, [64, 64]) for one in (a, b, c)), 256]
+    program, found = found_in(placed, args, dict(num_warps=4))
+    yes, no = names(program, found)
+    assert not found.unknown and not found.bounds and "reduce" in no and not yes & {"reduce", "dot", "select"}
+    times = [mimw.predict(placed, (1, ), *args[:3], length, num_warps=4).microseconds for length in (64, 256)]
+    assert 0 < times[0] < times[1]
+
+
 def test_a_tile_that_goes_through_an_argument_is_needed():
     arrays = [np.zeros(128, np.int32) for _ in range(3)]
     program, found = found_in(told_in_tiles, arrays, dict(SIZE=128))

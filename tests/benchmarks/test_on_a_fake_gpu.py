@@ -28,11 +28,16 @@ from benchmarks import (
     gpu,
     grouped_gemm,
     launch_time,
+    linear_attention,
+    linear_attention_forward,
+    linear_attention_step,
     microbench,
+    mla_decode,
     moe,
     moe_align,
     norm,
     rope,
+    scaled_linear_few_rows,
     simplicial_attention,
     skinny_gemm,
     softmax,
@@ -43,11 +48,13 @@ from benchmarks import (
 )
 from mimw.testing.gpus import gpu_available
 
-NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "counters",
-         "cross_entropy", "gather", "gather_matmul_scatter", "gemm", "gemm_epilogue", "gemm_peers", "grouped_gemm", "launch_time",
-         "distributed_collectives", "distributed_constants", "distributed_layer", "microbench", "models", "moe", "moe_align",
-         "norm", "pipes_before_after", "proxy_fence", "rope", "sanitize",
-         "simplicial_attention", "skinny_gemm", "softmax", "sparse_mla", "timing", "topk", "topk_selector")
+NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "counters", "cross_entropy",
+         "gather", "gather_matmul_scatter", "gemm", "gemm_epilogue", "gemm_peers", "grouped_gemm", "launch_time",
+         "linear_attention_backward", "distributed_collectives", "distributed_constants", "distributed_layer", "microbench",
+         "models", "moe", "moe_align", "linear_attention_forward", "linear_attention", "linear_attention_step",
+         "linear_cross_entropy", "norm", "pipes_before_after", "proxy_fence", "rope", "sanitize", "mla_decode",
+         "scaled_linear_few_rows", "simplicial_attention", "skinny_gemm", "softmax", "sparse_mla", "timing", "topk",
+         "topk_selector")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
 
@@ -209,6 +216,35 @@ def test_few_rows(tmp_path, monkeypatch, capsys):
     assert len(tuned) == 5 and tuned[-1].endswith("1.290, lowest 1.290")
 
 
+def test_few_rows_with_scales(tmp_path, monkeypatch, capsys):
+    def measured(name, chosen=None, at_least_ms=200.0):
+        m, n, k = scaled_linear_few_rows.CASES[name]
+        used = chosen or scaled_linear_few_rows.skinny_scaled_gemm.configuration(m, n, k, 132)
+        times = {"mimw": 9.0 + used.consumers, "tiles": 20.0, "torch": 15.0}
+        return gpu.row_of("scaled_linear_few_rows", dict(M=m, N=n, K=k), vars(used), times, 0.002, "standard normal")
+
+    monkeypatch.setattr(scaled_linear_few_rows, "measure", measured)
+    printed = run(scaled_linear_few_rows, monkeypatch, capsys, "64x2112x7168", "--results", tmp_path)
+    assert "10.00 us (predicted 3.69)  1514 GB/s   194 TFLOP/s  ratios: tiles 2.00  torch 1.50" in printed[0]
+    assert set(rows(tmp_path / "scaled_linear_few_rows.jsonl")[0]) == ROW
+    tuned = run(scaled_linear_few_rows, monkeypatch, capsys, "--rows", 160, "--tune", "--results", tmp_path)
+    assert len(tuned) == 2 * 6 + 2 and tuned[-1] == "geometric mean of 6 ratios to torch: 1.500, lowest 1.500"
+    assert scaled_linear_few_rows.PUBLISHED[128, 7168, 2048] == 510 and len(scaled_linear_few_rows.PUBLISHED) == 12
+
+
+def test_latent_decoding(tmp_path, monkeypatch, capsys):
+    def measured(name, batch, ragged, kind, at_least_ms, alone):
+        heads, queries, length = mla_decode.CASES[name]
+        shape = dict(batch=batch, heads=heads, queries=queries, length=length, ragged=int(ragged), row_bytes=1152,
+                     operations=10**11, bytes=10**9)
+        return gpu.row_of(f"mla_decode-{kind}", shape, {}, {"mimw": 250.0, "FlashMLA, H800": 200.0}, 0.002, "standard normal")
+
+    monkeypatch.setattr(mla_decode, "measure", measured)
+    printed = run(mla_decode, monkeypatch, capsys, "128x2x8192", "--cache", "packed", "--ragged", "--results", tmp_path)
+    assert printed[0].startswith("batch 128 heads 128 queries 2 keys 8192  packed, ragged    250.0 us  400 TFLOP/s  4000 GB/s")
+    assert printed[1].endswith("0.800, lowest 0.800") and set(rows(tmp_path / "mla_decode.jsonl")[0]) == ROW
+
+
 def test_decoding(tmp_path, monkeypatch, capsys):
     def measured(shape, chosen=None, at_least_ms=200.0, with_flex=False):
         used, size = attention_decode.attention_decode.Configuration(), {**shape, "bytes": 8 << 20}
@@ -315,6 +351,45 @@ def test_sparse_mla(tmp_path, monkeypatch, capsys):
                           "3.850 ms, 0.50  error 2.0e-03")
     found = [row["name"] for row in rows(tmp_path / "sparse_mla.jsonl")]
     assert found == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-shared"]
+
+
+def test_linear_attention(tmp_path, monkeypatch, capsys):
+    def measured(family, shape, error, at_least_ms, ways, alone, drawn):
+        extents = dict(zip(("batch", "rows", "heads", "columns"), linear_attention.SHAPES[shape]))
+        times = {"mimw": 400.0} if alone else {"mimw": 400.0, "fla": 800.0}
+        return [gpu.row_of(f"linear_attention-{family}-{way}", extents, {"gates": drawn}, times, error, "normal")
+                for way in ways]
+
+    monkeypatch.setattr(linear_attention, "measure", measured)
+    monkeypatch.setattr(linear_attention, "errors_of", lambda family, alone: {"mimw": 3e-3})
+    printed = run(linear_attention, monkeypatch, capsys, "gdn", "--shapes", "8x1024x8x64", "--gates", "slow",
+                  "--results", tmp_path)
+    assert "gdn-training     8x1024x8x64      gates slow      0.400 ms  fla    0.800 ms, 2.00  error 3.0e-03" in printed
+    assert "geometric mean of 2 ratios to fla: 2.000, lowest 2.000" in printed
+    assert [row["name"] for row in rows(tmp_path / "linear_attention.jsonl")] == ["linear_attention-gdn-forward",
+                                                                                 "linear_attention-gdn-training"]
+
+
+def test_linear_attention_step(tmp_path, monkeypatch, capsys):
+    def measured(family, sequences, at_least_ms):
+        times = {"mimw": 200.0, "fla": 300.0}
+        return gpu.row_of(f"linear_attention_step-{family}", dict(sequences=sequences), {}, times, 2e-3, "normal")
+
+    monkeypatch.setattr(linear_attention_step, "measure", measured)
+    printed = run(linear_attention_step, monkeypatch, capsys, "kda", "--results", tmp_path)
+    assert "kda  256 sequences    200.0 us  5.37 TB/s  fla    300.0 us, 1.50  error 2.0e-03" in printed
+
+
+def measured_linear_attention(name, at_least_ms, with_fla):
+    times = {"mimw": 400.0, "0 prepare": 150.0, "1 recurrence": 250.0, "fla": 800.0}
+    return gpu.row_of(f"linear-attention-forward-{name}", {}, {"drawn": "slow", "parts": 8}, times, 3e-3, "normal")
+
+
+def test_linear_attention_forward(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(linear_attention_forward, "measure", measured_linear_attention)
+    printed = run(linear_attention_forward, monkeypatch, capsys, "gdn-16", "--results", tmp_path)
+    assert "gdn-16           gates slow, parts 8, error 3.0e-03:     400 us (0 prepare 150, 1 recurrence 250, fla 800)" in printed
+    assert [row["name"] for row in rows(tmp_path / "linear-attention-forward.jsonl")] == ["linear-attention-forward-gdn-16"]
 
 
 def test_published_figures_of_sparse_mla_count_in_full_where_the_cache_fits_into_l2():

@@ -32,6 +32,7 @@ def numbers():
 CALLS = {
     "cross_entropy_": lambda: (normal(4, 8), classes(), torch.ones(1), -100, 0.0, 0.0),
     "cross_entropy_backward_": lambda: (normal(4, 8), classes(), normal(4), normal(4), -100, 0.0, 0.0),
+    "add_product_": lambda: (normal(4, 8), normal(4, 16), normal(16, 8)),
     "scale_rows_": lambda: (normal(4, 8), normal(4)),
     "gather_matmul_scatter_": lambda: (normal(6, 4), normal(6, 8), normal(8, 4), numbers(), numbers()),
     "rope_": lambda: (normal(2, 5, 8), *tables(), torch.arange(5), False, False),

@@ -16,7 +16,8 @@ torch = pytest.importorskip("torch", reason="operators of torch need torch")
 
 from mimw.integrations.fla import ENTRIES, Entry, UnsupportedFla, register  # noqa: E402
 from tests.integrations.fla_here import module  # noqa: E402
-from tests.integrations.test_fla_contracts import RECORDED, parameters  # noqa: E402
+from tests.integrations.test_fla_contracts import INNER, RECORDED, parameters  # noqa: E402
+from tests.kernels.linear_attention_reference import draw, recurrence  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning", "ignore::UserWarning:triton.knobs")
 F = torch.nn.functional
@@ -29,7 +30,8 @@ def fla():
     found = {}
     for name in ("activations.ops", "norm.layernorm", "rotary.ops", "fused_cross_entropy.ops", "fused_linear_cross_entropy.ops"):
         found |= vars(module(f"fla.modules.{name}"))
-    found |= vars(module("fla.ops.attn.naive")) | vars(module("fla.ops.attn.parallel"))
+    for name in ("attn.naive", "attn.parallel", "gla", "simple_gla", "delta_rule", "gated_delta_rule", "kda", "linear_attn"):
+        found |= vars(module(f"fla.ops.{name}"))
     assert register() == [entry.name for entry in ENTRIES]
     assert register() == [entry.name for entry in ENTRIES]      # again is the same
     return SimpleNamespace(**found)
@@ -55,7 +57,11 @@ def same(ours, truth, inputs, tolerance=1e-5):
 def test_this_fla_has_the_recorded_parameters(fla):
     for function, recorded in RECORDED.items():
         where, _, name = function.partition(":")
-        assert parameters(inspect.unwrap(getattr(module(where), name))) == recorded, function
+        theirs = getattr(module(where), INNER.get(function, name))
+        if function in INNER:
+            theirs = theirs.theirs.forward
+            recorded = f"ctx, {recorded}"
+        assert parameters(inspect.unwrap(theirs)) == recorded, function
 
 
 def test_swiglu(fla):
@@ -145,6 +151,71 @@ def test_linear_cross_entropy(fla, dtype, smoothing):
     assert loss == 0 and (x.grad == 0).all() and (weight.grad == 0).all()       # where torch has NaN
 
 
+CHUNKED = {     # names of fla's functions, what they are given besides q, k and v, and options
+    "chunk_gla": ("key", False, {}), "chunk_simple_gla": ("head", False, {"state_v_first": True}),
+    "chunk_delta_rule": ("none", True, {}), "chunk_gated_delta_rule": ("head", True, {"use_qk_l2norm_in_kernel": True}),
+    "chunk_kda": ("key", True, {"state_v_first": True})}
+
+
+def drawn(name, seed=0, **shape):
+    """(arguments of a function, those of the recurrence): q, k and v in fp16."""
+    gates, delta, options = CHUNKED[name]
+    given = draw(seed, **dict(T=70, H=1) | shape, gates=gates, delta=delta)
+    given |= {one: given[one].half() for one in "qkv"}
+    return {one: given[one] for one in ("q", "k", "v", "g", "beta") if given[one] is not None}, given, options
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_chunked_linear_attention(fla, name):
+    """Values and the gradient of v: all gradients are tests/ops/test_linear_attention.py's."""
+    called, given, options = drawn(name, cu_seqlens=[0, 30, 70])
+    turned = options.get("state_v_first", False)
+    called["v"] = called["v"].requires_grad_()
+    state = given["initial_state"].mT.contiguous() if turned else given["initial_state"]
+    o, final = getattr(fla, name)(**called, scale=0.2, initial_state=state, output_final_state=True, cu_seqlens=given["cu_seqlens"],
+                                  **options)
+    leaf = given["v"].detach().double().requires_grad_()
+    expected, last = recurrence(**given | {"v": leaf}, scale=0.2, use_qk_l2norm="use_qk_l2norm_in_kernel" in options)
+    do = torch.randn_like(o)
+    gradients = torch.autograd.grad(o, called["v"], do)[0], torch.autograd.grad(expected, leaf, do.double())[0]
+    for one, other in ((o, expected), (final.mT if turned else final, last), gradients):
+        assert (one.double() - other).norm() <= 5e-3 * other.norm(), name
+
+
+def test_gates_and_betas_of_linear_attention(fla):
+    """What fla's kernels compute of raw gates and betas."""
+    called, given, _ = drawn("chunk_kda", T=20)
+    rate, bias = torch.randn(1), torch.randn(64)
+    for bound, gate in ((None, lambda x: -rate.exp() * F.softplus(x + bias)),
+                        (-5.0, lambda x: -5 * torch.sigmoid(rate.exp() * (x + bias)))):
+        o, _ = fla.chunk_kda(**called, use_gate_in_kernel=True, A_log=rate, dt_bias=bias, lower_bound=bound,
+                             use_beta_sigmoid_in_kernel=True, allow_neg_eigval=True)
+        raw = {"g": gate(called["g"].double()), "beta": 2 * torch.sigmoid(called["beta"].double()), "initial_state": None}
+        expected, _ = recurrence(**given | raw)
+        assert (o.double() - expected).norm() <= 5e-3 * expected.norm(), bound
+
+
+def test_one_token(fla):
+    """By the functions of decoding; KDA's in a pool of states."""
+    for name, function in (("chunk_simple_gla", fla.fused_recurrent_simple_gla),
+                           ("chunk_delta_rule", fla.fused_recurrent_delta_rule),
+                           ("chunk_gated_delta_rule", fla.fused_recurrent_gated_delta_rule)):
+        called, given, _ = drawn(name, T=1, B=2)
+        with torch.no_grad():
+            o, final = function(**called, initial_state=given["initial_state"], output_final_state=True)
+        expected, last = recurrence(**given)
+        assert (o.double() - expected).norm() <= 1e-3 * expected.norm(), name
+        assert (final.double() - last).norm() <= 1e-5 * last.norm(), name
+    called, given, _ = drawn("chunk_kda", T=1, B=2)
+    pool, indices = torch.zeros(4, 1, 64, 64), torch.tensor([2, 0])
+    pool[indices] = given["initial_state"]
+    o, states = module("fla.ops.kda.fused_recurrent").fused_recurrent_kda_fwd(
+        **called, initial_state=pool, ssm_state_indices=indices, use_qk_l2norm_in_kernel=True)
+    expected, last = recurrence(**given, use_qk_l2norm=True)
+    assert states is pool and (pool[1] == 0).all()
+    assert (o.double() - expected).norm() <= 1e-3 * expected.norm() and (pool[indices].double() - last).norm() <= 1e-5 * last.norm()
+
+
 X = torch.zeros(4, 32)
 
 
@@ -168,6 +239,8 @@ def test_a_function_more_is_one_entry_and_another_fla_is_an_error(fla):
     assert (module("fla.ops.gla.chunk").chunk_gla_fwd_o_gk(q=X, v=X, g=X, A=X, h=X, scale=2.0) == 1).all()
     with pytest.raises(UnsupportedFla, match="has no fla.ops.gla.chunk:lost"):
         register([Entry("fla.ops.gla.chunk:lost", None, None, "gla")])
+    with pytest.raises(UnsupportedFla, match="has no LostFunction in fla.ops.gla.chunk"):
+        register([Entry("fla.ops.gla.chunk:chunk_gla", None, None, inner="LostFunction")])
     with pytest.raises(UnsupportedFla, match="asks no backend for fla.ops.gla.chunk:chunk_gla"):
         register([Entry("fla.ops.gla.chunk:chunk_gla", None, None)])
 

@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators of torch need torch")
 
-from mimw.integrations.fla import ENTRIES, UnsupportedFla, attention, losses, register, rowwise  # noqa: E402
+from mimw.integrations.fla import ENTRIES, UnsupportedFla, attention, linear, losses, register, rowwise, steps  # noqa: E402
 from mimw.integrations.fla.tensors import refused  # noqa: E402
 
 # The parameters of fla-core 0.6.0, as its wheel has them.
@@ -43,7 +43,39 @@ RECORDED = {
     "fla.ops.attn.parallel:parallel_attn_bwd":
         "q, k, v, o, g_cumsum, lse, do, sink_bias=None, scale=None, window_size=None, chunk_size=128, cu_seqlens=None, "
         "chunk_indices=None",
+    "fla.ops.gla.chunk:chunk_gla":
+        "q, k, v, g, scale, initial_state, output_final_state, state_v_first, cu_seqlens, cu_seqlens_cpu",
+    "fla.ops.simple_gla.chunk:chunk_simple_gla":
+        "q, k, v, g, g_gamma, scale, initial_state, output_final_state, state_v_first, cu_seqlens, cu_seqlens_cpu, chunk_size=None",
+    "fla.ops.delta_rule.chunk:chunk_delta_rule":
+        "q, k, v, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel=False, cu_seqlens=None, "
+        "cu_seqlens_cpu=None, chunk_size=64",
+    "fla.ops.gated_delta_rule.chunk:chunk_gated_delta_rule":
+        "q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, "
+        "use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False, state_v_first=False, cu_seqlens=None, cu_seqlens_cpu=None, "
+        "chunk_indices=None, cp_context=None, kwargs",
+    "fla.ops.kda.chunk:chunk_kda":
+        "q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, "
+        "use_gate_in_kernel=False, use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False, safe_gate=False, lower_bound=None, "
+        "disable_recompute=False, return_intermediate_states=False, state_v_first=False, cu_seqlens=None, cu_seqlens_cpu=None, "
+        "cp_context=None, use_graph=False, max_num_seqs=None, kwargs",
+    "fla.ops.common.fused_recurrent:fused_recurrent":
+        "q, k, v, g=None, g_gamma=None, gk=None, gv=None, scale=None, initial_state=None, output_final_state=False, reverse=False, "
+        "state_v_first=False, cu_seqlens=None",
+    "fla.ops.delta_rule.fused_recurrent:fused_recurrent_delta_rule":
+        "q, k, v, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel=False, cu_seqlens=None",
+    "fla.ops.gated_delta_rule.fused_recurrent:fused_recurrent_gated_delta_rule":
+        "q, k, v, g=None, gk=None, gv=None, beta=None, A_log=None, dt_bias=None, scale=None, initial_state=None, "
+        "output_final_state=False, use_qk_l2norm_in_kernel=False, use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False, "
+        "state_v_first=False, cu_seqlens=None",
+    "fla.ops.kda.fused_recurrent:fused_recurrent_kda_fwd":
+        "q, k, v, g, beta, A_log=None, dt_bias=None, initial_state=None, scale=None, output_final_state=False, "
+        "inplace_final_state=True, state_v_first=False, cu_seqlens=None, ssm_state_indices=None, num_accepted_tokens=None, "
+        "use_qk_l2norm_in_kernel=False, use_gate_in_kernel=False, use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False, "
+        "lower_bound=None, out=None, kwargs",
 }
+# Where fla asks no backend, the parameters are those of `forward` of an autograd function, without its context.
+INNER = {entry.function: entry.inner for entry in ENTRIES if entry.inner}
 X = torch.zeros(4, 32)
 HEADS = torch.zeros(1, 4, 2, 64, dtype=torch.float16)
 PLACES = torch.tensor([0, 1, 2, 3])
@@ -102,6 +134,19 @@ def test_a_fla_that_finds_no_gpu_is_to_be_imported_first(monkeypatch):
     (attention.forward_refused(HEADS, HEADS, HEADS, None, None, 1.0, 0), "a window of 0"),
     (attention.forward_refused(HEADS.float(), HEADS, HEADS, None, None, 1.0), "no float32 here"),
     (attention.forward_refused(HEADS.bfloat16(), HEADS, HEADS, None, None, 1.0), "differ in their types"),
+    (linear.gla_refused(HEADS.float(), HEADS, HEADS, None, 1.0, None, True, False, None, None), "no float32 here"),
+    (linear.gla_refused(*[HEADS[..., :32]] * 4, 1.0, None, True, False, None, None), "keys have 32 columns, and it takes 64"),
+    (linear.kda_refused(HEADS, HEADS, HEADS, HEADS, HEADS[..., 0], cp_context=1), "no cp_context"),
+    (linear.kda_refused(HEADS, HEADS, HEADS, HEADS, HEADS[..., 0], use_graph=True), "no use_graph"),
+    (linear.kda_refused(HEADS, HEADS, HEADS, HEADS, HEADS[..., 0], use_gate_in_kernel=True), "needs A_log"),
+    (linear.gated_delta_rule_refused(HEADS, HEADS, HEADS, None, HEADS[..., 0], allow_neg_eigval=True), "allow_neg_eigval needs"),
+    (linear.gated_delta_rule_refused(HEADS, HEADS, HEADS, None, HEADS), "these are one a column"),
+    (linear.gated_delta_rule_refused(HEADS, HEADS, HEADS, None, HEADS[..., 0], head_first=True), "no head_first"),
+    (steps.recurrent_refused(HEADS, HEADS, HEADS), "one token of each sequence, and there are 4"),
+    (steps.recurrent_refused(*[HEADS[:, :1]] * 3, g=HEADS[:, :1, :, 0], gk=HEADS[:, :1]), "these are both"),
+    (steps.recurrent_refused(*[HEADS[:, :1]] * 3, gv=HEADS[:, :1]), "no gv"),
+    (steps.delta_rule_refused(*[HEADS[:, :1].clone().requires_grad_()] * 3, HEADS[:, :1, :, 0], 1.0, None, True), "no gradient"),
+    (steps.kda_refused(*[HEADS[:, :1]] * 4, HEADS[:, :1, :, 0], ssm_state_indices=X), "one index for each sequence"),
 ])
 def test_what_mimw_leaves_to_fla(reason, text):
     assert text in reason

@@ -120,10 +120,11 @@ def test_patched_modules_and_loss():
     torch.testing.assert_close(ours.causal_lm_loss(logits, labels, 7, num_items_in_batch=torch.tensor(5)), whole)
 
 
-@pytest.mark.parametrize("name, dtype", [("Llama", torch.float32), ("Llama", torch.bfloat16), ("Mixtral", torch.float32)])
+@pytest.mark.parametrize("name, dtype", [("Llama", torch.float32), ("Llama", torch.bfloat16), ("Mixtral", torch.float32),
+                                         ("Gemma2", torch.float32)])
 def test_fused_loss_is_that_of_logits_which_are_not_made(name, dtype, monkeypatch):
-    """In training; with an auxiliary loss, a number of items, and as a tuple."""
-    more = dict(output_router_logits=True) if name == "Mixtral" else {}
+    """In training; with an auxiliary loss, bounded logits, a number of items, and as a tuple."""
+    more = {"Mixtral": dict(output_router_logits=True), "Gemma2": dict(final_logit_softcapping=0.05)}.get(name, {})
     model, (ids, real) = model_of(name, dtype, num_hidden_layers=1, **more).train(), tokens()
     labels = ids.masked_fill(real == 0, -100)
 
@@ -171,12 +172,12 @@ def test_fused_loss_in_one_graph_and_what_it_leaves_alone():
         return graph
 
     out = torch.compile(model, fullgraph=True, backend=backend)(ids, labels=ids)
-    assert out.logits is None and called == ["mimw_nn.linear_cross_entropy.default"]
+    assert out.logits is None and called == ["mimw.linear_cross_entropy.default"]
     torch.testing.assert_close(out.loss, wanted)
     model.loss_function = lambda logits, labels, vocab_size: logits.mean()
     assert model(ids, labels=ids).logits is not None
-    with pytest.raises(NotImplementedError, match="Gemma2ForCausalLM computes its logits by more than lm_head"):
-        ours.fuse_loss(model_of("Gemma2", num_hidden_layers=1))
+    with pytest.raises(NotImplementedError, match="CohereForCausalLM computes its logits by more than lm_head"):
+        ours.fuse_loss(transformers.CohereForCausalLM(transformers.CohereConfig(**SIZES)))
 
 
 def test_rules_name_classes_that_compute_what_llama_does():

@@ -22,9 +22,10 @@ def problem(dtype, n=168):
     return (3 * random.standard_normal((7, n), np.float32)).astype(dtype), targets.astype(np.int64)
 
 
-def expected_of(x, targets, scale=1.0, smoothing=0.0, z=0.0):
+def expected_of(x, targets, scale=1.0, smoothing=0.0, z=0.0, cap=None):
     """(losses, lses, dx)"""
     wide, n = x.astype(np.float64), x.shape[1]
+    wide = cap * np.tanh(wide / cap) if cap else wide
     largest = wide.max(1)
     lse = largest + np.log(np.exp(wide - largest[:, None]).sum(1))
     logs = wide - lse[:, None]
@@ -32,38 +33,40 @@ def expected_of(x, targets, scale=1.0, smoothing=0.0, z=0.0):
     share[np.arange(len(x)), targets * (targets >= 0)] += 1 - smoothing
     there = targets >= 0
     gradient = (np.exp(logs) * (1 + 2 * z * lse)[:, None] - share) * scale * there[:, None]
+    gradient *= 1 - (wide / cap)**2 if cap else 1
     return (z * lse**2 - (logs * share).sum(1)) * there, lse, gradient
 
 
-@pytest.mark.parametrize("choice, dtype, smoothing, z, in_place", [
-    ("rows", np.float32, 0.2, 0.01, True), ("cluster", np.float32, 0.2, 0.0, True), ("loops", np.float16, 0.0, 0.01, False),
-    ("ring", np.float32, 0.2, 0.01, False), ("ring of pairs", np.float16, 0.0, 0.01, True),
-    ("ring of pairs", np.float32, 0.2, 0.0, False)])
-def test_losses_and_gradients(machine, choice, dtype, smoothing, z, in_place):
+@pytest.mark.parametrize("choice, dtype, smoothing, z, in_place, cap", [
+    ("rows", np.float32, 0.2, 0.01, True, 4.0), ("cluster", np.float32, 0.2, 0.0, True, None),
+    ("loops", np.float16, 0.0, 0.01, False, None), ("ring", np.float32, 0.2, 0.01, False, None),
+    ("ring of pairs", np.float16, 0.0, 0.01, True, None), ("ring of pairs", np.float32, 0.2, 0.0, False, 2.0)])
+def test_losses_and_gradients(machine, choice, dtype, smoothing, z, in_place, cap):
     x, targets = problem(dtype)
     losses, lses = np.full((2, 7), np.nan, np.float32)
     dx = x if in_place else np.full(x.shape, np.nan, np.float32)
-    expected = expected_of(x, targets, 0.25, smoothing, z)
+    expected = expected_of(x, targets, 0.25, smoothing, z, cap)
     count = np.full(1, 2, np.float32)
     kernel, grid, args, meta = cross_entropy.arguments(x, targets, losses, lses, dx, count, 0.5, smoothing, z,
-                                                       chosen=CHOICES[choice], room=2)
+                                                       chosen=CHOICES[choice], room=2, cap=cap)
     machine.launch(kernel, grid, *args, **meta)
     for found, wanted in zip((losses, lses), expected):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(dx.astype(np.float64), expected[2], rtol=1e-3, atol=1e-6 if dtype == np.float32 else 1e-3)
 
 
-@pytest.mark.parametrize("choice, dtype, smoothing, in_place", [
-    ("ring", np.float32, 0.1, True), ("ring of pairs", ml_dtypes.bfloat16, 0.0, False), ("ring of pairs", np.float32, 0.1, True)])
-def test_rows_that_begin_and_end_anywhere(machine, choice, dtype, smoothing, in_place):
+@pytest.mark.parametrize("choice, dtype, smoothing, in_place, cap", [
+    ("ring", np.float32, 0.1, True, 2.0), ("ring of pairs", ml_dtypes.bfloat16, 0.0, False, None),
+    ("ring of pairs", np.float32, 0.1, True, None)])
+def test_rows_that_begin_and_end_anywhere(machine, choice, dtype, smoothing, in_place, cap):
     """Targets of all rows but one, in edges, too."""
     x, targets = problem(dtype, 163)
     targets[[0, 1, 3, 4]] = 0, 162, 160, 2
-    expected = expected_of(x, targets, 0.5, smoothing)
+    expected = expected_of(x, targets, 0.5, smoothing, cap=cap)
     losses, lses = np.full((2, 7), np.nan, np.float32)
     dx = x if in_place else np.full(x.shape, np.nan, x.dtype)
     kernel, grid, args, meta = cross_entropy.arguments(x, targets, losses, lses, dx, None, 0.5, smoothing, chosen=CHOICES[choice],
-                                                       room=2)
+                                                       room=2, cap=cap)
     assert meta["EDGES"]
     machine.launch(kernel, grid, *args, **meta)
     for found, wanted in zip((losses, lses), expected):
@@ -90,8 +93,9 @@ def test_losses_alone(machine, choice):
 def test_gradients_from_the_logarithms(machine, one_for_all):
     x, targets = problem(np.float32)
     dlosses = np.broadcast_to(np.float32(0.5), 7) if one_for_all else np.linspace(-1, 1, 7, dtype=np.float32)
-    _, lses, wanted = expected_of(x, targets, dlosses[:, None], 0.1, 0.02)
-    kernel, grid, args, meta = cross_entropy.gradient_arguments(x, targets, lses.astype(np.float32), dlosses, x, 0.1, 0.02)
+    cap = 3.0 if one_for_all else None
+    _, lses, wanted = expected_of(x, targets, dlosses[:, None], 0.1, 0.02, cap)
+    kernel, grid, args, meta = cross_entropy.gradient_arguments(x, targets, lses.astype(np.float32), dlosses, x, 0.1, 0.02, cap=cap)
     machine.launch(kernel, grid, *args, **meta)
     np.testing.assert_allclose(x, wanted, rtol=1e-4, atol=1e-6)
 

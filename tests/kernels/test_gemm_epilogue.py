@@ -163,3 +163,19 @@ def test_nothing_spills(tmp_path):
                                    activation="gelu")
     said = assembled(ptx_of(gemm.kernel, args, meta), tmp_path)
     assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said
+
+
+@pytest.mark.parametrize("schedule", ["cooperative", "ping_pong"])
+def test_added_to_what_is_there(machine, schedule):
+    """By TMA, each element once, also those of tiles that programs share out."""
+    chosen = {"cooperative": Configuration(bm=128, bn=128, stages=2, staging=1),
+              "ping_pong": Configuration(bm=64, bn=64, stages=3, staging=1, ping_pong=True)}[schedule]
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((136, 264), (136, 200)))
+    c = random.standard_normal((264, 200)).astype(np.float32)
+    expected = c + a.T.astype(np.float32) @ b.astype(np.float32)
+    sizes = gemm.room_for(264, 200, 136, 2, 2, chosen)
+    given = dict(zip(("room", "flags"), (np.full(sizes[0], np.nan, np.float32), np.zeros(sizes[1], np.int32)))) if sizes[0] else {}
+    grid, args, meta = gemm.arguments(a.T, b, c, 2, chosen, added=True, **given)
+    machine.launch(gemm.kernel, grid, *args, **meta)
+    np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-4)

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from mimw import ops
+from tests.kernels.linear_attention_reference import draw as drawn_call
+from tests.kernels.linear_attention_reference import recurrence
 from tests.ops.test_attention_varlen import reference as varlen_reference
 from tests.ops.test_simplicial_attention import reference as simplicial_reference
 
@@ -133,6 +135,32 @@ def attention_decode(draw: Draw) -> Case:
     return Case(lambda: (ops.attention_decode(q, k, v, lengths, page_table=table, **scales), ), expected, 3e-2)
 
 
+def mla_decode(draw: Draw) -> Case:
+    """Pages of any size, or one a sequence; caches of q's type and of e4m3 with a scale."""
+    dtype, others, page = draw.kind(*TYPES), draw.kind(64, 24), draw.kind(None, 16, 20, 64)
+    batch, queries, heads, most = draw.number(1, 4), draw.number(1, 4), draw.kind(16, 128, 5), draw.extent(1, 2000, 1)
+    lengths = draw.integers(0, most + 1, batch, dtype=torch.int32)
+    pages = -(-most // (page or most))
+    cache = draw.normal(batch * pages, page or most, 1, 512 + others, dtype=dtype)
+    scales, wide = {}, cache
+    if draw.kind(False, True):
+        cache = cache.to(torch.float8_e4m3fn)
+        scales, wide = dict(k_scale=0.5), cache.double() * 0.5
+    table = None if page is None else draw.permutation(batch * pages).view(batch, pages).int()
+    q = draw.normal(batch, queries, heads, 512 + others, dtype=dtype)
+
+    def expected():
+        out = torch.zeros(*q.shape[:3], 512, dtype=torch.float64, device=q.device)
+        for at, length in enumerate(lengths.tolist()):
+            keys = (wide[at] if table is None else wide[table[at].long()].flatten(0, 1))[:length, 0].double()
+            scores = _scores(q[at].double().transpose(0, 1), keys.expand(heads, -1, -1), length - queries, True, (None, None), None,
+                             q.shape[3]**-0.5)
+            out[at] = (scores.softmax(-1).nan_to_num() @ keys[:, :512]).transpose(0, 1)
+        return (out, )
+
+    return Case(lambda: (ops.mla_decode(q, cache, lengths, page_table=table, **scales)[0], ), expected, 3e-2)
+
+
 def sparse_mla(draw: Draw) -> Case:
     heads, topk = draw.kind(64, 128), draw.kind(64, 128)
     seq, keys = draw.number(1, 6), draw.number(topk, 600)
@@ -179,6 +207,50 @@ def lightning_indexer_decode(draw: Draw) -> Case:
                                       own[at]) for at in range(batch)]), )
 
     return Case(lambda: (ops.lightning_indexer_decode(q, cache, weights, lengths, table, scales), ), expected, 2e-2)
+def linear_attention(draw: Draw) -> Case:
+    """Every family; packed sequences, lengths 1 to 300, gates near 1 and near 0; the step for what follows the last row."""
+    dtype, columns = draw.kind(torch.bfloat16, torch.float16), draw.kind(64, 128)
+    gates, delta, packed, group = draw.kind("none", "head", "key"), draw.kind(False, True), draw.kind(False, True), draw.kind(1, 2)
+    lengths = [draw.extent(1, 300, 1) for _ in range(draw.number(1, 3) if packed else 1)]
+    ends = [sum(lengths[:at]) for at in range(len(lengths) + 1)] if packed else None
+    decay = draw.choice((-0.2, 0.0), (-1e-3, 0.0), (-60.0, 0.0))
+    given = drawn_call(draw.number(0, 1 << 30), T=sum(lengths), H=1, HV=group, K=columns, V=columns, gates=gates, delta=delta,
+                       decay=decay, cu_seqlens=ends)
+    given = {name: one if one is None else one.to(draw.device).to(dtype if name in "qkv" else one.dtype)
+             for name, one in given.items()}
+    inputs = [given[name] for name in ("q", "k", "v")]
+
+    def ours(q, k, v):
+        return ops.linear_attention(**given | dict(q=q, k=k, v=v), output_final_state=True)
+
+    def exact(q, k, v):
+        o, final = recurrence(**{name: one if one is None else one.cpu() for name, one in (given | dict(q=q, k=k, v=v)).items()})
+        return o.to(draw.device), final.to(draw.device)
+
+    dys = [draw.normal(*given["v"].shape, dtype=dtype), draw.normal(len(lengths), group, columns, columns, dtype=torch.float32)]
+    return Case(lambda: with_gradients(ours, inputs, dys, False), lambda: with_gradients(exact, inputs, dys, True), 3e-2)
+
+
+def linear_attention_step(draw: Draw) -> Case:
+    """A token of some sequences, states in a pool, which are results, too."""
+    dtype, K, V = draw.kind(*TYPES), draw.kind(64, 100, 128), draw.kind(64, 128, 256)
+    gates, delta, group = draw.kind("none", "head", "key"), draw.kind(False, True), draw.kind(1, 2)
+    sequences, slots = draw.number(1, 5), draw.number(5, 9)
+    given = drawn_call(draw.number(0, 1 << 30), B=sequences, T=1, H=2, HV=2 * group, K=K, V=V, gates=gates, delta=delta)
+    given |= {name: given[name].to(dtype) for name in "qkv"}
+    pool, indices = draw.normal(slots, 2 * group, K, V, dtype=torch.float32), draw.permutation(slots)[:sequences]
+
+    def found():
+        state, rows = pool.clone(), [None if given[name] is None else given[name][:, 0].to(draw.device)
+                                     for name in ("q", "k", "v", "g", "beta")]
+        return ops.linear_attention_step(*rows[:3], state, *rows[3:], indices), state
+
+    def expected():
+        state = pool.double()
+        o, state[indices] = (one.to(draw.device) for one in recurrence(**given | {"initial_state": pool[indices].cpu()}))
+        return o[:, 0], state
+
+    return Case(found, expected, 1e-2)
 
 
 def simplicial_attention(draw: Draw) -> Case:
@@ -191,6 +263,8 @@ def simplicial_attention(draw: Draw) -> Case:
 
 
 CASES = {"attention": attention, "attention_varlen": attention_varlen, "attention_decode": attention_decode,
+         "mla_decode": mla_decode,
          "scaled_dot_product_attention": scaled_dot_product_attention, "sparse_mla": sparse_mla,
          "lightning_indexer": lightning_indexer, "lightning_indexer_decode": lightning_indexer_decode,
+         "linear_attention": linear_attention, "linear_attention_step": linear_attention_step,
          "simplicial_attention": simplicial_attention}

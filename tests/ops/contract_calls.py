@@ -23,9 +23,13 @@ OPTIONS = {
     "add_rms_norm": dict(eps=1e-5, dims=1), "norm_backward": dict(dw=True, db=False, dims=1), "softmax": dict(dim=0),
     "log_softmax": dict(dim=-1), "softmax_backward": dict(dim=-1, log=False, dtype=torch.float32), "topk": dict(k=1),
     "topk_selector": dict(k=2), "moe_align": dict(num_experts=4, block_size=2), "sparse_mla": dict(value_dim=2),
+    "mla_decode": dict(value_dim=2),
     "rope": dict(interleaved=False, back=False), "rope_of_two": dict(interleaved=True, back=False),
     "rope_": dict(interleaved=False, back=True), "rope_of_two_": dict(interleaved=False, back=False),
     "cross_entropy": dict(ignored=-100, smoothing=0.0, z=0.0), "cross_entropy_": dict(ignored=-100, smoothing=0.0, z=0.0),
+    "linear_sums": dict(cap=2.0, sums=True),
+    "linear_cross_entropy": dict(ignored=-100, smoothing=0.0, z=0.0, cap=0.0, mean=True, sums=torch.float32, kept=torch.float32,
+                                 of_x=True, of_weight=True, of_bias=False),
     "cross_entropy_backward": dict(ignored=-100, smoothing=0.0, z=0.0),
     "cross_entropy_backward_": dict(ignored=-100, smoothing=0.0, z=0.0), "attention_varlen": dict(max_seqlen_q=3, max_seqlen_k=3),
     "attention_varlen_backward": dict(max_seqlen_q=3, max_seqlen_k=3)}
@@ -33,6 +37,9 @@ EXTENTS = {
     "moe_scaled": dict(inner=128, hidden=144, experts=2), "attention": dict(heads=4, kv_heads=2),
     "attention_with": dict(heads=4, kv_heads=2), "attention_mod": dict(heads=4, kv_heads=2),
     "attention_decode": dict(heads=4, kv_heads=2, most_pages=2), "attention_varlen": dict(heads=4, kv_heads=2),
+    "mla_decode": dict(kv_heads=1, width=5, cache_width=5, most_pages=2),
+    "linear_attention": dict(B=1, H=1, HV=2, ends=2, states=1), "linear_attention_step": dict(H=1, HV=2, N=2, slots=2),
+    "linear_attention_backward": dict(B=1, H=1, HV=2, ends=2, states=1),
     "sparse_mla": dict(H=4, HKV=2, W=5), "rope": dict(half=2, dim=5, table=7), "rope_of_two": dict(half=2, dim=5, table=7),
     "rope_": dict(half=2, dim=5, table=7), "rope_of_two_": dict(half=2, dim=5, table=7), "topk": {},
     "simplicial_attention": dict(heads=4, kv_heads=2, seq_q=2, seq_k=3)}

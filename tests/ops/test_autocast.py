@@ -38,6 +38,10 @@ def numbers(x, *shape, dtype=torch.int32):
     return torch.zeros(shape, dtype=dtype, device=x.device)
 
 
+def last_layer(x):
+    return functional.cross_entropy(functional.linear(x, x), numbers(x, 16, dtype=torch.int64), reduction="sum")
+
+
 def e4m3(x):
     return ops.scaled_mm(x.to(torch.float8_e4m3fn), x.to(torch.float8_e4m3fn), *[numbers(x, 1, dtype=fp32)] * 2, None, x.dtype)
 
@@ -76,6 +80,10 @@ CASES = {
     "lightning_indexer_decode": (lambda x: ops.lightning_indexer_decode(
         of_rows(x).unsqueeze(1), of_rows(x), numbers(x, 16, 1, 1, dtype=fp32), numbers(x, 16), numbers(x, 16, 2)),
                                  lambda x: numbers(x, 1, dtype=fp32)),
+    "mla_decode": (lambda x: ops.mla_decode(x.view(16, 1, 1, 16), x.view(16, 1, 1, 16), numbers(x, 16), value_dim=8), attention),
+    "linear_attention": (lambda x: ops.linear_attention(*[x.view(1, 16, 1, 16)] * 3)[0], attention),
+    "linear_attention_step": (lambda x: ops.linear_attention_step(*[x.view(16, 1, 16)] * 3, x.new_zeros(16, 1, 16, 16)),
+                              lambda x: x * x),
     "softmax": (lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
     "log_softmax": (lambda x: ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1)),
     "layer_norm": (lambda x: ops.layer_norm(x, 16), lambda x: functional.layer_norm(x, (16, ))),
@@ -84,6 +92,9 @@ CASES = {
     "add_rms_norm": (lambda x: ops.rms_norm(x, 16, residual=x)[0], lambda x: functional.rms_norm(x + x, (16, ))),
     "cross_entropy": (lambda x: ops.cross_entropy(x, numbers(x, 16), reduction="sum"),
                       lambda x: functional.cross_entropy(x, numbers(x, 16, dtype=torch.int64), reduction="sum")),
+    "linear_sums": (lambda x: ops.linear_cross_entropy(x, x, numbers(x, 16), reduction="sum"), last_layer),
+    "linear_cross_entropy": (lambda x: torch.ops.mimw.linear_cross_entropy(     # the function casts first, as the case above
+        x, x, None, numbers(x, 16), None, -100, 0.0, 0.0, 0.0, False, fp32, fp32, True, True, False)[0], last_layer),
     "swiglu": (lambda x: ops.swiglu(x, x), lambda x: functional.silu(x) * x),
     "rope": (lambda x: ops.rope(x, *[x.narrow(1, 0, 4)] * 2), lambda x: x * x),
     "rope_of_two": (lambda x: ops.rope((x, x), *[x.narrow(1, 0, 4)] * 2)[1], lambda x: x * x),

@@ -150,7 +150,7 @@ def test_weights_that_are_refused():
     logits, target = problem(2, 9)
     with pytest.raises(RuntimeError, match=r"weight is \(8,\); it must have a number for each of 9 classes"):
         ops.cross_entropy(logits, target, weight=torch.ones(8))
-    with pytest.raises(NotImplementedError, match="no z_loss and no inplace_backward"):
+    with pytest.raises(NotImplementedError, match="no z_loss, no softcap and no inplace_backward"):
         ops.cross_entropy(logits, target, weight=torch.ones(9), z_loss=0.1)
 
 

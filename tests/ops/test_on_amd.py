@@ -175,9 +175,11 @@ def test_attention_of_other_kinds(launched):
     out, _ = ops.sparse_mla(rows, listed, indices, torch.full((1, 2, 1), 20, dtype=torch.int32), value_dim=16)
     p = torch.softmax(torch.einsum("bshw,bkgw->bshk", rows, listed) * 24**-0.5, -1)
     close(out, torch.einsum("bshk,bkgw->bshw", p, listed[..., :16]), 1e-3)
+    out, _ = ops.mla_decode(rows.transpose(0, 1), listed.expand(2, -1, -1, -1), 20, value_dim=16)
+    close(out, torch.einsum("sbhk,bkgw->sbhw", p.transpose(0, 1), listed[..., :16]), 1e-3)
     x = torch.randn(1, 2, 5, 16)
     weights = torch.einsum("bhid,bhjd,bhkd->bhijk", x, x, x) * 0.25
     seen = torch.ones(5, 5).tril().bool()
     p = weights.masked_fill(~(seen[:, :, None] & seen[:, None]), float("-inf")).flatten(-2).softmax(-1).view_as(weights)
     close(ops.simplicial_attention(x, x, x, x, x), torch.einsum("bhijk,bhjd,bhkd->bhid", p, x, x), 1e-3)
-    assert {"plain_attention_decode", "plain_sparse_mla", "plain_simplicial_attention"} <= set(launched)
+    assert {"plain_attention_decode", "plain_mla_decode", "plain_sparse_mla", "plain_simplicial_attention"} <= set(launched)

@@ -10,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 from mimw import ops  # noqa: E402
 from tests.ops import test_attention, test_matmul, test_moe, test_topk, test_topk_selector  # noqa: E402
+from tests.ops import test_mla_decode as test_mla  # noqa: E402
 from tests.ops import test_simplicial_attention as simplicial  # noqa: E402
 from tests.ops.anew import anew  # noqa: E402
 
@@ -167,6 +168,23 @@ def test_picked_products(m, k, n):
     near(found.cpu(), expected)
     found.sum().backward()
     assert a.grad.shape == a.shape and b.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["own", "packed"])
+def test_mla_decode(kind):
+    """DeepSeek's sizes against torch, on pages: by the kernels for Hopper, and, with one query, the same bits twice."""
+    q, cache, table = (x.cuda() for x in test_mla.tensors(3, 2, 128, 512, 64, 64, 20))
+    lengths, given, stands_for = torch.tensor([1280, 0, 333]).cuda(), cache, cache
+    if kind == "packed":
+        given, stands_for = test_mla.packed(cache, 512)
+        given = given.view(torch.float8_e4m3fn)
+    found = ops.mla_decode(q, given, lengths, page_table=table)
+    exact = test_mla.expected(*(x.cpu() for x in (q, stands_for, lengths, table)), 512)
+    near(found[0].cpu(), exact[0])
+    torch.testing.assert_close(found[1].cpu(), exact[1], rtol=0, atol=2e-2)
+    one, two = (ops.mla_decode(q[:, 1:], given, lengths, page_table=table)[0] for _ in range(2))
+    assert torch.equal(one, two)
+    near(one.cpu(), exact[0][:, 1:])
 
 
 def test_sparse_mla():

@@ -1,7 +1,7 @@
 """`mimw.auto` on a GPU: the same bits as stock Triton and as torch, a decision by measuring that is kept, and what a launch costs
 the host."""
 
-import sys
+from importlib import import_module
 from time import perf_counter
 
 import pytest
@@ -12,7 +12,7 @@ import mimw
 
 torch = pytest.importorskip("torch", reason="its arrays lie on a GPU")
 pytestmark = pytest.mark.gpu
-MODULE, ORCHESTRATING = (sys.modules[f"mimw.tools.orchestrate.{name}"] for name in ("auto", "orchestrating"))
+MODULE, ORCHESTRATING = (import_module(f"mimw.tools.orchestrate.{name}") for name in ("auto", "orchestrating"))
 META = dict(BM=128, BN=128, BK=64, num_warps=8, num_stages=3)
 HOST_MICROSECONDS = 500     # what a launch may take longer than Triton's; with fifteen other tests beside it
 

@@ -29,7 +29,7 @@ def test_the_order():
         "paths", "overlap", "shared",
         "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "arrive_later", "group_barriers", "wait_pairs",
         "late_commits", "await_commits", "sync_clusters", "fence_barriers", "fence_globals", "fence_pairs", "fence_deliveries",
-        "fence_handovers", "narrow_releases", "keep_loops",
+        "fence_handovers", "narrow_releases", "order_globals", "keep_loops",
         "grant_registers", "place_lanes", "align_uniforms", "settle_stages"]
 
 

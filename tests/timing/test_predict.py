@@ -141,8 +141,8 @@ def test_power_holds_the_clock_down(chip):
 
 
 @mimw.jit
-def loads_a_trip_ahead(x, y, FIRST: tl.constexpr, TRIPS: tl.constexpr):
-    at = tl.arange(0, 128)
+def loads_a_trip_ahead(x, y, FIRST: tl.constexpr, TRIPS: tl.constexpr, TILES: tl.constexpr):
+    at = tl.arange(0, 128) if TILES else 0
     ahead, total = tl.load(x + at), tl.zeros([128], tl.float32)
     for trip in range(1, TRIPS + 1):
         here = ahead
@@ -152,14 +152,14 @@ def loads_a_trip_ahead(x, y, FIRST: tl.constexpr, TRIPS: tl.constexpr):
         else:
             total += here
             ahead = tl.load(x + trip * 128 + at)
-    tl.store(y + at, total + ahead)
+    tl.store(y + tl.arange(0, 128), total + ahead)
 
 
-@pytest.mark.parametrize("first, trips_a_latency", [(False, 1), (True, 2)])
-def test_what_a_loop_loads_for_its_next_trip_is_waited_for_there(chip, first, trips_a_latency):
+@pytest.mark.parametrize("first, trips_a_latency, tiles", [(False, 1, True), (True, 2, True), (True, 2, False)])
+def test_what_a_loop_loads_for_its_next_trip_is_waited_for_there(chip, first, trips_a_latency, tiles):
     chip(global__dram_ns=1000)
     x, y = np.zeros(17 * 128, np.float32), np.zeros(128, np.float32)
-    found = mimw.predict(loads_a_trip_ahead, (1, ), x, y, FIRST=first, TRIPS=16)
+    found = mimw.predict(loads_a_trip_ahead, (1, ), x, y, FIRST=first, TRIPS=16, TILES=tiles)
     assert found.cycles == pytest.approx(17 / trips_a_latency * 1000, rel=0.1)
 
 

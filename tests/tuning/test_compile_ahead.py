@@ -219,3 +219,12 @@ def test_a_benchmark_that_rehearses_its_cases_up_to_their_checks(cold):
     assert asked == []
     compiled_before(1, measure, [(2, ), (3, )])
     assert asked == [2, 3] and not y.any()
+
+
+def test_nothing_is_timed_while_launches_are_left_out():
+    """What launches leave out may pass a check, where memory holds an older result: a benchmark went on to time its peers."""
+    from mimw.testing.benchmark import alternate
+    from mimw.tools.compile_ahead import noted
+
+    with noted(), pytest.raises(RuntimeError, match="launches are left out"):
+        alternate({"mimw": lambda: None})

@@ -26,7 +26,11 @@ from .gather_matmul_scatter import gather_matmul_scatter
 from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
 from .lightning_indexer import lightning_indexer, lightning_indexer_decode
+from .linear_attention import linear_attention
+from .linear_attention_step import linear_attention_step
+from .linear_cross_entropy import linear_cross_entropy
 from .matmul import matmul
+from .mla_decode import mla_decode
 from .moe import moe
 from .moe_align import moe_align
 from .norm import layer_norm, rms_norm
@@ -55,6 +59,7 @@ def __dir__() -> list[str]:
 
 __all__ = ["Available", "Explanation", "SimulationWarning", "TopK", "addmm", "attention", "attention_decode", "attention_varlen",
            "available", "cross_entropy", "explain", "gather_matmul_scatter", "grouped_matmul", "layer_norm",
-           "lightning_indexer", "lightning_indexer_decode", "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "rope",
-           "scaled_dot_product_attention", "scaled_mm", "simplicial_attention", "softmax", "sparse_mla", "swiglu", "topk",
-           "topk_selector"]
+           "lightning_indexer", "lightning_indexer_decode", "linear_attention", "linear_attention_step",
+           "linear_cross_entropy", "log_softmax", "matmul", "mla_decode", "moe", "moe_align", "rms_norm", "rope",
+           "scaled_dot_product_attention", "scaled_mm", "simplicial_attention", "softmax", "sparse_mla", "swiglu",
+           "topk", "topk_selector"]

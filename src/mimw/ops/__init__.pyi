@@ -34,8 +34,12 @@ __all__ = [
     "layer_norm",
     "lightning_indexer",
     "lightning_indexer_decode",
+    "linear_attention",
+    "linear_attention_step",
+    "linear_cross_entropy",
     "log_softmax",
     "matmul",
+    "mla_decode",
     "moe",
     "moe_align",
     "rms_norm",
@@ -386,6 +390,7 @@ def cross_entropy(
     z_loss: float = 0.0,
     inplace_backward: bool = False,
     weight: Tensor | None = None,
+    softcap: float | None = None,
 ) -> Tensor:
     """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes.
 
@@ -396,6 +401,7 @@ def cross_entropy(
                reduction        "mean" of the rows that are not ignored, "sum" or "none"
                label_smoothing  the weight that is spread over all classes, 0 to 1
                z_loss           adds z_loss times the square of the logarithm to each loss
+               softcap          logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
                inplace_backward  the gradient, where one is wanted, goes into the memory of the logits: of bf16 and fp32 in the
                                 forward launch, which reads and writes each logit once, so that backward only multiplies where
                                 the loss's gradient is not 1; of fp16, whose small gradients need the scale of the loss before
@@ -409,8 +415,8 @@ def cross_entropy(
     gradients  of the logits and of weight, the first
     errors:    IndexError for a target on the CPU that is no class, with its row; RuntimeError where shapes or devices do not fit,
                and in place for a leaf that requires grad, a view of one, and logits whose elements share memory;
-               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss or
-               inplace_backward; ValueError for other reductions and smoothings
+               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss,
+               softcap or inplace_backward; ValueError for other reductions and smoothings, and a softcap that is not above 0
 
     contract:
         classes > 0 -- there must be one class at least
@@ -610,6 +616,142 @@ def lightning_indexer_decode(
         operations: 2 * B * S * most * page * H * D
     """
 
+def linear_attention(
+    q: Annotated[Tensor, "float (B, T, H, K)"],
+    k: Annotated[Tensor, "=q (B, T, H, K)"],
+    v: Annotated[Tensor, "=q (B, T, HV, V)"],
+    g: Annotated[Tensor | None, "float (B, T, HV) or (B, T, HV, K)"] = None,
+    beta: Annotated[Tensor | None, "float (B, T, HV)"] = None,
+    scale: float | None = None,
+    initial_state: Annotated[Tensor | None, "float (states, HV, K, V)"] = None,
+    output_final_state: bool = False,
+    cu_seqlens: Annotated[Tensor | None, "int (ends)"] = None,
+    use_qk_l2norm: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """(o, final states): per head of v, S <- exp(g_t) S + k_t u_t^T and o_t = scale S^T q_t, with u_t = v_t, or with beta
+    u_t = beta_t (v_t - (exp(g_t) S)^T k_t).
+
+    args:      q, k           (B, T, H, K): bf16, fp16 or fp32, any strides
+               v              (B, T, HV, V) of q's type; H divides HV, and head h of v reads head h * H // HV of q and k
+               g              (B, T, HV) or (B, T, HV, K), any of these types: logarithms of decays, at most 0 (larger
+                              ones are computed with, and may overflow); None is no decay
+               beta           (B, T, HV), any of these types: the delta rule's weights; None is no delta rule
+               scale          of the outputs, by default K ** -0.5
+               initial_state  (N, HV, K, V), any of these types, best fp32: the state before each sequence; None is 0. N is B,
+                              or the number of packed sequences
+               output_final_state   whether the states behind the last rows are wanted
+               cu_seqlens     (N + 1) int32 or int64, ascending from 0 to at most T, with B = 1: sequence n has the rows
+                              from cu_seqlens[n] to before cu_seqlens[n + 1], maybe none, and its own state. The host waits for
+                              the numbers, once a tensor: one that a kernel of yours writes anew must come as another tensor
+               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it
+    returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
+    computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64 or 128 columns of keys and 64, 128 or 256 of
+               values, gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at
+               once and their states one after the other
+    gradients  of q, k, v, g, beta and initial_state, from those of o and the final states; no second derivative
+    errors:    RuntimeError where shapes or devices do not fit, and for cu_seqlens that do not ascend from 0 to at most T, with the
+               numbers; NotImplementedError for other types
+
+    contract:
+        K > 0 and V > 0 -- heads of width 0 have no state
+        HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v
+        cu_seqlens is None or B == 1 -- packed sequences are a batch of 1
+        cu_seqlens is None or ends > 0 -- cu_seqlens has one number more than there are sequences
+        -> o: =q (B, T, HV, V)
+        -> final_state: fp32 (sequences, HV, K, V) if output_final_state
+        operations: 4 * B * T * HV * (K * V + 32 * (K + V))
+    """
+
+def linear_attention_step(
+    q: Annotated[Tensor, "float (N, H, K)"],
+    k: Annotated[Tensor, "=q (N, H, K)"],
+    v: Annotated[Tensor, "=q (N, HV, V)"],
+    state: Annotated[Tensor, "float (slots, HV, K, V)"],
+    g: Annotated[Tensor | None, "float (N, HV) or (N, HV, K)"] = None,
+    beta: Annotated[Tensor | None, "float (N, HV)"] = None,
+    indices: Annotated[Tensor | None, "int (N)"] = None,
+    *,
+    scale: float | None = None,
+    use_qk_l2norm: bool = False,
+) -> Annotated[Tensor, "=q (N, HV, V)"]:
+    """o of one token: per head of v, S <- exp(g) S + k u^T in place and o = scale S^T q, with u = v, or with beta
+    u = beta (v - (exp(g) S)^T k), as `mimw.ops.linear_attention` has it for sequences.
+
+    args:      q, k           (N, H, K): bf16, fp16 or fp32, any strides
+               v              (N, HV, V) of q's type; H divides HV, and head h of v reads head h * H // HV of q and k
+               state          (N, HV, K, V), or with indices a pool (slots, HV, K, V), any of these types, best fp32, any strides;
+                              it is written. Fastest where columns of V, or of K, lie side by side
+               g              (N, HV) or (N, HV, K): logarithms of decays; None is no decay
+               beta           (N, HV): the delta rule's weights; None is no delta rule
+               indices        (N) int32 or int64: the state of each sequence. No two may have the same; one outside of the pool, as
+                              -1, is none: its o is 0
+               scale          of the outputs, by default K ** -0.5
+               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first
+    returns:   o (N, HV, V) of q's type, contiguous
+    computed:  by `mimw.kernels.linear_attention_step` in fp32, plain Triton, one launch
+    errors:    RuntimeError where shapes, types or devices do not fit, and for a state that may not be written in place;
+               NotImplementedError for other types. There is no derivative
+
+    contract:
+        K > 0 and V > 0 -- heads of width 0 have no state
+        HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v
+        indices is not None or slots == N -- without indices there must be one state for each sequence
+        operations: 6 * N * HV * K * V
+    """
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Annotated[Tensor, "int (rows)"],
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Annotated[Tensor | None, "=x (classes, hidden)"] = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    softcap: float | None = None,
+    accum_dtype: torch.dtype | None = None,
+    group: Any = None,
+    num_classes: int | None = None,
+) -> Tensor:
+    """`cross_entropy(input linear_weight^T + linear_bias, target)`, of logits that never stand in memory as a whole.
+
+    args:      input          (..., hidden): bf16, fp16, fp32
+               linear_weight  (classes, hidden) of input's type; linear_bias (classes)
+               target         (...): int64 or int32, classes. Another target has a loss that is NaN, on the CPU an IndexError
+               weight         (classes): rows count by the weight of their target, and "mean" is over these weights
+               reduction      "mean" of the rows that are not ignored, "sum" or "none"
+               ignore_index   a target whose row counts nothing
+               label_smoothing   the weight that is spread over all classes, 0 to 1
+               z_loss         adds z_loss times the square of the logarithm of the sum of exp(logits) to each loss
+               softcap        logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
+               accum_dtype    in which the weight's gradient is summed over pieces: fp32, the default, or bf16 for a weight of bf16,
+                              which takes half the memory of the sum and rounds it once a piece
+               group          each rank has a part of the classes, as torch.chunk cuts them (`linear_weight` and `linear_bias` are
+                              its rows), and all have the same input and target: a process group, its name, or a DeviceMesh of one
+                              dimension. Loss and input's gradient are the whole ones, the same at all ranks
+               num_classes    of all ranks; by default as many at each rank as here
+    returns:   fp32, of no dimensions, or of target's shape; under autocast products are of the region's type
+    computed:  without gradients: on sm_90 by `mimw.kernels.linear_cross_entropy`, of logits that are not rounded. With gradients,
+               in pieces of rows (`mimw.ops.linear_pieces.rows_of`): logits of input's type by `mimw.ops.matmul`, loss and gradient
+               of the logits in their place, gradients of input and weight by two more products, the latter added up in the
+               epilogue of its product. With reduction="none" and gradients, or a weight= that requires one, from whole logits
+    memory     a piece of logits, the gradients of input and weight, and the latter's sum in accum_dtype; forward alone 4 bytes a
+               row for each 128 or 256 classes
+    gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
+    errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
+               together, which are named; ValueError for other reductions, smoothings and soft caps
+
+    contract:
+        classes > 0 -- there must be one class at least
+        -> loss: fp32 ()
+        -> dx: kept (rows, hidden) if of_x
+        -> dw: sums (classes, hidden) if of_weight
+        -> db: fp32 (classes) if of_bias
+        operations: 2 * rows * classes * hidden * (1 + of_x + of_weight)
+    """
+
 def log_softmax(
     x: Annotated[Tensor, "float (*any)"],
     dim: int,
@@ -640,6 +782,58 @@ def matmul(
 
     contract:
         operations: 2 * prod(front) * m * n * k
+    """
+
+def mla_decode(
+    q: Annotated[Tensor, "float (batch, queries, heads, width)"],
+    cache: Annotated[Tensor, "=q|e4m3 (pages, page_size, kv_heads, cache_width)"],
+    cache_seqlens: Annotated[Tensor | int, "int (batch)"],
+    *,
+    page_table: Annotated[Tensor | None, "int (batch, most_pages)"] = None,
+    value_dim: int = 512,
+    scale: float | None = None,
+    causal: bool = True,
+    splits: int | None = None,
+    k_scale: Annotated[Tensor | float | None, "float (1)"] = None,
+) -> tuple[Tensor, Tensor]:
+    """(out, lse): out = softmax(scale q k^T) v of the last queries of each sequence, where k are the rows of its cache, and v the
+    first value_dim columns of these; scores and sums in fp32. Write the new rows into the cache first.
+
+    args:      q           (batch, queries, heads, width): bf16, fp16 or fp32, any strides
+               cache       (pages, page_size, 1, width), or without a page table (batch, length, 1, width); of q's type, or of e4m3
+                           with k_scale; or packed as FlashMLA has it, in e4m3 without k_scale: each row value_dim numbers, a
+                           float32 for each 128 of them, and the other columns in bf16, 656 bytes for 576 columns; q is bf16 then.
+                           Any strides; one whose rows are not contiguous is copied at each call
+               cache_seqlens   (batch) int32 or int64 on the device, or one number for all: how many keys of each sequence count,
+                           those of the new queries among them. The host never waits for it. A length above what the cache holds
+                           counts as that, one below 0 as 0
+               page_table  (batch, most pages) int32 or int64: page j of a sequence has its keys from j * page_size on. Entries
+                           behind a sequence's keys may be anything; no NaN that lies behind the last key matters
+               value_dim   1 to width - 1
+               scale       of the scores, by default width ** -0.5
+               causal      query i sees keys up to i + length - queries; else all of its sequence
+               splits      into so many parts at most the keys of a sequence are cut; by default all multiprocessors get equal
+                           shares of all keys. With 1 a sequence's result is the same to the bit whatever else is in the batch
+               k_scale     what keys and values of e4m3 are multiplied by: a tensor of one number, or a number
+    returns:   out (batch, queries, heads, value_dim) of q's type, contiguous; lse, fp32 (batch, heads, queries), natural. A query
+               that sees no key gets out = 0 and lse = -inf. Results are the same to the bit from run to run for the same lengths
+    computed:  on sm_90 by `mimw.kernels.mla_decode` for bf16 and fp16, 512, 256 or 128 values and 64 other columns, pages of 16,
+               32 or a multiple of 64 keys that TMA can read, of caches of e4m3 any; each key is read once for all heads and queries
+               of its sequence. Else by `mimw.kernels.plain_mla_decode`. fp32 obeys torch.get_float32_matmul_precision()
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types. There is
+               no derivative
+
+    contract:
+        kv_heads == 1 -- all heads share one latent row
+        0 < value_dim < width -- values are some of a row's columns, not all
+        k_scale is None or fp8(cache) -- a scale goes with a cache of e4m3
+        fp8(cache) and k_scale is None or cache_width == width -- rows of the cache are as wide as q's
+        not fp8(cache) or k_scale is not None or value_dim % 128 == 0 and cache_width == value_dim + value_dim // 32 + 2 * (width -
+            value_dim) -- e4m3 without a scale is packed: values, a float32 for each 128 of them, and the others in bf16
+        page_table is not None or pages == batch -- without a page table there must be as many caches as sequences
+        splits >= 1 -- the number of splits must be 1 or more, or None
+        -> out: =q (batch, queries, heads, value_dim)
+        -> lse: fp32 (batch, heads, queries)
     """
 
 def moe(
@@ -854,9 +1048,9 @@ def scaled_mm(
                use_fast_accum       leave sums in the tensor cores, which keep about 14 bits of them; without, and with scales of
                          blocks, they are added up in fp32 every 128 of K
     returns:   (M, N), contiguous
-    computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast) or `block_scaled_gemm` where TMA can
-               read the operands; on gfx950 and
-               gfx1250, whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
+    computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast), or with scales of blocks
+               `skinny_scaled_gemm` (few rows) or `block_scaled_gemm`, where TMA can read the operands; on gfx950 and gfx1250,
+               whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
                except with scales of blocks; mxfp8 on gfx950 in one launch of `mfma_scaled_gemm`, where K is a multiple of 128 and
                rows of a and columns of b are contiguous, a multiple of 16 bytes from one to the next; else by `mimw.ops.matmul` of
                the scaled operands in fp32

@@ -54,6 +54,7 @@ CALLS: dict[str, Callable[[torch.dtype], tuple[tuple, dict]]] = {
     "lightning_indexer_decode": lambda t: ((_x(t, 4, 1, 64, 128), _x(t, 32, 64, 128), _fp32(4, 1, 64), _ids(4), _ids(4, 8)), {}),
     "log_softmax": lambda t: ((_x(t, 512, 4096), -1), {}),
     "matmul": lambda t: ((_x(t, 512, 256), _x(t, 512, 256).T), {}),
+    "mla_decode": lambda t: ((_x(t, 4, 1, 64, 576), _x(t, 4, 256, 1, 576), _ids(4)), {}),
     "moe": lambda t: ((_x(t, 64, 128), _x(t, 4, 256, 128), _x(t, 4, 128, 128), _ids(64, 2), _fp32(64, 2)), {}),
     "moe_align": lambda t: ((_ids(64, 2), 4, 64), {}),
     "rms_norm": lambda t: ((_x(t, 512, 4096), 4096), {}),

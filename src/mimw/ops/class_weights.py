@@ -16,15 +16,16 @@ import torch
 from torch import Tensor
 
 
-def refuse_weight(weight: Tensor, rows: Tensor, z_loss: float, in_place: bool) -> None:
+def refuse_weight(weight: Tensor, rows: Tensor, z_loss: float, in_place: bool, softcap: float | None = None) -> None:
     """An error unless there is a number for each class, and no option that is for losses without weights."""
     if weight.shape != rows.shape[1:]:
         raise RuntimeError(f"cross_entropy: weight is {tuple(weight.shape)}; it must have a number for each of "
                            f"{rows.shape[1]} classes")
     if weight.device != rows.device:
         raise RuntimeError(f"cross_entropy: logits are on {rows.device} and weight on {weight.device}; all must be on one device")
-    if z_loss or in_place:
-        raise NotImplementedError("cross_entropy: with weight there is no z_loss and no inplace_backward; leave them out")
+    if z_loss or in_place or softcap is not None:
+        raise NotImplementedError("cross_entropy: with weight there is no z_loss, no softcap and no inplace_backward; leave them "
+                                  "out")
 
 
 def weighted(rows: Tensor, target: Tensor, losses: Tensor, weight: Tensor, ignored: int, smoothing: float,

@@ -38,7 +38,7 @@ REDUCTIONS = ("mean", "sum", "none")
 
 def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean",
                   label_smoothing: float = 0.0, z_loss: float = 0.0, inplace_backward: bool = False,
-                  weight: Tensor | None = None) -> Tensor:
+                  weight: Tensor | None = None, softcap: float | None = None) -> Tensor:
     """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes.
 
     args:      logits           (rows, classes), (classes) or (rows, classes, ...): bf16, fp16 or fp32, any strides
@@ -48,6 +48,7 @@ def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, r
                reduction        "mean" of the rows that are not ignored, "sum" or "none"
                label_smoothing  the weight that is spread over all classes, 0 to 1
                z_loss           adds z_loss times the square of the logarithm to each loss
+               softcap          logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
                inplace_backward  the gradient, where one is wanted, goes into the memory of the logits: of bf16 and fp32 in the
                                 forward launch, which reads and writes each logit once, so that backward only multiplies where
                                 the loss's gradient is not 1; of fp16, whose small gradients need the scale of the loss before
@@ -61,21 +62,18 @@ def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, r
     gradients  of the logits and of weight, the first
     errors:    IndexError for a target on the CPU that is no class, with its row; RuntimeError where shapes or devices do not fit,
                and in place for a leaf that requires grad, a view of one, and logits whose elements share memory;
-               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss or
-               inplace_backward; ValueError for other reductions and smoothings
+               NotImplementedError for other types, among them classes given by their probabilities, and for weight with z_loss,
+               softcap or inplace_backward; ValueError for other reductions and smoothings, and a softcap that is not above 0
     """
     if isinstance(logits, Proxy):
         return logits.tracer.create_proxy("call_function", cross_entropy, (), locals())
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"cross_entropy: reduction is {reduction!r}; it may be {', '.join(REDUCTIONS)}")
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; it must be between 0 and 1")
+    refuse_options("cross_entropy", reduction, label_smoothing, softcap)
     rows, classes = _rows(logits, target)
     if weight is not None:
-        refuse_weight(weight, rows, z_loss, inplace_backward)
+        refuse_weight(weight, rows, z_loss, inplace_backward, softcap)
         losses = CROSS_ENTROPY(rows, classes, ignore_index, 0.0, 0.0)[0]
         return weighted(rows, classes, losses, weight, ignore_index, label_smoothing, reduction).view(_shape(target, reduction))
-    options = ignore_index, label_smoothing, z_loss
+    options = ignore_index, label_smoothing, z_loss, softcap or 0.0
     graded = rows.requires_grad and torch.is_grad_enabled()
     if inplace_backward and graded:
         refuse_leaves("cross_entropy", logits=logits)
@@ -83,7 +81,17 @@ def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, r
         refuse_overlaps("cross_entropy", {"logits": rows}, {"target": classes})
         at_once = rows.dtype is not torch.float16
         return (_AtOnce if at_once else _Later).apply(rows, classes, reduction, *options).view(_shape(target, reduction))
-    return _reduced(CROSS_ENTROPY(rows, classes, *options)[0], classes, ignore_index, reduction).view(_shape(target, reduction))
+    return reduced(CROSS_ENTROPY(rows, classes, *options)[0], classes, ignore_index, reduction).view(_shape(target, reduction))
+
+
+def refuse_options(call: str, reduction: str, smoothing: float, softcap: float | None) -> None:
+    """ValueError for an option that is none of those there are, with its name."""
+    bounded = softcap is None or 0 < softcap < float("inf")
+    for right, text in ((reduction in REDUCTIONS, f"reduction is {reduction!r}; it may be {', '.join(REDUCTIONS)}"),
+                        (0 <= smoothing <= 1, f"label_smoothing is {smoothing}; it must be between 0 and 1"),
+                        (bounded, f"softcap is {softcap}; it must be a number above 0, or None for logits as they are")):
+        if not right:
+            raise ValueError(f"{call}: {text}")
 
 
 def _shape(target: Tensor, reduction: str) -> tuple[int, ...]:
@@ -110,7 +118,7 @@ def _count(target: Tensor, ignored: int) -> Tensor:
     return (target != ignored).sum(0, keepdim=True, dtype=torch.float32)
 
 
-def _reduced(losses: Tensor, target: Tensor, ignored: int, reduction: str, count: Tensor | None = None) -> Tensor:
+def reduced(losses: Tensor, target: Tensor, ignored: int, reduction: str, count: Tensor | None = None) -> Tensor:
     if reduction == "none":
         return losses
     total = losses.sum()
@@ -121,18 +129,18 @@ class _AtOnce(torch.autograd.Function):
     """The gradient is written over the logits by the forward launch."""
 
     @staticmethod
-    def forward(ctx, rows: Tensor, target: Tensor, reduction: str, ignored: int, smoothing: float, z: float) -> Tensor:
+    def forward(ctx, rows: Tensor, target: Tensor, reduction: str, ignored: int, *options: float) -> Tensor:
         count = _count(target, ignored) if reduction == "mean" else None
-        losses, _ = IN_PLACE(rows, target, count, ignored, smoothing, z)
+        losses, _ = IN_PLACE(rows, target, count, ignored, *options)
         ctx.save_for_backward(rows)
-        return _reduced(losses, target, ignored, reduction, count)
+        return reduced(losses, target, ignored, reduction, count)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dloss: Tensor) -> tuple:
         dx, = ctx.saved_tensors
         SCALE(dx, dloss.expand(dx.shape[0]))
-        return dx, *[None] * 5
+        return dx, *[None] * 6
 
 
 class _Later(torch.autograd.Function):
@@ -144,14 +152,14 @@ class _Later(torch.autograd.Function):
         count = _count(target, options[0]) if reduction == "mean" else None
         ctx.save_for_backward(rows, target, lse, count)
         ctx.options = options
-        return _reduced(losses, target, options[0], reduction, count)
+        return reduced(losses, target, options[0], reduction, count)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dloss: Tensor) -> tuple:
         rows, target, lse, count = ctx.saved_tensors
         BACKWARD_IN_PLACE(rows, target, lse, (dloss if count is None else dloss / count[0]).expand(len(lse)), *ctx.options)
-        return rows, *[None] * 5
+        return rows, *[None] * 6
 
 
 def _columns(x: Tensor) -> Tensor:
@@ -163,8 +171,8 @@ def _plan_in_place(of: Extents, logits: Tensor, target: Tensor, count: Tensor | 
     return _plan(of, logits, target, *options, in_place=True, count=count)
 
 
-def _plan(of: Extents, logits: Tensor, target: Tensor, ignored: int, smoothing: float, z: float, in_place: bool = False,
-          count: Tensor | None = None) -> Callable:
+def _plan(of: Extents, logits: Tensor, target: Tensor, ignored: int, smoothing: float, z: float, cap: float,
+          in_place: bool = False, count: Tensor | None = None) -> Callable:
     losses, lse = of.empty(logits)
     if logits.shape[0] == 0:
         return lambda logits, *_: of.empty(logits)
@@ -172,13 +180,13 @@ def _plan(of: Extents, logits: Tensor, target: Tensor, ignored: int, smoothing: 
     moved = x.data_ptr() != logits.data_ptr()
     chosen = None if is_hopper(logits) else plain_configuration(*x.shape)
     launch = Launch(logits, *library.arguments(x, places, losses, lse, x if in_place else None, count, 1.0, smoothing, z, ignored,
-                                               chosen))
+                                               chosen, cap=cap or None))
 
     known_here = not logits.is_cuda and asked() is None
 
     def plan(logits: Tensor, target: Tensor, count: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if known_here:
-            _refuse_outside(target, logits.shape[1], ignored)
+            refuse_outside(target, logits.shape[1], ignored)
         losses, lse = of.empty(logits)
         x = _columns(logits) if moved else logits
         launch(x, target.contiguous(), losses, lse, *((x, ) if in_place else ()), *(() if count is None else (count, )))
@@ -189,7 +197,7 @@ def _plan(of: Extents, logits: Tensor, target: Tensor, ignored: int, smoothing: 
     return plan
 
 
-def _refuse_outside(target: Tensor, classes: int, ignored: int) -> None:
+def refuse_outside(target: Tensor, classes: int, ignored: int) -> None:
     """IndexError, torch's, for a target that is no class: of the CPU, where nobody waits for it."""
     wrong = ((target < 0) | (target >= classes)) & (target != ignored)
     if wrong.any():
@@ -199,6 +207,7 @@ def _refuse_outside(target: Tensor, classes: int, ignored: int) -> None:
 
 
 def _plan_gradient_in_place(*given) -> Callable:
+    """With `spread_over` the columns are a part of so many classes, and the target may be elsewhere."""
     gradient = _plan_gradient(*given, in_place=True)
 
     def plan(logits: Tensor, *given) -> None:
@@ -210,12 +219,13 @@ def _plan_gradient_in_place(*given) -> Callable:
 
 
 def _plan_gradient(of: Extents, logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, ignored: int, smoothing: float,
-                   z: float, in_place: bool = False) -> Callable:
+                   z: float, cap: float, spread_over: int = 0, in_place: bool = False) -> Callable:
     if logits.shape[0] == 0:
         return lambda logits, *_: logits.new_empty(logits.shape)
     x = _columns(logits)
     launch = Launch(logits, *library.gradient_arguments(x, target.contiguous(), lse.contiguous(), dlosses,
-                                                        x if in_place else torch.empty_like(x), smoothing, z, ignored))
+                                                        x if in_place else torch.empty_like(x), smoothing, z, ignored, cap or None,
+                                                        spread_over))
 
     def plan(logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor) -> Tensor:
         x = _columns(logits)
@@ -236,11 +246,11 @@ def _save(ctx, inputs, output) -> None:
     ctx.save_for_backward(logits, target, output[1])
 
 
-_OPTIONS = "int ignored, float smoothing, float z"
+_OPTIONS = "int ignored, float smoothing, float z, float cap=0.0"
 BACKWARD = Operator(f"cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dlosses, {_OPTIONS}) -> Tensor",
                     Planned(_plan_gradient), GRADIENT)
 BACKWARD_IN_PLACE = Operator("cross_entropy_backward_(Tensor(a!) logits, Tensor target, Tensor lse, Tensor dlosses, "
-                             f"{_OPTIONS}) -> ()", Planned(_plan_gradient_in_place), IN_GRADIENT)
+                             f"{_OPTIONS}, int spread_over=0) -> ()", Planned(_plan_gradient_in_place), IN_GRADIENT)
 CROSS_ENTROPY = Operator(f"cross_entropy(Tensor logits, Tensor target, {_OPTIONS}) -> (Tensor, Tensor)", Planned(_plan), CONTRACT,
                          _save, lambda ctx, dlosses, _: BACKWARD(*ctx.saved_tensors, dlosses, *ctx.options))
 IN_PLACE = Operator(f"cross_entropy_(Tensor(a!) logits, Tensor target, Tensor? count, {_OPTIONS}) -> (Tensor, Tensor)",

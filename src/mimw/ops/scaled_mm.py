@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mimw.kernels import block_scaled_gemm, column_gemm, gemm, mfma_gemm, mfma_scaled_gemm
+from mimw.kernels import block_scaled_gemm, column_gemm, gemm, mfma_gemm, mfma_scaled_gemm, skinny_scaled_gemm
 
 from .contract import Contract, Extents
 from .launching import Launch, amd_chip, named_scratch, programs, scratch
@@ -42,9 +42,9 @@ def scaled_mm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tens
                use_fast_accum       leave sums in the tensor cores, which keep about 14 bits of them; without, and with scales of
                          blocks, they are added up in fp32 every 128 of K
     returns:   (M, N), contiguous
-    computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast) or `block_scaled_gemm` where TMA can
-               read the operands; on gfx950 and
-               gfx1250, whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
+    computed:  on sm_90 in one launch of `mimw.kernels.gemm`, `column_gemm` (few rows, fast), or with scales of blocks
+               `skinny_scaled_gemm` (few rows) or `block_scaled_gemm`, where TMA can read the operands; on gfx950 and gfx1250,
+               whose matrix cores add up in fp32, in one launch of `mfma_gemm` where rows and K are multiples of 16 bytes,
                except with scales of blocks; mxfp8 on gfx950 in one launch of `mfma_scaled_gemm`, where K is a multiple of 128 and
                rows of a and columns of b are contiguous, a multiple of 16 bytes from one to the next; else by `mimw.ops.matmul` of
                the scaled operands in fp32
@@ -108,6 +108,8 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
                  (not matrix_for_tma(a, b) or shape[1] * dtype.itemsize % 16) and UNREADABLE):
         return lambda a, b, scale_a, scale_b, bias: _composed(a, b, scale_a, scale_b, bias, dtype, kind)
     c = a.new_empty(shape, dtype=dtype)
+    if kind == "blocks" and skinny_scaled_gemm.suits(*shape, a.shape[1], programs(a)):
+        return _few_by_blocks(a, b, scale_a, scale_b, c)
     if kind == "blocks":
         lying = _across(scale_a)
         grid, args, meta = block_scaled_gemm.arguments(a, b.T, c, lying, scale_b.T, programs(a))
@@ -140,6 +142,20 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
         c = torch.empty(shape, dtype=dtype, device=a.device)
         launch(a, b, c, *([] if bias is None else [bias.contiguous()]), scale_a.reshape(-1), scale_b.reshape(-1),
                *scratch(a, sizes))
+        return c
+
+    return plan
+
+
+def _few_by_blocks(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, c: Tensor) -> Callable:
+    """The plan for few rows with scales of blocks."""
+    shape, dtype, sizes = c.shape, c.dtype, skinny_scaled_gemm.room_for(*c.shape, a.shape[1], programs(a))
+    grid, args, meta = skinny_scaled_gemm.arguments(a, b.T, c, _across(scale_a), scale_b.T, *scratch(a, sizes), programs(a))
+    launch = Launch(a, skinny_scaled_gemm.kernel, grid, args, meta)
+
+    def plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: None) -> Tensor:
+        c = torch.empty(shape, dtype=dtype, device=a.device)
+        launch(a, b, _across(scale_a), scale_b, c, *scratch(a, sizes))
         return c
 
     return plan

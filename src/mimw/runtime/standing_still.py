@@ -34,3 +34,8 @@ def still() -> Iterator[None]:
             yield
         finally:
             _LASTING.remove(changed)
+
+
+def lasts() -> bool:
+    """True while launches are left out: what they would have written is not there."""
+    return bool(_LASTING)

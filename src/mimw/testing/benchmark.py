@@ -56,8 +56,14 @@ def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = 
 
     Every call starts with a cold L2 and is timed by CUDA events on the current stream; two warm-up rounds come first. A round
     begins with another candidate than the one before it: the first call after a wait shows what its launch takes on the host.
+    RuntimeError while launches are left out (`mimw.compile_ahead`): nothing of ours would be timed, and peers at length.
     """
     import torch
+
+    from ..tools.compile_ahead import leaves_launches_out
+
+    if leaves_launches_out():
+        raise RuntimeError("alternate: launches are left out now, as mimw.compile_ahead does; time them after it")
 
     flush = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device="cuda")
     times: dict[str, list[float]] = {name: [] for name in candidates}

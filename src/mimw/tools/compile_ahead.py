@@ -28,7 +28,7 @@ from unittest import mock
 from ..compiler.pipeline import MimwSource, compile_source
 from ..compiler.triton_port.runtime import JITFunction
 from ..runtime.jit import MimwFunction
-from ..runtime.standing_still import still
+from ..runtime.standing_still import lasts, still
 
 LIMIT = 600.0       # seconds in which a process compiles its part
 
@@ -83,6 +83,11 @@ def noted() -> Iterator[dict[tuple, bytes]]:
 
     with still(), mock.patch.multiple(MimwFunction, note=staticmethod(note), __getitem__=_noting, freeze=_not_frozen):
         yield jobs
+
+
+def leaves_launches_out() -> bool:
+    """True while launches are left out, by this or by a recording of a graph: what they would have written is not there."""
+    return lasts()
 
 
 def _noting(kernel: MimwFunction, grid: Any) -> Callable[..., None]:

@@ -61,6 +61,8 @@ class _Search(Flows):
                 continue
             if _communicates(op) and not tainted.isdisjoint(wanted):
                 continue                        # the sum of a product: it is not there to be added
+            if "descriptor" in op.row.places and "offsets" in op.row.places:      # a box takes as long wherever data puts it
+                wanted = [value for value in wanted if value not in tainted or value not in op.offsets]
             if op.row.hands_over and any(value in tainted for value in wanted):
                 bounds.append(op.site)
             roots += wanted

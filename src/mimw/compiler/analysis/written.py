@@ -49,8 +49,9 @@ def results(program: Program) -> dict[str, list[Op]]:
     return {name: ops for name, ops in stores.items() if name not in others}
 
 
-def parameters_behind(program: Program, address: Value) -> set[str] | None:
-    """The names of the parameters that an address may come from; None if it may come from elsewhere."""
+def parameters_behind(program: Program, address: Value, loaded: bool = True) -> set[str] | None:
+    """The names of the parameters that an address may come from; None if it may come from elsewhere. An address that is loaded
+    comes from where it lies, or, without `loaded`, from elsewhere."""
     flows: Flows = program.kept(Flows)
     params = {param.value: param.name for param in program.params}
     found, seen, todo = set(), set(), [address]
@@ -68,7 +69,8 @@ def parameters_behind(program: Program, address: Value) -> set[str] | None:
             if maker is not None and maker.name == "int_to_ptr" and (led := _led_to(program, maker.value)):
                 found |= led
                 continue
-            behind = [one for one in maker.operands if _addresses(one)] if maker else []
+            follows = maker is not None and (loaded or not maker.row.loads)
+            behind = [one for one in maker.operands if _addresses(one)] if follows else []
         if not behind:
             return None
         todo += behind

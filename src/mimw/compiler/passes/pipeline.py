@@ -70,6 +70,7 @@ from .grant_registers import grant_registers
 from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
+from .order_globals import order_globals
 from .pad_fp4 import pad_fp4
 from .pair_commits import pair_commits
 from .pair_copies import pair_copies
@@ -247,8 +248,11 @@ PASSES: tuple[Pass, ...] = (
             "arrivals in", after="join_copies group_barriers sync_clusters fence_deliveries"),
     rewrite("narrow_releases", narrow_releases, "narrows remote arrivals that have nothing to release to their CTA",
             after="group_barriers sync_clusters"),
+    rewrite("order_globals", order_globals, "synchronises a task between a write to global memory and another access to it; "
+            "behind what makes copies, or accesses by pointers, of others", after="expand_pipes copies_by_pointers drop_unused",
+            needs="target"),
     rewrite("keep_loops", keep_loops, "marks loops that must not be pipelined, also for ops of the passes above",
-            after="sync_clusters fence_barriers fence_globals fence_deliveries fence_handovers"),
+            after="sync_clusters fence_barriers fence_globals fence_deliveries fence_handovers order_globals"),
     rewrite("grant_registers", grant_registers, "writes down what registers to ask for, last: the checks speak of what the author "
             "asked for", after="registers", needs="target"),
     rewrite("place_lanes", place_lanes, "says which elements a reduction over the lanes of a warp takes together, behind all that "

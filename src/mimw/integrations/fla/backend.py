@@ -5,7 +5,7 @@ Input: entries. Output: a backend in each registry that has such functions. For 
     register()                                                          all of ENTRIES
     register([Entry("fla.ops.gla.chunk:chunk_gla_fwd_o_gk", run, refused, "gla")])     one function of the operation "gla"
 
-Of fla only this file uses something: `fla.backends`, its `register` and `BaseBackend` (fla-core 0.6.0).
+Of fla only this file uses something: `fla.backends`, its `register`, `dispatch` and `BaseBackend` (fla-core 0.6.0).
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def register(entries: Iterable[Entry] = ENTRIES) -> list[str]:
     places: dict[Any, list[Entry]] = {}
     for entry in (entries := list(entries)):
         function = _function(entry)
+        if entry.inner:
+            function = _asking(entry, backends.dispatch)
         places.setdefault(entry.operation or function, []).append(entry)
     for place, of in places.items():
         try:
@@ -64,6 +66,22 @@ def _function(entry: Entry) -> Callable:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise UnsupportedFla(f"fla-core {version('fla-core')} has no {entry.function}; {_READ}") from error
+
+
+def _asking(entry: Entry, dispatch: Callable) -> Callable:
+    """The `apply` of an entry's autograd function, by which fla's function computes wherever it was imported. The first time a
+    class takes its place, whose `apply` asks backends and falls back to the one that was there."""
+    module = import_module(entry.function.partition(":")[0])
+    theirs = getattr(module, entry.inner, None)
+    if theirs is None:
+        raise UnsupportedFla(f"fla-core {version('fla-core')} has no {entry.inner} in {module.__name__}; {_READ}")
+    if not hasattr(theirs, "theirs"):
+        def apply(*args: Any) -> Any:
+            return theirs.apply(*args)
+
+        apply.__name__, apply.__module__ = entry.name, module.__name__
+        setattr(module, entry.inner, type(entry.inner, (), {"apply": staticmethod(dispatch(apply)), "theirs": theirs}))
+    return getattr(module, entry.inner).apply
 
 
 def _backend(base: type, entries: list[Entry]) -> type:

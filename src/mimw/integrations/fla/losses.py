@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mimw.nn import functional  # noqa: F401 -- registers the operators
+from mimw.ops.linear_pieces import kept_as
 
 from .tensors import refused
 
@@ -79,20 +79,21 @@ def linear_cross_entropy(x: Tensor, target: Tensor, weight: Tensor, bias: Tensor
                          label_smoothing: float = 0.0, logit_scale: float = 1.0, logit_softcapping: float | None = None,
                          num_chunks: int = 8, reduction: str = "mean", use_l2warp: bool = False, l2_penalty_factor: float = 1e-4,
                          accumulate_grad_in_fp32: bool = True, process_group: Any = None) -> tuple:
-    """(the loss, dx, dweight, dbias or None) of `mimw.nn.functional.linear_cross_entropy`, which chooses its own pieces, and sums
+    """(the loss, dx, dweight, dbias or None) of `mimw.ops.linear_cross_entropy`, which chooses its own pieces, and sums
     dweight in fp32. Gradients of fp16 are of fp32 until autograd rounds them. Where all targets are ignored the mean is 0, as in
     fla; torch's is NaN, and so is the operator's."""
     kept, half = (target != ignore_index).sum(), x.dtype is torch.float16
     mean = reduction == "mean"
-    loss, *gradients = torch.ops.mimw_nn.linear_cross_entropy(
-        x, weight, bias, target, of_classes=None, ignored=ignore_index, smoothing=float(label_smoothing), mean=mean and not half,
-        of_x=True, of_weight=True, of_bias=bias is not None)
+    loss, *gradients = _OPS.linear_cross_entropy(
+        x, weight, bias, target, of_classes=None, ignored=ignore_index, smoothing=float(label_smoothing), z=0.0, cap=0.0,
+        mean=mean and not half, sums=torch.float32, kept=kept_as(x.dtype), of_x=True, of_weight=True, of_bias=bias is not None)
     if mean and half:
         loss, *gradients = (one.div_(kept.clamp_min(1)) for one in (loss, *gradients))
     elif mean:
         loss = torch.where(kept > 0, loss, 0)
     dx, dweight, dbias = gradients
-    return loss, dx, dweight, None if bias is None else dbias
+    dweight = dweight.to(kept_as(weight.dtype))
+    return loss, dx, dweight, None if bias is None else dbias.to(kept_as(weight.dtype))
 
 
 def linear_gradients_refused(do: Tensor, dx: Tensor, dw: Tensor, db: Tensor | None) -> str | None:

@@ -29,6 +29,10 @@ from .loss import causal_lm_loss, shifted
 from .once import once
 
 _LOSSES = (ForCausalLMLoss, causal_lm_loss)
+_CAPPED = """if self.config.final_logit_softcapping is not None:
+    logits = logits / self.config.final_logit_softcapping
+    logits = torch.tanh(logits)
+    logits = logits * self.config.final_logit_softcapping"""
 _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
@@ -36,7 +40,7 @@ def fuse_loss(model: PreTrainedModel) -> Report:
     """Let a language model compute its loss from hidden states by `mimw.nn.functional.linear_cross_entropy`.
 
     args:      model   of a class whose `forward` makes logits by `lm_head` for its loss and its output alone, as those of Llama,
-                       Mistral, Mixtral, Qwen and gpt-oss; before DDP or FSDP
+                       Mistral, Mixtral, Qwen and gpt-oss, or bounds them as Gemma 2 does in between; before DDP or FSDP
     returns:   a report, whose `undo()` gives the model its class back. From then on `model(..., labels=x, fused_loss=None)`:
                fused_loss   True: the loss from hidden states; False: from logits; None: the former in training. Without
                             labels nothing changes
@@ -44,7 +48,7 @@ def fuse_loss(model: PreTrainedModel) -> Report:
     computed:  whole logits all the same, with a reason in the log, for another loss function than that of causal language models,
                and for an `lm_head` that is no plain linear layer, has hooks, or has another number of rows than the vocabulary
     gradients  of hidden states and of lm_head's parameters; as the function's
-    errors:    NotImplementedError for a model whose `forward` does something else with logits, as Gemma 2, which caps them
+    errors:    NotImplementedError for a model whose `forward` does something else with logits, as Cohere's, which scales them
     """
     before = type(model)
     why = uses_of_logits(before)
@@ -57,7 +61,8 @@ def fuse_loss(model: PreTrainedModel) -> Report:
 
 @cache
 def uses_of_logits(cls: type) -> str | None:
-    """The reason why the logits of a class's `lm_head` are not for its loss and its output alone, or None."""
+    """The reason why the logits of a class's `lm_head` are not for its loss and its output alone, or None; that they are bounded in
+    between, as `config.final_logit_softcapping` says, is no reason."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(cls.forward))))
     except (OSError, TypeError):
@@ -66,6 +71,7 @@ def uses_of_logits(cls: type) -> str | None:
         return "calls another class's forward"
     if "labels" not in inspect.signature(cls.forward).parameters:
         return "takes no labels"
+    tree = _WithoutCap().visit(tree)
     made = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
             and any(isinstance(at, ast.Name) and at.id == "logits" for target in node.targets for at in ast.walk(target))]
     if len(made) != 1 or not isinstance(made[0], ast.Call) or ast.unparse(made[0].func) != "self.lm_head":
@@ -76,6 +82,13 @@ def uses_of_logits(cls: type) -> str | None:
     return None if all(id(one) in handed for one in read) else "computes with its logits"
 
 
+class _WithoutCap(ast.NodeTransformer):
+    """Leaves out the statement that bounds logits."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node) == _CAPPED else self.generic_visit(node)
+
+
 def _handed_on(call: ast.Call) -> list[ast.expr]:
     """The arguments in which a call takes logits as they are: of the loss, and of the output."""
     if ast.unparse(call.func) == "self.loss_function":
@@ -83,11 +96,25 @@ def _handed_on(call: ast.Call) -> list[ast.expr]:
     return [one.value for one in call.keywords if one.arg == "logits" and "Output" in ast.unparse(call.func)]
 
 
+class _Uncapped:
+    """A model's configuration for a `forward` whose logits nobody is to bound."""
+
+    final_logit_softcapping = None
+
+    def __init__(self, config: Any):
+        self.config_with_cap = config
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.config_with_cap, name)
+
+
 class _Headless:
     """A model for its `forward`, with a head that gives hidden states as they are, and a loss that takes these."""
 
-    def __init__(self, model: PreTrainedModel):
+    def __init__(self, model: PreTrainedModel, caps: bool):
         self.model_with_head = model
+        self.softcap = getattr(model.config, "final_logit_softcapping", None) if caps else None
+        self.config = model.config if self.softcap is None else _Uncapped(model.config)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model_with_head, name)
@@ -101,15 +128,22 @@ class _Headless:
         head, classes = self.model_with_head.lm_head, shifted(labels, ignore_index) if shift_labels is None else shift_labels
         loss = linear_cross_entropy(logits.reshape(-1, logits.shape[-1]), head.weight, classes.reshape(-1).to(logits.device),
                                     linear_bias=head.bias, reduction="mean" if num_items_in_batch is None else "sum",
-                                    ignore_index=ignore_index, dtype=torch.float32)
+                                    ignore_index=ignore_index, dtype=torch.float32, softcap=self.softcap)
         if num_items_in_batch is None:
             return loss
         return loss / (num_items_in_batch.to(loss.device) if isinstance(num_items_in_batch, Tensor) else num_items_in_batch)
 
 
+def _caps(cls: type) -> bool:
+    """True of a class whose `forward` bounds logits."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(cls.forward))))
+    return any(ast.unparse(node) == _CAPPED for node in ast.walk(tree) if isinstance(node, ast.If))
+
+
 @cache
 def _fused(before: type) -> type:
     at = list(inspect.signature(before.forward).parameters).index("labels") - 1     # without self
+    caps = _caps(before)
 
     class Fused(before):
         @wraps(before.forward)
@@ -122,7 +156,7 @@ def _fused(before: type) -> type:
             if not wanted or why is not None:
                 return before.forward(self, *args, **named)
             return_dict = named.pop("return_dict", None)
-            found = before.forward(_Headless(self), *args, return_dict=True, **named)
+            found = before.forward(_Headless(self, caps), *args, return_dict=True, **named)
             found = type(found)(**{name: value for name, value in found.items() if name != "logits"})
             return found if (self.config.return_dict if return_dict is None else return_dict) else found.to_tuple()
 

@@ -7,8 +7,9 @@ be x itself. For example:
     kernel[grid](*args, **meta)
 
 lse = log(sum of exp(x)); loss = lse - x[target] + z lse^2. With smoothing s the target has a share of 1 - s, and s is spread over
-all N columns. dx = (softmax(x) (1 + 2 z lse) - share) scale. Rows whose target is `ignored` have neither loss nor gradient; of a
-target outside of the row the loss is NaN. A number of x is read only by the thread that writes its dx, so nothing is read after it
+all N columns. dx = (softmax(x) (1 + 2 z lse) - share) scale. With a cap, cap tanh(x / cap) stands for x in all of this, and its
+slope is a factor of dx. Rows whose target is `ignored` have neither loss nor gradient; of a target outside of the row the loss is
+NaN. A number of x is read only by the thread that writes its dx, so nothing is read after it
 was overwritten: one read for the sums, and one read, by then of L2, and one write for the gradient.
 """
 
@@ -24,7 +25,8 @@ import mimw.tlx as tlx
 from ..norm.blocks import Lines, block_of, zeros_of
 from ..norm.exchange import exchange_of, received_pairs, send_pair
 from ..softmax.direct import own_part, read
-from ..softmax.sums import LN2, finite, row_sum
+from ..softmax.sums import LN2, LOG2E, finite, row_sum
+from .softcap import capped, times_slope
 
 # Rows of x and of dx, N columns each, and the distances of rows.
 Shape = namedtuple("Shape", "rows N x_row dx_row")
@@ -34,14 +36,16 @@ Numbers = namedtuple("Numbers", "scale smoothing z ignored")
 
 @tle.struct
 class Loss:
-    """Numbers of the loss: the share that is spread over all N columns, the factor of lse^2, the target of rows without a loss, and
-    the factor of gradients, divided by a count in memory if there is one. SMOOTH: something is spread."""
+    """Numbers of the loss: the share that is spread over all N columns, the factor of lse^2, the target of rows without a loss, the
+    factor of gradients, divided by a count in memory if there is one, and the bound of logits (softcap.py), None for none. SMOOTH:
+    something is spread."""
     smoothing: Any
     z: Any
     ignored: Any
     scale: Any
     count: tl.tensor | None
     N: Any
+    cap: Any
     SMOOTH: tl.constexpr
 
 
@@ -68,17 +72,26 @@ def scale_of(loss):
 
 
 @mimw.jit
-def loss_with(numbers, count, N, SMOOTH: tl.constexpr):
+def loss_with(numbers, count, N, cap, SMOOTH: tl.constexpr):
     """The loss of a launch."""
-    return Loss(numbers.smoothing, numbers.z, numbers.ignored, numbers.scale, count, N, SMOOTH)
+    return Loss(numbers.smoothing, numbers.z, numbers.ignored, numbers.scale, count, N, cap, SMOOTH)
+
+
+@mimw.jit
+def logits(x, block, cap):
+    """A block in units of log2(e), -inf outside."""
+    if cap is None:
+        return read(x, block)
+    raw = tl.load(x.at(block), mask=block.inside, other=0).to(tl.float32)
+    return tl.where(block.inside, capped(raw, cap) * LOG2E, float("-inf"))
 
 
 @mimw.jit
 def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, shape, numbers, FORM: tl.constexpr,
-                         SMOOTH: tl.constexpr):
+                         SMOOTH: tl.constexpr, cap=None):
     """losses and lses, fp32, and dx, which may be None, or x itself."""
     part = own_part(shape.rows, shape.N, FORM)
-    rank, rows, span, loss = part.rank, part.rows, part.span, loss_with(numbers, count_ptr, shape.N, SMOOTH)
+    rank, rows, span, loss = part.rank, part.rows, part.span, loss_with(numbers, count_ptr, shape.N, cap, SMOOTH)
     own_numbers = (tl.program_id(0) // FORM.CLUSTER) * FORM.ROWS_EACH + tl.arange(0, FORM.ROWS_EACH)
     targets = tl.load(targets_ptr + own_numbers, mask=own_numbers < shape.rows, other=loss.ignored)
     wanted = (targets != loss.ignored)[:, None]
@@ -86,7 +99,7 @@ def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count
     totals, others, owns = zeros_of(span), zeros_of(span), zeros_of(span)
     for i in range(FORM.LOOPS):
         block = block_of(span, i)
-        x = read(Lines(x_ptr, rows * shape.x_row), block)
+        x = logits(Lines(x_ptr, rows * shape.x_row), block, loss.cap)
         largests, totals = partial_sums(x, largests, totals)
         owns = tl.where(block.inside & (block.columns == targets[:, None]), x, owns)
         if SMOOTH:
@@ -111,8 +124,9 @@ def cross_entropy_direct(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count
         factor = ((1 + 2 * loss.z * lse) / total)[:, None]
         for i in range(FORM.LOOPS):
             block = block_of(span, i)
-            x = read(Lines(x_ptr, rows * shape.x_row), block)
+            x = logits(Lines(x_ptr, rows * shape.x_row), block, loss.cap)
             share = tl.where(block.columns == targets[:, None], 1 - loss.smoothing, 0.0) + loss.smoothing / shape.N
             dx = (tl.exp2(x - finite(largest)[:, None]) * factor - share) * scale
+            dx = times_slope(dx, x * LN2, loss.cap)
             dx_at = Lines(dx_ptr, rows * shape.dx_row).at(block)
             tl.store(dx_at, tl.where(wanted, dx, 0.0).to(tlx.dtype_of(dx_ptr)), mask=block.inside)

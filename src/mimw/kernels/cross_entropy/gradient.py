@@ -16,23 +16,28 @@ import mimw
 import mimw.tlx as tlx
 
 from ..softmax.sums import LOG2E
+from .softcap import capped, times_slope
 
 Steps = namedtuple("Steps", "x dlosses dx")      # the distances of rows
+# The weight that is spread over all classes, each one's part of it, the factor of lse^2, and the target of rows without a loss.
+Weights = namedtuple("Weights", "smoothing spread z ignored")
 
 
 @mimw.jit
-def cross_entropy_gradient(x_ptr, targets_ptr, lses_ptr, dlosses_ptr, dx_ptr, N, steps, smoothing, z, ignored, BLOCK: tl.constexpr):
-    """dx = (softmax(x) (1 + 2 z lse) - share) dloss of a block of a row; 0 in rows whose target is `ignored`."""
+def cross_entropy_gradient(x_ptr, targets_ptr, lses_ptr, dlosses_ptr, dx_ptr, N, steps, weights, BLOCK: tl.constexpr, cap=None):
+    """dx = (softmax(x) (1 + 2 z lse) - share) dloss of a block of a row; 0 in rows whose target is `ignored`. share is
+    1 - smoothing of the target and the spread of each column. With a cap, of cap tanh(x / cap), times the slope of that."""
     blocks = tl.cdiv(N, BLOCK)
     row = (tl.program_id(0) // blocks).to(tl.int64)
     columns = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N
-    x = tl.load(x_ptr + row * steps.x + columns, mask=inside, other=0).to(tl.float32)
+    x = capped(tl.load(x_ptr + row * steps.x + columns, mask=inside, other=0).to(tl.float32), cap)
     target, lse = tl.load(targets_ptr + row), tl.load(lses_ptr + row)
     dloss = tl.load(dlosses_ptr + row * steps.dlosses).to(tl.float32)
-    share = tl.where(columns == target, 1 - smoothing, 0.0) + smoothing / N
-    dx = (tl.exp2(x * LOG2E - lse * LOG2E) * (1 + 2 * z * lse) - share) * dloss
-    tl.store(dx_ptr + row * steps.dx + columns, tl.where(target == ignored, 0.0, dx).to(tlx.dtype_of(dx_ptr)), mask=inside)
+    share = tl.where(columns == target, 1 - weights.smoothing, 0.0) + weights.spread
+    dx = (tl.exp2(x * LOG2E - lse * LOG2E) * (1 + 2 * weights.z * lse) - share) * dloss
+    dx = times_slope(dx, x, cap)
+    tl.store(dx_ptr + row * steps.dx + columns, tl.where(target == weights.ignored, 0.0, dx).to(tlx.dtype_of(dx_ptr)), mask=inside)
 
 
 @mimw.jit

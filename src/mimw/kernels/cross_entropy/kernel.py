@@ -25,6 +25,7 @@ from ..norm.exchange import exchange_of, received_pairs, send_pair
 from ..norm.ring import Matrix, bytes_of, chunk_at, cluster_rows, part_of, ring_of, start_part, taken_slot, tiles_for
 from ..softmax.sums import LN2, LOG2E, finite, row_sum
 from .direct import loss_of, loss_with, scale_of
+from .softcap import capped, times_slope
 
 
 @tle.struct
@@ -53,12 +54,13 @@ class Edges:
 
 @tle.struct
 class Gradient:
-    """Numbers that make dx of a row: the largest exponent, the factor of the powers, what is taken off all columns, and what
-    is taken off the target's."""
+    """Numbers that make dx of a row: the largest exponent, the factor of the powers, what is taken off all columns, what is
+    taken off the target's, and the bound of logits or None."""
     largest: tl.tensor
     factor: tl.tensor
     spread: tl.tensor
     hit: tl.tensor
+    cap: Any
 
 
 @mimw.jit
@@ -84,18 +86,19 @@ def load(x, tiles, N, rows, ring, part, EDGES: tl.constexpr):
 
 
 @mimw.jit
-def edges_of(x, row_at, body, N, rank, UNIT: tl.constexpr):
+def edges_of(x, row_at, body, loss, rank, UNIT: tl.constexpr):
     """The edges of a row, 2 UNIT places, of which some are in use: in the first CTA, in no other one."""
     places = tl.arange(0, 2 * UNIT)
     end = body.units * UNIT
-    columns, used = tl.where(places < body.head, places, places + end), (places < N - end) & (rank == 0)
-    return Edges(columns, used, tl.load(x.pointer + row_at + columns, mask=used, other=float("-inf")).to(tl.float32) * LOG2E)
+    columns, used = tl.where(places < body.head, places, places + end), (places < loss.N - end) & (rank == 0)
+    found = capped(tl.load(x.pointer + row_at + columns, mask=used, other=float("-inf")).to(tl.float32), loss.cap) * LOG2E
+    return Edges(columns, used, found if loss.cap is None else tl.where(used, found, float("-inf")))
 
 
 @mimw.jit
-def chunk_of(tiles, slot, chunk: tl.constexpr, CHUNKS: tl.constexpr):
+def chunk_of(tiles, slot, cap, chunk: tl.constexpr, CHUNKS: tl.constexpr):
     """A chunk of the part in slot number `slot`, in units of log2(e)."""
-    return tlx.local_load(tiles[slot * CHUNKS + chunk]).to(tl.float32) * LOG2E
+    return capped(tlx.local_load(tiles[slot * CHUNKS + chunk]).to(tl.float32), cap) * LOG2E
 
 
 @mimw.jit
@@ -106,19 +109,19 @@ def own_places(at, part, chunk, places):
 
 
 @mimw.jit
-def part_sums(tiles, slot, edge, part, SMOOTH: tl.constexpr):
+def part_sums(tiles, slot, edge, part, cap, SMOOTH: tl.constexpr):
     """(largest, sum of 2^(x - largest), sum of x) of this CTA's part of a row, and of the logits of its edges."""
     CHUNKS: tl.constexpr = part.CHUNKS
     highest = tlx.local_load(tiles[slot * CHUNKS]).to(tl.float32)      # what a moved chunk has twice does not change a maximum
     for chunk in tl.static_range(1, CHUNKS):
         highest = tl.maximum(highest, tlx.local_load(tiles[slot * CHUNKS + chunk]).to(tl.float32))
-    largest = tl.max(highest) * LOG2E
+    largest = capped(tl.max(highest), cap) * LOG2E
     if edge is not None:
         largest = tl.maximum(largest, tl.max(edge))
     totals, others = tl.zeros((part.CHUNK, ), tl.float32), tl.zeros((part.CHUNK, ), tl.float32)
     for chunk in tl.static_range(CHUNKS):
         inside = own_places(chunk_at(part, chunk), part, chunk, tl.arange(0, part.CHUNK))
-        x = chunk_of(tiles, slot, chunk, CHUNKS)
+        x = chunk_of(tiles, slot, cap, chunk, CHUNKS)
         power = tl.exp2(x - finite(largest))
         totals += power if inside is None else tl.where(inside, power, 0.0)
         if SMOOTH:
@@ -139,7 +142,7 @@ def gradient_of(x, columns, target, gradient, here):
     dx = tl.exp2(x - finite(gradient.largest)) * gradient.factor - gradient.spread
     if here:
         dx = tl.where(columns == target, dx - gradient.hit, dx)
-    return dx
+    return times_slope(dx, x * LN2, gradient.cap)
 
 
 @mimw.jit
@@ -148,7 +151,7 @@ def write_gradient(dx, row, tiles, slot, gradient, place_of_target, places, part
     dx_at = dx.pointer + tl.cdiv(row.to(tl.int64) * dx.step, part.UNIT) * part.UNIT
     for chunk in tl.static_range(part.CHUNKS):
         at = chunk_at(part, chunk)
-        x = chunk_of(tiles, slot, chunk, part.CHUNKS)
+        x = chunk_of(tiles, slot, gradient.cap, chunk, part.CHUNKS)
         target_at = (place_of_target - at).to(tl.int32)
         here = (target_at >= 0) & (target_at < part.CHUNK)
         result = gradient_of(x, places, target_at, gradient, here)
@@ -178,13 +181,13 @@ def compute(x, targets, tiles, out, loss, rows, part, ring, exchange, me: tl.con
         in_body = (place_of >= 0) & (place_of < body.units * part.UNIT)
         mine = known & ((in_body & (place_of >= first) & (place_of < first + BLOCK)) | ((in_body == 0) & (part.rank == 0)))
         row_at = row.to(tl.int64) * x.step
-        own_x = tl.load(x.pointer + row_at + target, mask=mine, other=0).to(tl.float32) * LOG2E
+        own_x = capped(tl.load(x.pointer + row_at + target, mask=mine, other=0).to(tl.float32), loss.cap) * LOG2E
         edge = None
         if EDGES:
-            edges = edges_of(x, row_at, body, N, part.rank, part.UNIT)
+            edges = edges_of(x, row_at, body, loss, part.rank, part.UNIT)
             edge = edges.x
         slot = taken_slot(ring, turn, me)
-        largest, total, other = part_sums(tiles, slot, edge, own, loss.SMOOTH)
+        largest, total, other = part_sums(tiles, slot, edge, own, loss.cap, loss.SMOOTH)
         if part.CLUSTER > 1:
             largest, total = row_sum(exchange.at(me * 2 + turn % 2), turn // 2 % 2, largest, total)
             if loss.SMOOTH:
@@ -196,7 +199,7 @@ def compute(x, targets, tiles, out, loss, rows, part, ring, exchange, me: tl.con
         if out.dx.pointer is not None:
             row_scale = tl.where(target == loss.ignored, 0.0, scale)
             factor = (1 + 2 * loss.z * lse) / total * row_scale
-            gradient = Gradient(largest, factor, loss.smoothing / N * row_scale, (1 - loss.smoothing) * row_scale)
+            gradient = Gradient(largest, factor, loss.smoothing / N * row_scale, (1 - loss.smoothing) * row_scale, loss.cap)
             write_gradient(out.dx, row, tiles, slot, gradient, place_of, places, own)
             if EDGES:
                 dx = gradient_of(edge, edges.columns, target.to(tl.int32), gradient, True)
@@ -210,7 +213,7 @@ def compute(x, targets, tiles, out, loss, rows, part, ring, exchange, me: tl.con
 
 @mimw.jit
 def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, shape, numbers, FORM: tl.constexpr,
-                  SMOOTH: tl.constexpr, EDGES: tl.constexpr):
+                  SMOOTH: tl.constexpr, EDGES: tl.constexpr, cap=None):
     """losses and lses, fp32, and dx, which may be None, or x itself.
 
     args:      shape, numbers  as in direct.py
@@ -227,7 +230,7 @@ def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, s
         with tlx.async_task("default", num_regs=112, replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             out = Outputs(losses_ptr, lses_ptr, Matrix(dx_ptr, shape.dx_row))
-            loss = loss_with(numbers, count_ptr, shape.N, SMOOTH)
+            loss = loss_with(numbers, count_ptr, shape.N, cap, SMOOTH)
             compute(x, targets_ptr, tiles, out, loss, rows, part, ring, exchange, me, EDGES)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(x, tiles, shape.N, rows, ring, part, EDGES)

@@ -31,7 +31,7 @@ PROMOTED = Configuration(bm=128, bn=128, stages=6, consumers=2, staging=2, toget
 
 def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bias=None, residual=None, row_scale=None,
               column_scale=None, alpha: float = 1.0, beta: float = 1.0, activation: str | None = None,
-              promoted: bool = False, room=None, flags=None, kept=None) -> tuple[tuple[int], tuple, dict]:
+              promoted: bool = False, room=None, flags=None, kept=None, added: bool = False) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that compute c = act(alpha row_scale column_scale a b + bias + beta residual), by default c = a b.
 
     args:      a         (M, K), rows contiguous, or of 16 bits columns; bf16, fp16, fp32 (computed as tf32), fp8 e4m3 or e5m2
@@ -49,6 +49,8 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                          matter, `flags` are 0 before and after a launch; launches that may run at the same time need their own
                kept      (M, N) like c, which gets what `activation` is applied to; not with a residual
                promoted  add sums of 8-bit products up in fp32 after every 128 of K, not in the tensor cores, which keep 14 bits
+               added     add all this to c, of bf16, fp16 or fp32, in place of writing it, rounded to c's type first; not with a
+                         residual or `kept`
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of = CONTRACT.check(a=a, b=b, c=c, bias=bias, residual=None if beta == 0 else residual, row_scale=row_scale,
@@ -77,7 +79,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         enough(flags=(flags, 1))
         more |= {"counter": flags}
     more |= {} if kept is None else {"kept_desc": chosen.output(kept)}
-    constants |= {"PROMOTED": chosen.together} if promoted else {}
+    constants |= ({"PROMOTED": chosen.together} if promoted else {}) | ({"ADDED": True} if added else {})
     shape = chosen.tiles(in_bytes, out_bytes, b_is_nk, cut=True, a_is_km=a_is_km)
     form = GemmForm(shape, chosen.stages, chosen.load_warps, **constants)
     meta = {"FORM": form, "num_warps": 4}

@@ -155,11 +155,12 @@ def residual_pipe(residual_desc, tiles):
 @tle.struct
 class GemmForm(LoadedForm):
     """EACH_ROW, EACH_COLUMN and ACTIVATION say what is done to the sums (epilogue.py). PROMOTED is for 8-bit inputs: sums leave the
-    tensor cores after each chunk, and the products of so many chunks overlap; 0: they stay."""
+    tensor cores after each chunk, and the products of so many chunks overlap; 0: they stay. ADDED: C gets sums added to it."""
     EACH_ROW: tl.constexpr = False
     EACH_COLUMN: tl.constexpr = False
     ACTIVATION: tl.constexpr = None
     PROMOTED: tl.constexpr = 0
+    ADDED: tl.constexpr = False
 
 
 @mimw.jit(do_not_specialize=("sharers", ))
@@ -173,6 +174,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residua
     tiles = FORM.tiles
     tl.static_assert(not (FORM.PROMOTED and tiles.PING_PONG), "consumers that take turns cannot add while another one multiplies")
     tl.static_assert(residual_desc is None or room is None, "a residual is loaded for whole tiles")
+    tl.static_assert(not FORM.ADDED or residual_desc is None and kept_desc is None, "what is added to C is the product alone")
     tl.static_assert(residual_desc is None or kept_desc is None, "a residual's tiles are C's, and no other matrix goes by them")
     tl.static_assert(counter is None or (residual_desc is None and room is None and not FORM.PROMOTED),
                      "stolen tiles are whole ones, with no residual and sums that stay in the tensor cores")
@@ -185,7 +187,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, FORM: tl.constexpr, bias=None, residua
     inputs = input_pipe(operands, tiles, FORM.STAGES)
     residual = None if residual_desc is None else residual_pipe(residual_desc, tiles)
     if residual_desc is None or is_cut(tiles.PIECES):
-        out = output(c_desc, tiles)
+        out = output(c_desc, tiles, "add" if FORM.ADDED else "")
     else:
         out = Output(c_desc, None, tiles.PIECES, tiles.STAGING)
 

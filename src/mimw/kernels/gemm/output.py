@@ -22,11 +22,12 @@ from .pieces import begin, count, is_cut, kind, pending, piece_of, slot
 @tle.struct
 class Output:
     """C in PIECES, which STAGING tiles of each consumer carry in turn; `c_desc` and `staging` are tuples, one for each width, where
-    the pieces are of several."""
+    the pieces are of several. REDUCE "add": what is stored is added to C by TMA, each element once, rounded to C's type before."""
     c_desc: Any
     staging: Any
     PIECES: tl.constexpr
     STAGING: tl.constexpr
+    REDUCE: tl.constexpr = ""
 
     @mimw.jit
     def store(self, acc, at, part):
@@ -37,7 +38,7 @@ class Output:
 
 
 @mimw.jit
-def output(c_desc, tiles):
+def output(c_desc, tiles, REDUCE: tl.constexpr = ""):
     """C, with the staging tiles of all consumers."""
     COUNT: tl.constexpr = tiles.STAGING * tiles.CONSUMERS
     if is_cut(tiles.PIECES):
@@ -46,7 +47,7 @@ def output(c_desc, tiles):
             staging += (tiles_for(c_desc[each], tiles, COUNT if each == 0 else tiles.CONSUMERS), )
     else:
         staging = tiles_for(c_desc, tiles, COUNT)
-    return Output(c_desc, staging, tiles.PIECES, tiles.STAGING)
+    return Output(c_desc, staging, tiles.PIECES, tiles.STAGING, REDUCE)
 
 
 @mimw.jit
@@ -93,4 +94,4 @@ def send(out, tile, sums, at, right: tl.constexpr, piece: tl.constexpr = 0):
     c_desc = of_width(out, out.c_desc, piece)
     tlx.local_store(tile, sums.to(tlx.dtype_of(c_desc)))
     tlx.fence("async_shared")
-    tlx.async_descriptor_store(c_desc, tile, at.box(right))
+    tlx.async_descriptor_store(c_desc, tile, at.box(right), store_reduce=out.REDUCE)

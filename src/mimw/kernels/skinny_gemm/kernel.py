@@ -10,13 +10,13 @@ wgmma has 64 rows at least and 8 columns, so the weights are its rows: C^T = W^T
 Work is cut into equal shares ("stream-K"). A chunk is BK of K for one tile, chunks are counted tile by tile, and program p has the
 chunks from p CHUNKS / programs on. So a tile may be cut between programs. Each program goes through its share from behind:
 
-    first the beginning of a tile whose end is the next program's     its sums go to `room`, then its flag is set
+    first the beginning of a tile whose end is another program's      its sums go to `room`, then that one's flag counts one more
     then whole tiles                                                  stored
     last the end of a tile that others have begun                     their sums are added in the order of programs, and stored
 
 Who has only begun a tile waits for nobody, and who ends one waits for programs before it only: however few run at a time, one goes
 on. The order of all sums is settled by the sizes and the number of programs, so results are the same every time. Flags are 0 before
-and after a launch: who has added a program's sums clears its flag.
+and after a launch: who has added all sums clears its flag.
 """
 
 from typing import Any
@@ -49,10 +49,11 @@ class Tiles:
 
 @tle.struct
 class Work:
-    """The product, and how many chunks all its tiles have."""
+    """The product, and how many chunks all its tiles have; with scales of blocks (../skinny_scaled_gemm) also these, else None."""
     problem: Problem
     chunks: Any
     tiles: Tiles
+    scales: Any
 
 
 @tle.struct
@@ -66,20 +67,26 @@ class Output:
 
 @tle.struct
 class Others:
-    """The programs that have the chunks from `whole` to `begin` of a tile, the nearest one first; consumer `me`'s sums of each lie
-    SIZE apart."""
-    begin: Any
-    whole: Any
-    chunks: Any
+    """`count` programs from number `first` on, which have the chunks of a tile before this one's; consumer `me`'s sums of each lie
+    SIZE apart, and PARTS of them are added at a time."""
+    first: Any
+    count: Any
     me: tl.constexpr
     CONSUMERS: tl.constexpr
     SIZE: tl.constexpr
+    PARTS: tl.constexpr
 
 
 @mimw.jit
 def first_chunk(program, chunks):
     """The first chunk of a program."""
     return program * chunks // tl.num_programs(0)
+
+
+@mimw.jit
+def holder(chunk, chunks):
+    """The program that has a chunk."""
+    return ((chunk + 1) * tl.num_programs(0) - 1) // chunks
 
 
 @mimw.jit
@@ -101,6 +108,8 @@ def load(inputs, x_desc, w_desc, work):
             tle.gpu.copy(w_desc, slot.w, w_desc.block_shape, [n, step * BK] if tiles.W_IS_NK else [step * BK, n],
                          eviction_policy=HINT)
             tle.gpu.copy(x_desc, slot.x, x_desc.block_shape, [m, step * BK])
+            if work.scales is not None:
+                work.scales.copy(slot, step, m)
             inputs.commit(chunk)
             chunk += 1
         end = begin
@@ -125,21 +134,24 @@ def multiply(inputs, first, count, row: tl.constexpr, tiles):
 
 
 @mimw.jit
-def plus_others(sums, out, others, at, FIRST: tl.constexpr, LAST: tl.constexpr):
-    """`sums`, which lie `at` these places of SIZE, and those of the others. The FIRST time flags are waited for, the LAST time they
-    are cleared."""
-    begin = others.begin
-    program = tl.program_id(0)
-    while begin > others.whole:
-        program -= 1
-        place = program * others.CONSUMERS + others.me
-        if FIRST:
-            tl.atomic_poll(out.flags + place, 1, sem="acquire", scope="gpu")
-        sums += tl.load(out.room + place * others.SIZE + at, cache_modifier=".cg")
-        if LAST:
-            tl.atomic_store(out.flags + place, 0, sem="relaxed", scope="gpu")
-        begin = first_chunk(program, others.chunks)
+def plus_others(sums, out, others, at):
+    """`sums`, which lie `at` these places of SIZE, and those of the others: loads of several follow each other without a wait."""
+    for first in range(0, others.count, others.PARTS):
+        number = first + tl.arange(0, others.PARTS)
+        place = ((others.first + number) * others.CONSUMERS + others.me) * others.SIZE
+        some = tl.load(out.room + place[:, None, None] + at[None, :, :], mask=(number < others.count)[:, None, None], other=0.0,
+                       cache_modifier=".cg")
+        sums += tl.sum(some, 0)
     return sums
+
+
+@mimw.jit
+def piece_of(sums, piece: tl.constexpr, PIECES: tl.constexpr):
+    """Column piece number `piece` of PIECES equal ones."""
+    if PIECES & (PIECES - 1) == 0:
+        return columns(sums, piece, PIECES)
+    else:
+        return tle.extract_tile(sums, [0, piece], [sums.shape[0], sums.shape[1] // PIECES])
 
 
 @mimw.jit
@@ -159,19 +171,27 @@ def compute(inputs, out, work, me: tl.constexpr):
         tile = (end - 1) // steps
         whole = tile * steps
         begin = max(first, whole)
-        acc = multiply(inputs, chunk, end - begin, 64 * me, tiles)
+        if work.scales is None:
+            acc = multiply(inputs, chunk, end - begin, 64 * me, tiles)
+        else:
+            acc = work.scales.multiply(inputs, chunk, end - begin, 64 * me, tiles, tile // tiles_m, begin - whole)
         chunk += end - begin
         if end < whole + steps:
             for piece in tl.static_range(PIECES):
-                tl.store(out.room + place * SIZE + inside + piece * WIDTH, columns(acc, piece, PIECES))
-            tl.atomic_store(out.flags + place, 1, sem="release", scope="gpu")
+                tl.store(out.room + place * SIZE + inside + piece * WIDTH, piece_of(acc, piece, PIECES))
+            ends = holder(whole + steps - 1, work.chunks) * tiles.CONSUMERS + me
+            tl.atomic_add(out.flags + ends, 1, sem="release", scope="gpu")
         else:
-            others = Others(begin, whole, work.chunks, me, tiles.CONSUMERS, SIZE)
+            one = holder(whole, work.chunks)
+            others = Others(one, tl.where(begin > whole, tl.program_id(0) - one, 0), me, tiles.CONSUMERS, SIZE,
+                            4 if tiles.TM <= 64 else 2)
+            if begin > whole:
+                tl.atomic_poll(out.flags + place, others.count, sem="acquire", scope="gpu")
+                tl.atomic_store(out.flags + place, 0, sem="relaxed", scope="gpu")
             n = tile // tiles_m * tiles.WN + 64 * me + tl.arange(0, 64)[:, None]
             for piece in tl.static_range(PIECES):
                 m = tile % tiles_m * tiles.TM + piece * WIDTH + tl.arange(0, WIDTH)[None, :]
-                sums = plus_others(columns(acc, piece, PIECES), out, others, inside + piece * WIDTH, piece == 0,
-                                   piece == PIECES - 1)
+                sums = plus_others(piece_of(acc, piece, PIECES), out, others, inside + piece * WIDTH)
                 tl.store(out.c + m.to(tl.int64) * out.row + n, sums.to(out.c.dtype.element_ty),
                          mask=(m < work.problem.M) & (n < work.problem.N))
         end = begin
@@ -188,7 +208,7 @@ def skinny_gemm(x_desc, w_desc, c, room, flags, chunks, M, N, K, c_row, TILES: t
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       w=tle.gpu.alloc(W_SHAPE, tlx.dtype_of(w_desc)),
                       x=tle.gpu.alloc([STAGES, TILES.TM, TILES.BK], tlx.dtype_of(x_desc)))
-    work = Work(Problem(M, N, K), chunks, TILES)
+    work = Work(Problem(M, N, K), chunks, TILES, None)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()

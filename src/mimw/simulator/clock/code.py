@@ -9,6 +9,7 @@ Input: a block and the warps of its task. Output: `Code`, whose steps are (op, f
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 from ...compiler.analysis import constant_of, uses_of
 from ...compiler.analysis.warp_stages import waits_for_own
@@ -23,6 +24,7 @@ from .engine_ops import engine_step
 from .halves import HALVES, run_stages, step
 from .pipelined import run_pipelined
 from .table import BEFORE, TIMED, assumed_if, skip
+from .tasks import may_be_under_way
 
 _BY_CONSTANT = 4                # instructions of a division by one (benchmarks/notes/attention-backward.md)
 _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first
@@ -61,11 +63,11 @@ def _step(machine, op: Op, num_warps: int, parts: int) -> tuple:
 
 
 def _pairs(machine, op: Op) -> list:
-    """The tiles that an op hands to a block of its own, or as a terminator, and what they are called there."""
+    """The tiles and floats that an op hands to a block of its own, or as a terminator, and what they are called there."""
     if not op.blocks and "terminator" not in op.row.traits:
         return []
     around = machine.around.get(op)
-    return [(value, target) for index, value in enumerate(op.operands) if isinstance(value.type, Tensor)
+    return [(value, target) for index, value in enumerate(op.operands) if may_be_under_way(value)
             for target in handed_to(op, index, around)]
 
 
@@ -141,9 +143,17 @@ def _own_step(machine, op: Op, num_warps: int, parts: int) -> tuple:
             return op, run, PLAIN, 0.0
         if any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)):
             return _arithmetic(machine, op, run, num_warps, parts)
+        if any(map(may_be_under_way, op.operands)):
+            return op, partial(_of_floats, run), PLAIN, _scalar(machine, op)
         return op, run, PLAIN, _scalar(machine, op)
     mode = GENERATOR if handler.generator else SWITCHING if handler.switches(op) else PLAIN
     return op, handler.run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
+
+
+def _of_floats(run, task, op: Op) -> None:
+    """An op on floats, which may be under way."""
+    task.arrive(op)
+    run(task, op)
 
 
 def _scalar(machine, op: Op) -> float:

@@ -29,6 +29,7 @@ from .dots import WIDEST
 from .pipelined import there
 from .sectors import SECTOR, sectors
 from .table import skip, timed
+from .tasks import may_be_under_way
 
 
 def _tile_bytes(op: Op, *values) -> int:
@@ -101,9 +102,12 @@ def _rows_loaded(task: Task, op: Op) -> tuple[float, float]:
 
 def _begins(task: Task, op: Op) -> tuple[int, ...]:
     """The offsets of a descriptor's block; refused as on the simulator if no chip takes them, and both that and that the copy is
-    made at all are certain: neither depends on data."""
-    offsets, needed = offsets_of(task, op, op.offsets), task.needed
-    if not needed.unknown and needed.tainted.isdisjoint(op.offsets):
+    made at all are certain: neither depends on data. An offset that is made of data, which nobody computes, counts as 0."""
+    needed = task.needed
+    if not needed.tainted.isdisjoint(op.offsets):
+        return tuple(0 if task.env[value] is None else offsets_of(task, op, (value, ))[0] for value in op.offsets)
+    offsets = offsets_of(task, op, op.offsets)
+    if not needed.unknown:
         check_corner(task, op, task.env[op.descriptor], offsets)
     return tuple(offsets)
 
@@ -278,7 +282,7 @@ def load(task, op):
                               by_lanes=not by_tma)
     machine.advance(task, task.clock + (model.get("tma.issue", 0.0) if by_tma else
                                         size / model["copy.issue_bytes"] * model.slowdown(task.num_warps)))
-    if tile:
+    if may_be_under_way(op.result):
         task.arrivals[op.result] = end, "a load"
     else:
         task.wait_until(end, op, "a load")

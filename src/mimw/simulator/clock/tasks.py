@@ -12,9 +12,15 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...ir import Op, Value
+from ...ir import Op, Scalar, Tensor, Value
 from ..machine.tasks import Cta, Task
 from .queue import Queue
+
+
+def may_be_under_way(value: Value) -> bool:
+    """True of a tile or a float, which is waited for where it is used; other numbers, of which it follows what runs, and where, are
+    waited for at once."""
+    return isinstance(value.type, Tensor) or isinstance(value.type, Scalar) and value.type.is_float
 
 
 @dataclass

@@ -35,6 +35,7 @@ from .ranking import FEW, close, predictions, ranked
 from .several import several
 from .spent import Spent
 from .tensor_plans import tensor_plans
+from .touched import takes_registers, touched
 from .written import Written, device_programs, fitted, may_gather, written
 
 TOGETHER = 4        # trips, each with its product beside what the one before does with its own
@@ -194,7 +195,8 @@ def _rank(found: Search, plain: Plain) -> None:
 def finished(one: Candidate, spent: Spent) -> Candidate:
     """The candidate with all that is to be known of it before it is proved: its slots, prediction, registers and stack."""
     if one.out or one.measured is not None:
-        return one
+        with spent.on("compile"):       # what was measured is compiled once more only where its machine code is to be read
+            return _compiled(one) if not one.out and takes_registers(one.written) else one
     with spent.on("write"):
         one = _fitted(one)
     if not one.out and one.predicted is None and one.about is not None:
@@ -256,7 +258,8 @@ def _compiled(one: Candidate) -> Candidate:
                         target=plain.chip.name, **one.written.options)
     except Exception as error:
         return replace(one, out=_line(error))
-    return replace(one, registers=made.registers, stack=made.stack_bytes or 0, undone=one.written.is_delayed and _is_undone(made))
+    return replace(one, registers=made.registers, stack=made.stack_bytes or 0, undone=one.written.is_delayed and _is_undone(made),
+                   out=touched(made) if takes_registers(one.written) else "")
 
 
 def _is_undone(made: Any) -> bool:

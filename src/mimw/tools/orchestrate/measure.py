@@ -4,8 +4,9 @@ Input: what the search has found, and a launch with tensors on the GPU. Output: 
 
     measured(search, kernel, grid, args, meta).plain_measured       691.2
 
-Each is timed in rounds, one after the other, and has the median of its rounds, so that a clock that changes meets all alike.
-What the kernel writes is put back afterwards.
+Each is timed in rounds, one after the other, and has the median of its rounds, so that a clock that changes meets all alike. All
+plans have a first round, and those near the quickest one the others: the last plans of the order, as of four consumers or of two
+programs on a multiprocessor, are the best ones of some kernels. What the kernel writes is put back afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..compile_ahead import compile_ahead
 from .choose import Search
 from .same_on_gpu import strangers
 
-ROUNDS, MOST = 5, 12    # rounds; candidates that are timed
+ROUNDS, NEAR = 5, 1.15  # rounds; times the quickest one's time, up to which a plan has all of them
 WARM_MS, TIMED_MS = 5, 20
 
 
@@ -30,10 +31,10 @@ def may_measure(args: tuple, meta: Mapping[str, Any]) -> bool:
     return gpu_is_active() and any(_tensor(value) is not None for value in (*args, *meta.values()))
 
 
-def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], most: int = MOST) -> Search:
-    """The search with times: of the plain kernel, and of the candidates that are not out, the first of them if there are more."""
+def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], near: float = NEAR) -> Search:
+    """The search with times: of the plain kernel, and of all candidates that are not out."""
     from triton.testing import do_bench
-    tried = [one for one in search.candidates if not one.out][:most]
+    tried = [one for one in search.candidates if not one.out]
     runs: list[Callable[[], Any]] = [lambda: kernel[grid](*args, **meta)]
     extents = extents_of(grid, dict(zip(getattr(kernel, "arg_names", ()), args)) | dict(meta))
     runs += [one.written.runs(extents, args, meta) for one in tried]
@@ -45,9 +46,10 @@ def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[
     try:
         if any(one.written.plain.chip.has("tensor_memory") for one in tried):
             failed |= strangers(runs, kept)
-        for _ in range(ROUNDS):
+        for turn in range(ROUNDS):
+            quickest = min((median(each) for at, each in times.items() if at and each and at not in failed), default=0.0)
             for at, run in enumerate(runs):
-                if at not in failed:
+                if at not in failed and (not turn or not at or median(times[at]) <= near * quickest):
                     try:
                         times[at].append(1e3 * do_bench(run, warmup=WARM_MS, rep=TIMED_MS, return_mode="median"))
                     except Exception as error:      # more memory or registers than there are: not this plan, or not this kernel

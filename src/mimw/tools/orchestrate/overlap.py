@@ -21,7 +21,6 @@ _LABEL = re.compile(r"^\s*(LBB\d+):")
 _ISSUED = re.compile(r"GMMA\..*\bgsb0\b")           # the last product of a group
 _AWAITED = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, (0x[0-9a-f]+)")
 _SUMS = re.compile(r"GMMA\.64x(\d+)x\S+ R(\d+),")
-_REGISTER = re.compile(r"\bR(\d+)\b")
 _BRANCH = re.compile(r"\bBRA\S*\s+.*?(LBB\d+)")
 _ROLES = re.compile(r"\b(USETMAXREG|EXIT)\b")
 
@@ -44,11 +43,6 @@ class Loop:
         """(those beside a product, all)."""
         found = [bool(running) for line, running in self._beside() if "MUFU.EX2" in line]
         return sum(found), len(found)
-
-    def touching(self) -> list[str]:
-        """Instructions that read or write sums of a product under way, which are undefined until the wait for it."""
-        return [line for line, running in self._beside()
-                if "GMMA" not in line and set().union(*running) & set(map(int, _REGISTER.findall(line)))]
 
     def _beside(self) -> Iterator[tuple[str, list[set[int]]]]:
         """Each instruction, with the registers of sums of each group of products that is under way. Products may be under way from

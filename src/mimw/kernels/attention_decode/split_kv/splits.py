@@ -75,6 +75,17 @@ def owner(unit, total, workers, LEAST: tl.constexpr, DRAWN: tl.constexpr):
 
 
 @mimw.jit
+def sequence_of(at, unit, problem, form):
+    """The sequence that unit number `at` is of, and the number of that one's first unit."""
+    place, before = Place(at * 0, at * 0), 0
+    for first in range(0, problem.batches, form.BATCH):
+        units = units_of(problem, first, unit, form)
+        place = moved(place, at, before + tl.cumsum(units, 0), units)
+        before += tl.sum(units, 0)
+    return place
+
+
+@mimw.jit
 def begin(number, workers, unit, problem, form):
     """(a split's first unit, the first of the one after, the first one's sequence, that sequence's first unit, all units).
     With ONCE there are BATCH sequences at most."""
@@ -89,11 +100,7 @@ def begin(number, workers, unit, problem, form):
         for first in range(0, problem.batches, form.BATCH):
             total += tl.sum(units_of(problem, first, unit, form), 0)
         at, end = split(number, total, workers, form.LEAST, form.DRAWN)
-        place, before = Place(at * 0, at * 0), 0
-        for first in range(0, problem.batches, form.BATCH):
-            units = units_of(problem, first, unit, form)
-            place = moved(place, at, before + tl.cumsum(units, 0), units)
-            before += tl.sum(units, 0)
+        place = sequence_of(at, unit, problem, form)
     return at, end, place.batch, place.start, total
 
 

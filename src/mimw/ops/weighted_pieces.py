@@ -1,4 +1,4 @@
-"""Weights of classes for `mimw.nn.functional.linear_cross_entropy`: a piece's losses, and its part of the gradients.
+"""Weights of classes for `mimw.ops.linear_cross_entropy`: a piece's losses, and its part of the gradients.
 
 Input: the logits of a piece of rows, their targets, a weight for each class. Output: the sum of losses, and in the logits' place a
 gradient to which a `Spread` is added. For example:
@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mimw.ops.class_weights import weighted
-from mimw.ops.cross_entropy import BACKWARD_IN_PLACE, CROSS_ENTROPY
+from .class_weights import weighted
+from .cross_entropy import BACKWARD_IN_PLACE, CROSS_ENTROPY
 
 
 class Spread(NamedTuple):
@@ -52,23 +52,24 @@ def total_of(target: Tensor, of_classes: Tensor, ignored: int) -> Tensor:
     return torch.where(seen, of_classes[torch.where(seen, target, 0).long()], 0.0).sum(0, keepdim=True)
 
 
-def in_place(logits: Tensor, target: Tensor, of_classes: Tensor, factor: Tensor, ignored: int,
-             smoothing: float) -> tuple[Tensor, Spread | None]:
+def in_place(logits: Tensor, target: Tensor, of_classes: Tensor, factor: Tensor, ignored: int, smoothing: float,
+             cap: float = 0.0) -> tuple[Tensor, Spread | None]:
     """The sum of a piece's losses, fp32 (1), without `factor`; the logits become the kernel's part of the gradient, times `factor`.
 
     args:      logits      (rows, classes), columns side by side: overwritten
                target      (rows)
                of_classes  fp32 (classes)
                factor      fp32 (1), of the gradient: 1 over what "mean" divides by, or 1
+               cap         the bound of logits, 0 for none; only without smoothing
     returns:   the sum, and what smoothing adds to the gradient, None without smoothing
     """
-    losses, lse = CROSS_ENTROPY(logits, target, ignored, 0.0, 0.0)
+    losses, lse = CROSS_ENTROPY(logits, target, ignored, 0.0, 0.0, cap)
     loss = weighted(logits, target, losses, of_classes, ignored, smoothing, "sum")
     seen = target != ignored
     places = torch.where(seen, target, 0).long()
     share = factor * smoothing / logits.shape[1]
     dlosses = factor * (1 - smoothing) * of_classes[places] + share * of_classes.sum()
-    BACKWARD_IN_PLACE(logits, target, lse, dlosses, ignored, 0.0, 0.0)
+    BACKWARD_IN_PLACE(logits, target, lse, dlosses, ignored, 0.0, 0.0, cap)
     spread = Spread(torch.where(seen, share, 0.0), places, of_classes) if smoothing else None
     return loss[None], spread
 

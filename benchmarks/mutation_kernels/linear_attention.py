@@ -1,0 +1,62 @@
+"""Linear attention and its gradients that are mutated: the recurrences of src/mimw/kernels, small and ready to be checked.
+
+    next(case for case in CASES if case.name == "Linear attention").make()      (kernel, grid, args, meta)
+
+Input: nothing. Output: `CASES`.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+import mimw
+from mimw.kernels import linear_attention, linear_attention_backward
+
+from .case import Case, numbers
+
+
+def _recurrence(by_key: bool = False, again: bool = False) -> tuple:
+    """Five chunks of one sequence, the last of 4 rows, after what prepares them: more than there are slots."""
+    q, k, v = numbers(*[(1, 260, 1, 64)] * 3, dtype=ml_dtypes.bfloat16)
+    k /= np.linalg.norm(k.astype(np.float32), axis=-1, keepdims=True).astype(k.dtype)
+    random = np.random.default_rng(1)
+    g, beta = -random.random((1, 260, 1, 64) if by_key else (1, 260, 1)), random.random((1, 260, 1))
+    g, beta, tables = g.astype(np.float32), beta.astype(np.float32), linear_attention.tables(1, 260)
+    made = linear_attention.workspace(k, v, g, beta, tables, _empty)
+    results = dict(new=np.zeros_like(v), states=_empty((5, 1, 64, 64))) if again else dict(o=np.zeros_like(v))
+    states = np.ones((1, 1, 64, 64), np.float32)
+    *before, last = linear_attention.forward(q, k, v, g, beta, tables, made, initial=states, final=states.copy(), **results)
+    for kernel, grid, args, meta in before:
+        mimw.simulate(kernel, grid, *args, **meta)
+    return last
+
+
+def _gradients() -> tuple:
+    """The same in the other direction, after the forward's launches."""
+    q, k, v, do = numbers(*[(1, 260, 1, 64)] * 4, dtype=ml_dtypes.bfloat16)
+    k /= np.linalg.norm(k.astype(np.float32), axis=-1, keepdims=True).astype(k.dtype)
+    random, states = np.random.default_rng(1), np.ones((1, 1, 64, 64), np.float32)
+    g, beta = -random.random((1, 260, 1)).astype(np.float32), random.random((1, 260, 1)).astype(np.float32)
+    tables = linear_attention.tables(1, 260)
+    made, new, before = linear_attention.workspace(k, v, g, beta, tables, _empty), np.zeros_like(v), _empty((5, 1, 64, 64))
+    steps = linear_attention.forward(q, k, v, g, beta, tables, made, new=new, states=before, initial=states)
+    for kernel, grid, args, meta in steps:
+        mimw.simulate(kernel, grid, *args, **meta)
+    given = linear_attention_backward.Given(q, k, v, g, beta, new, before, do)
+    back = linear_attention_backward.tables(tables)
+    work = linear_attention_backward.workspace(given, back, _empty, made)
+    results = linear_attention_backward.Results(*map(np.zeros_like, (q, k, v, g, beta)))
+    return linear_attention_backward.launches(given, work, results, back, made, states, states.copy())[0]
+
+
+def _empty(shape: tuple[int, ...], kind: str | None = None) -> np.ndarray:
+    return np.zeros(shape, np.float32 if kind else ml_dtypes.bfloat16)
+
+
+FILE = "src/mimw/kernels/linear_attention/kernel.py"
+GRADIENTS = "src/mimw/kernels/linear_attention_backward/kernel.py"
+CASES = (Case("Linear attention", FILE, _recurrence),
+         Case("Linear attention, gates by key", FILE, lambda: _recurrence(by_key=True)),
+         Case("Linear attention, states", FILE, lambda: _recurrence(again=True)),
+         Case("Linear attention, gradients", GRADIENTS, _gradients))

@@ -1,0 +1,161 @@
+"""The role of a consumer of the recurrence: ROWS columns of values, chunk after chunk, with the state in registers.
+
+Input: the pipe `inputs`, and the state before the first chunk. Output: results in pipes, and the state behind the last chunk:
+
+    compute(inputs.reader("consumer0"), results[0].writer(), ...)
+
+Everything is transposed: the state is S^T [ROWS, K], so that it is the left operand of the next products as it lies in registers,
+and so are R^T, N^T and O^T, [ROWS, C]. Only O, N and states that are stored go through shared memory. With E = diag(e^b):
+
+    R = V - E K S;  N = T R;  O = scale (E Q S + P N);  S' = e^b_C S + K^T diag(e^(b_C - b)) N
+
+With gates by key the rows of Q and K come with these factors, of K twice: `k` to read the state by, `w` to write it by.
+"""
+
+from typing import Any
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from .nouns import ROWS, C
+from .prepare import LOG2_E
+
+
+@tle.struct
+class Outside:
+    """The consumer's way past the pipes: pointers of states before and behind spans, None where a launch has none, with its head
+    and the first of its columns of values."""
+
+    initial: Any
+    final: Any
+    head: Any
+    column: Any
+
+
+@mimw.jit
+def places(number, outside, problem, form):
+    """Offsets in an array of states [.., HV, K, V] of the transposed state of this consumer."""
+    of_head = (number.to(tl.int64) * problem.HV + outside.head) * form.K
+    return (of_head + tl.arange(0, form.K)[None, :]) * form.V + outside.column + tl.arange(0, ROWS)[:, None]
+
+
+@mimw.jit
+def first_state(outside, span, problem, form):
+    """S^T before the first chunk."""
+    if form.TRANSITION:
+        # Of no chunks is a part that forgets: its transition is 0.
+        same = outside.column + tl.arange(0, ROWS)[:, None] == tl.arange(0, form.K)[None, :]
+        return tl.where(same & (span.count > 0), 1.0, 0.0)
+    elif outside.initial is None:
+        return tl.zeros((ROWS, form.K), tl.float32)
+    else:
+        at = places(tl.maximum(span.initial, 0), outside, problem, form)
+        return tl.load(outside.initial + at, mask=(span.initial >= 0) & (at >= 0), other=0.0).to(tl.float32)
+
+
+@mimw.jit
+def give(pipe, chunk, tile):
+    """A transposed tile of results into a slot."""
+    slot = pipe.acquire(chunk)
+    tlx.local_store(tlx.local_trans(slot.rows), tile)
+    pipe.commit(chunk)
+
+
+@mimw.jit
+def sums_of(slot):
+    """b of a chunk, for powers of 2."""
+    return tl.reshape(tlx.local_load(slot.b), (slot.b.shape[1], )) * LOG2_E
+
+
+@mimw.jit
+def grown_of(slot, form):
+    """e^b of a chunk's rows; 1 where there are no gates, or rows have it already."""
+    if form.GATE == "head":
+        return tl.exp2(sums_of(slot))[None, :]
+    else:
+        return 1.0
+
+
+@mimw.jit
+def decays_of(slot, form):
+    """(e^(b_C - b) of a chunk's rows, e^b_C). Read anew, since registers are few."""
+    if form.GATE == "none":
+        return 1.0, 1.0
+    elif form.GATE == "key":
+        return 1.0, tl.exp2(sums_of(slot))[None, :]
+    else:
+        b = sums_of(slot)
+        last = tl.sum(tl.where(tl.arange(0, C) == C - 1, b, 0.0), 0)
+        return tl.exp2(last - b)[None, :], tl.exp2(last)
+
+
+@mimw.jit
+def values_of(slot, me: tl.constexpr, form):
+    """V^T of a chunk; 0 for a transition."""
+    if form.TRANSITION:
+        return 0.0
+    else:
+        return tlx.local_load(tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS])))
+
+
+@mimw.jit
+def written(slot, form):
+    """The keys that a chunk's new values are written by."""
+    if form.GATE == "key":
+        return slot.w
+    else:
+        return slot.k
+
+
+@mimw.jit
+def scores_of(slot, scores, chunk):
+    """P of a chunk: among its inputs, or from the pipe of scores."""
+    if scores is None:
+        return slot.P
+    else:
+        return scores.wait(chunk).slot.P
+
+
+@mimw.jit
+def compute(inputs, scores, results, befores, outside, span, problem, me: tl.constexpr, form):
+    """Consumer `me`: its columns of values."""
+    state = first_state(outside, span, problem, form)
+    for chunk in range(span.count):
+        slot = inputs.wait(chunk).slot
+        TYPE: tl.constexpr = written(slot, form).dtype
+        before = state.to(TYPE)
+        if form.OUT:
+            out = tlx.async_dot(before, tlx.local_trans(slot.q))
+        if form.DELTA:
+            read = tlx.async_dot(before, tlx.local_trans(slot.k))
+        if form.STATES:
+            given = befores.acquire(chunk)
+            tlx.local_store(given.rows, before)
+            befores.commit(chunk)
+        new = values_of(slot, me, form)
+        grown = grown_of(slot, form)
+        if form.DELTA:
+            new = (new - tlx.async_dot_wait(0, read) * grown).to(TYPE)
+        if form.OUT:
+            out = tlx.async_dot_wait(0, out) * grown
+        if form.DELTA:
+            new = tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(slot.T)))
+        if form.OUT:
+            out = tlx.async_dot(new.to(TYPE), tlx.local_trans(scores_of(slot, scores, chunk)), out)
+        if form.STATES:
+            give(results, chunk, new.to(TYPE))
+        left, decay = decays_of(slot, form)
+        state = tlx.async_dot((new * left).to(TYPE), written(slot, form), state * decay)
+        if form.OUT:
+            out = tlx.async_dot_wait(1, out)
+            if scores is not None:
+                scores.release(chunk)
+            give(results, chunk, (out * problem.scale).to(TYPE))
+        state = tlx.async_dot_wait(0, state)
+        inputs.release(chunk)
+    if outside.final is not None:
+        at = places(tl.maximum(span.final, 0), outside, problem, form)
+        tl.store(outside.final + at, state, mask=(span.final >= 0) & (at >= 0))

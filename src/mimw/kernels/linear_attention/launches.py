@@ -1,0 +1,166 @@
+"""The launches of chunked linear attention, forward, and of what its backward wants anew.
+
+Input: arrays, numpy or torch, and their tables. Output: what to allocate, and launches in their order. For example:
+
+    work = workspace(k, v, g, beta, made, empty)            empty(shape, None) is of k's type, empty(shape, "fp32") of that
+    for kernel, grid, args, meta in forward(q, k, v, g, beta, made, work, o=o, initial=h0, final=ht): kernel[grid](*args, **meta)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import mimw
+
+from ..attention_varlen.maps import ending
+from ..contract import Contract
+from .by_key import prepare_by_key
+from .join import COLUMNS, join
+from .kernel import recurrence
+from .nouns import ROWS, C, Form, Problem
+from .prepare import prepare
+from .tables import Tables
+
+CHUNK, WIDTH = C.value, ROWS.value
+WIDTHS = 64, 128
+SHARED = 210 * 1024     # of shared memory, but for barriers and what copies of states between layouts take
+CONTRACT = Contract(
+    "q?: =k (B, T, H, K) contiguous", "k: bf16|fp16 (B, T, H, K) contiguous", "v: =k (B, T, HV, V) contiguous",
+    "g?: float (B, T, HV) or (B, T, HV, K) contiguous", "beta?: float (B, T, HV) contiguous", "o?: =k (B, T, HV, V) contiguous",
+    "new?: =k (B, T, HV, V) contiguous", "states?: =k (NT, HV, V, K) contiguous", "initial?: fp32 (N, HV, K, V) contiguous",
+    "final?: fp32 (N, HV, K, V) contiguous", "HV % H == 0 -- the heads of v must be a multiple of those of q and k",
+    "results == 'newstates' or results == 'o' and of_q -- a call writes either o, of q, or new and states; give one of these",
+    f"K in {WIDTHS} and V in {(*WIDTHS, 256)} -- keys may have {WIDTHS[0]} or {WIDTHS[1]} columns, values also 256")
+
+
+class Workspace(NamedTuple):
+    """Arrays that launches hand on, None for those that a call does without (see __init__.py): of each chunk and head b and T, and
+    with gates by key P, and rows of q and k with their gates; where sequences are cut `bounds` of chunks' transitions, `sums` and
+    `transitions` of parts, and the states before parts, `starts`."""
+
+    b: Any
+    T: Any
+    P: Any
+    q: Any = None
+    k: Any = None
+    w: Any = None
+    bounds: Any = None
+    sums: Any = None
+    transitions: Any = None
+    starts: Any = None
+
+    @property
+    def gate(self) -> str:
+        """`Form.GATE` of these arrays."""
+        return "none" if self.b is None else "head" if self.w is None else "key"
+
+
+def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: bool = True) -> Workspace:
+    """The arrays of a call, made by empty(shape, type): of k's type where `type` is None, else of the named one, "fp32". P and q
+    are left out unless there are `scores`, where there will be no `o`."""
+    K, HV, V = k.shape[3], v.shape[2], v.shape[3]
+    places, spans, by_key = (tables.chunks.shape[0], HV), tables.spans.shape[0], g is not None and len(g.shape) == 4
+
+    def made(there, *shape, kind=None):
+        return empty(shape, kind) if there else None
+
+    delta = beta is not None
+    return Workspace(made(g is not None, *places, K if by_key else CHUNK, kind="fp32"), made(delta, *places, CHUNK, CHUNK),
+                     made(by_key and scores, *places, CHUNK, CHUNK), made(by_key and scores, *places, CHUNK, K),
+                     made(by_key and delta, *places, CHUNK, K), made(by_key, *places, CHUNK, K),
+                     made(tables.cut and g is not None, *places, kind="fp32"),
+                     made(tables.cut, spans, HV, K, V, kind="fp32"), made(tables.cut and delta, spans, HV, K, K, kind="fp32"),
+                     made(tables.cut, spans, HV, K, V, kind="fp32"))
+
+
+def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | None = None, *, o=None, new=None, states=None,
+            initial=None, final=None, again: bool = False) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
+    """[(kernel, grid, args, meta), ..], to launch in this order.
+
+    args:      q, k     (B, T, H, K), bf16 or fp16, K 64 or 128, all contiguous; v (B, T, HV, V) of 64, 128 or 256
+               g        (B, T, HV), or (B, T, HV, K) by key, of any float type: logarithms of gates, 0 or less; None without
+               beta     (B, T, HV) of any float type; None without the delta rule
+               tables   of `tables.tables`, where the arrays are; `work` by `workspace`
+               scale    of o, by default K ** -0.5
+               o        (B, T, HV, V), written; or, for the backward, `new` (B, T, HV, V): N, and `states` (NT, HV, V, K):
+                        S^T before each chunk, both of k's type; one of the two forms a call
+               initial  (N, HV, K, V) fp32, states before sequences, None for zeros; `final` is written, if there is one
+               again    what `work` holds is there from an earlier call of the same arguments: only the recurrence is left
+    errors:    ValueError where shapes or types do not fit, with the numbers
+    """
+    results = "o" * (o is not None) + "new" * (new is not None) + "states" * (states is not None)
+    of = CONTRACT.check(q=q, k=k, v=v, g=g, beta=beta, o=o, new=new, states=states, initial=initial, final=final, results=results,
+                        of_q=q is not None)
+    problem = Problem(of.H, of.HV, of.K**-0.5 if scale is None else float(scale))
+    steps = []
+    if not again and (g is not None or beta is not None):
+        steps.append(_prepare(None if work.P is None else q, k, g, beta, tables, work, problem))
+    if not again and tables.cut:
+        steps += _parts(k, v, tables, work, problem, initial)
+    steps.append(_recurrence(q, k, v, tables.spans, work, problem, o=o, new=new, states=states,
+                             initial=work.starts if tables.cut else initial, final=final))
+    return steps
+
+
+def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -> tuple:
+    """The launch that makes b and T, and with gates by key P and rows with gates, of q only with one."""
+    kernel, args = prepare, (k, g, beta, work.b, work.T, work.bounds, tables.chunks, problem)
+    if work.gate == "key":
+        of_q = (None, None) if q is None else (work.P, work.q)
+        kernel, args = prepare_by_key, (q, k, g, beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks,
+                                        problem)
+    warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4
+    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps, maxnreg=128)
+
+
+def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> list[tuple]:
+    """The launches for the states before parts."""
+    K, V, transitions = k.shape[3], v.shape[3], work.transitions
+    steps = [_recurrence(None, k, v, tables.sums, work, problem, initial=initial, final=work.sums, bounds=work.bounds)]
+    if transitions is not None and tables.transitions.shape[0]:
+        steps.append(_recurrence(None, k, None, tables.transitions, work, problem, final=transitions, bounds=work.bounds))
+    args = work.sums, transitions, work.b, initial, work.starts, tables.lists, tables.spans, problem
+    meta = dict(GATE=work.gate, K=K, V=V, num_warps=K // 16)
+    return [*steps, (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
+
+
+def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, new=None, states=None, initial=None,
+                final=None, bounds=None) -> tuple:
+    """One launch of the recurrence; without v that of transitions."""
+    K = k.shape[3]
+    V, gate = K if v is None else v.shape[3], work.gate
+    form = Form(K, V, min(V // WIDTH, 2), 2, work.T is not None, gate, o is not None, states is not None, v is None)
+    form = form.replace(STAGES=min(4, (SHARED - bytes_of_results(form)) // slot_bytes(form)))
+    describe = mimw.TensorDescriptor.from_tensor
+
+    def flat(x, *block):
+        return None if x is None else describe(x.reshape(-1, x.shape[-1]), list(block))
+
+    def of_heads(x, width):
+        return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, width)
+
+    if gate == "key":
+        keys = *(flat(x, CHUNK, K) for x in (work.q if o is not None else None, work.k, work.w)),
+    else:
+        keys = of_heads(q if o is not None else None, K), of_heads(k, K), None
+    args = (*keys, of_heads(v, WIDTH), flat(work.b, 1, K if gate == "key" else CHUNK), flat(work.T, CHUNK, CHUNK),
+            flat(work.P if o is not None and gate == "key" else None, CHUNK, CHUNK), of_heads(o, WIDTH), of_heads(new, WIDTH),
+            flat(states, WIDTH, K), initial, final, bounds, spans, problem)
+    grid = spans.shape[0], problem.HV, V // (WIDTH * int(form.CONSUMERS))
+    return recurrence, grid, args, dict(FORM=form, num_warps=4)
+
+
+def slot_bytes(form: Form) -> int:
+    """Shared memory of one chunk's inputs."""
+    rows = bool(form.OUT) + 1 + (form.GATE == "key" and bool(form.DELTA))
+    squares = bool(form.DELTA) + (form.GATE == "key" and bool(form.OUT))
+    values = 0 if form.TRANSITION else int(form.CONSUMERS) * WIDTH
+    return 2 * CHUNK * (rows * int(form.K) + values + squares * CHUNK) + 1024
+
+
+def bytes_of_results(form: Form) -> int:
+    """Shared memory of scores, outputs or new values, and states before chunks."""
+    scores = 2 * CHUNK * CHUNK if form.OUT and form.GATE != "key" else 0
+    each = CHUNK * WIDTH * bool(form.OUT or form.STATES) + WIDTH * int(form.K) * bool(form.STATES)
+    return 2 * (scores + int(form.CONSUMERS) * each)

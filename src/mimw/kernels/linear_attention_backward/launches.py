@@ -1,0 +1,124 @@
+"""The launches of linear attention's gradients.
+
+Input: arrays, numpy or torch, and their tables. Output: what to allocate, and launches in their order. For example:
+
+    back = tables(made)                                         made: those of the forward
+    work = workspace(given, back, empty, of_forward)            empty(shape, None) of q's type, empty(shape, "fp32") of fp32
+    for kernel, grid, args, meta in launches(given, work, results, back, of_forward, dfinal, dinitial): kernel[grid](*args, **meta)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mimw
+
+from ..attention_varlen.maps import ending
+from ..linear_attention import nouns as forward
+from ..linear_attention.join import COLUMNS
+from ..linear_attention.launches import SHARED, Workspace, bytes_of_results, slot_bytes
+from ..powers import tile
+from .beta import small_betas
+from .gradients import gradients
+from .join import join
+from .kernel import recurrence
+from .nouns import BY_HEAD, BY_KEY, NO_GATE, Form, Given, Results, Work
+from .sums import sum_heads
+from .tables import Tables
+
+CHUNK, WIDTH = forward.C.value, forward.ROWS.value
+
+
+def form_of(given: Given, exact: bool = False) -> Form:
+    """The constants of gradients of chunks."""
+    (H, K), (HV, V), g = given.q.shape[2:], given.v.shape[2:], given.g
+    gate = NO_GATE if g is None else BY_HEAD if len(g.shape) == 3 else BY_KEY
+    bf16 = "bfloat16" in str(given.q.dtype)
+    return Form(K, V, tile(K), min(64, tile(V)), gate.value, given.beta is not None, HV // H, bf16, exact)
+
+
+def workspace(given: Given, tables: Tables, empty: Callable[..., Any], of_forward: Workspace) -> Work:
+    """The arrays of a call, made by empty(shape, type): of q's type where `type` is None, else of the named one, "fp32"."""
+    (batch, rows, H, K), (HV, V), spans = given.q.shape, given.v.shape[2:], tables.spans.shape[0]
+    of_heads = [empty((batch, rows, HV, K), "fp32") if H < HV else None for _ in "qk"]
+    parts = [empty((spans, HV, K, V), "fp32") if tables.cut else None for _ in ("sums", "ends")]
+    return Work(empty((tables.chunks.shape[0], HV, V, K), None), *of_heads, *parts, of_forward.b)
+
+
+def launches(given: Given, work: Work, results: Results, tables: Tables, of_forward: Workspace, dfinal=None, dinitial=None,
+             scale: float | None = None) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
+    """[(kernel, grid, args, meta), ..], which fill `results` and `dinitial`, to launch in this order.
+
+    args:      given, work, results     see nouns.py; what a call lacks is None. dg and dbeta are of any float type
+               tables   of `tables.tables`, where the arrays are
+               of_forward   the forward's workspace, filled: b and T, with gates by key P, q, k and w, where cut the transitions
+               dfinal, dinitial    (sequences, HV, K, V), fp32, or None
+    """
+    H, K = given.q.shape[2:]
+    problem = forward.Problem(H, given.v.shape[2], float(K**-0.5 if scale is None else scale))
+    steps, behind = [], dfinal
+    if tables.cut:
+        steps = _parts(given, work, tables, of_forward, problem, dfinal)
+        behind = work.ends
+    steps.append(_recurrence(given, work, results.dv, tables.spans, of_forward, problem, behind, dinitial))
+    return steps + of_chunks(given, work, results, tables.chunks, problem)
+
+
+def of_chunks(given: Given, work: Work, results: Results, table, problem: forward.Problem, exact: bool = False) -> list[tuple]:
+    """The launches behind the recurrence. exact: products of fp32 as fp32 has them, else as tf32."""
+    form = form_of(given, exact)
+    each, several = (table.shape[0], problem.HV), form.GROUP.value > 1
+    written = results._replace(dq=work.dq, dk=work.dk) if several else results
+    steps = [(gradients, each, (given, work, written, table, problem), dict(FORM=one, num_warps=8, num_stages=1))
+             for one in _of_gradients(form)]
+    meta = dict(FORM=form, num_warps=8, num_stages=1)
+    if given.beta is not None:
+        steps.append((small_betas, each, (given, work, written, table, problem), meta))
+    if several:
+        steps += [(sum_heads, (each[0], problem.H), (one, of, table, problem), meta)
+                  for one, of in ((work.dq, results.dq), (work.dk, results.dk))]
+    return steps
+
+
+def _of_gradients(form: Form) -> list[Form]:
+    """The constants of each launch of `gradients`. With gates by column 64 columns of keys at a time, for want of registers, and
+    chunks that need no cuts are a launch of their own, since the other one's code is long."""
+    if form.GATE.value != BY_KEY.value:
+        return [form]
+    return [form.replace(K_TILE=min(64, form.K_TILE.value), NEAR=near) for near in (True, False)]
+
+
+def _parts(given: Given, work: Work, tables: Tables, of_forward: Workspace, problem: forward.Problem, dfinal) -> list[tuple]:
+    """The launches that give D behind parts."""
+    K, V = given.q.shape[3], given.v.shape[3]
+    args = work.sums, of_forward.transitions, of_forward.b, dfinal, work.ends, tables.lists, tables.spans, problem
+    meta = dict(GATE=of_forward.gate, K=K, V=V, num_warps=K // 16)
+    return [_recurrence(given, work, None, tables.sums, of_forward, problem, dfinal, work.sums, of_forward.bounds),
+            (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
+
+
+def _recurrence(given: Given, work: Work, dv, spans, of_forward: Workspace, problem: forward.Problem, behind, before,
+                bounds=None) -> tuple:
+    """One launch of the recurrence; without dv only D before spans is written."""
+    K, V, gate = given.q.shape[3], given.v.shape[3], of_forward.gate
+    form = forward.Form(K, V, min(V // WIDTH, 2), 2, given.beta is not None, gate, True, dv is not None)
+    form = form.replace(STAGES=min(4, (SHARED - bytes_of_results(form)) // slot_bytes(form)))
+
+    def flat(x, *block):
+        return None if x is None else mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), list(block))
+
+    def of_heads(x, width):
+        return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, width)
+
+    if gate == "key":
+        keys = *(flat(x, CHUNK, K) for x in (of_forward.q, of_forward.k, of_forward.w)), of_heads(given.do, WIDTH)
+    else:
+        keys = of_heads(given.q, K), of_heads(given.k, K), None, of_heads(given.do, WIDTH)
+    args = (*keys, flat(of_forward.b, 1, K if gate == "key" else CHUNK), flat(of_forward.T, CHUNK, CHUNK),
+            flat(of_forward.P if gate == "key" else None, CHUNK, CHUNK), of_heads(dv, WIDTH),
+            flat(None if dv is None else work.D, WIDTH, K), behind, before, bounds, spans, problem)
+    return recurrence, (spans.shape[0], problem.HV, V // (WIDTH * int(form.CONSUMERS))), args, dict(FORM=form, num_warps=4)
+
+
+__all__ = ["form_of", "launches", "of_chunks", "workspace"]

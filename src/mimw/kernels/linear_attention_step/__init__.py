@@ -1,0 +1,50 @@
+"""One token of linear attention for each sequence, states in place: bf16, fp16 and fp32 on any GPU, bound by the states' bytes.
+
+Input: rows of q, k, v, g and beta, states or a pool of states with an index for each sequence. Output: rows of o. For example:
+
+    arguments(q, k, v, g, beta, state, None, o, scale)          (kernel, grid, args, meta) of a launch or `mimw.simulate`
+    arguments(q, k, v, None, None, pool, indices, o, scale)     sequence n has the state pool[indices[n]]
+"""
+
+from __future__ import annotations
+
+from ..contract import Contract
+from ..contract.memory import strides
+from ..powers import power_of_two
+from .kernel import AllSteps, Form, Problem, StateSteps, Steps
+from .kernel import step as kernel
+
+CONTRACT = Contract("q: float (N, H, K) rows", "k: =q (N, H, K) rows", "v: =q (N, HV, V) rows", "o: =q (N, HV, V) contiguous",
+                    "g?: float (N, HV) or (N, HV, K) rows", "beta?: float (N, HV)", "state: float (slots, HV, K, V)",
+                    "indices?: int (N) contiguous", "K > 0 and V > 0 -- heads of width 0 have no state",
+                    "HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v",
+                    "indices is not None or slots == N -- without indices there must be one state for each sequence")
+ELEMENTS = 4096         # of a state that a program of 4 warps takes: 32 a thread
+EPSILON = 1e-6          # of the L2 norm, as fla has it
+
+__all__ = ["CONTRACT", "EPSILON", "arguments", "kernel"]
+
+
+def arguments(q, k, v, g, beta, state, indices, o, scale: float, l2norm: bool = False) -> tuple:
+    """(kernel, grid, args, meta) of the launch.
+
+    args:      q, k     (N, H, K), columns side by side; one type with v and o
+               v, o     (N, HV, V); H divides HV; o is contiguous
+               g        (N, HV) or (N, HV, K): logarithms of decays; None is no decay
+               beta     (N, HV); None is no delta rule
+               state    (slots, HV, K, V), any strides; fastest where columns of V, or of K, lie side by side
+               indices  (N) int32 or int64: each sequence's state, each at most once; one outside of the pool is none: o is 0
+               scale    of the outputs
+               l2norm   q and k are divided by sqrt(their sum of squares + 1e-6) first
+    errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
+    """
+    of = CONTRACT.check(q=q, k=k, v=v, o=o, g=g, beta=beta, state=state, indices=indices)
+    width = power_of_two(of.K)
+    columns = min(power_of_two(of.V), max(1, ELEMENTS // width))
+    of_state = StateSteps(*strides(state))
+    steps = AllSteps(*(Steps(0, 0) if one is None else Steps(*strides(one)[:2]) for one in (q, k, v, g, beta)), of_state)
+    by_keys = of_state.key < of_state.value and of.K > 1
+    form = Form(width, columns, 0 if by_keys else 1, g is not None and len(g.shape) == 3, l2norm)
+    problem = Problem(of.slots, of.HV // max(1, of.H), of.K, of.V, float(scale), EPSILON)
+    grid = of.N, of.HV, -(-of.V // columns)
+    return kernel, grid, (q, k, v, g, beta, state, indices, o, problem, steps), dict(FORM=form, num_warps=4)

@@ -1,0 +1,242 @@
+"""Chunked linear attention, forward, against the recurrence in fp64: gates, the delta rule, packed sequences, parts, what the
+backward takes; its interleavings, and what is refused."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the reference is torch's")
+
+import mimw  # noqa: E402
+from mimw.kernels.linear_attention import forward, parts_for, tables, workspace  # noqa: E402
+from mimw.target import target  # noqa: E402
+from tests.compiling import stopping  # noqa: E402
+
+from .linear_attention_reference import chunked, draw, recurrence  # noqa: E402
+
+BF16 = ml_dtypes.bfloat16
+GDN, KDA, GLA, DELTA, SIMPLE, NONE = (dict(gates=gates, delta=delta) for gates, delta in (
+    ("head", True), ("key", True), ("key", False), ("none", True), ("head", False), ("none", False)))
+
+
+class Case:
+    """Random arguments, the arrays of a call, and what they should be, of numbers as the type rounds them."""
+
+    def __init__(self, type_=BF16, parts=1, cu_seqlens=None, T=150, H=1, HV=1, keys=None, **drawn):
+        self.drawn = draw(0, T=T, H=H, HV=HV, cu_seqlens=cu_seqlens, **drawn)
+        if keys is not None:
+            self.drawn |= keys(self.drawn)
+        self.type, torch_type = type_, torch.bfloat16 if type_ is BF16 else torch.float16
+        for name in "qkv":
+            self.drawn[name] = self.drawn[name].to(torch_type).float()
+        self.q, self.k, self.v = (self.drawn[name].numpy().astype(type_) for name in "qkv")
+        self.g, self.beta, self.initial = (None if self.drawn[name] is None else self.drawn[name].numpy()
+                                           for name in ("g", "beta", "initial_state"))
+        self.tables = tables(self.q.shape[0], T, cu_seqlens, parts)
+        self.work = workspace(self.k, self.v, self.g, self.beta, self.tables, self.filled)
+        self.final = None if self.initial is None else self.filled(self.initial.shape, "fp32")
+
+    def filled(self, shape, kind=None):
+        """An array that holds something else than results."""
+        return np.full(shape, 7, self.type if kind is None else np.float32)
+
+    def steps(self, q=True, **options):
+        return forward(self.q if q else None, self.k, self.v, self.g, self.beta, self.tables, self.work, initial=self.initial,
+                       final=self.final, **options)
+
+    def outputs(self, machine, **options):
+        o = self.filled(self.v.shape)
+        for kernel, grid, args, meta in self.steps(o=o, **options):
+            machine.launch(kernel, grid, *args, **meta)
+        return o
+
+    def rows(self, tiles):
+        """[NT, HV, C, ..] as the reference has it, [B, T, HV, ..]."""
+        rows = [one.swapaxes(0, 1)[:min(64, end - first)] for one, (first, end) in zip(tiles, self.tables.chunks)]
+        return np.concatenate(rows).reshape(*self.v.shape[:3], *tiles.shape[3:])
+
+
+def close(found, exact, error=6e-3):
+    """The relative error of all, and every element against the largest."""
+    found, exact = np.asarray(found, np.float64), np.asarray(exact, np.float64)
+    assert np.linalg.norm(found - exact) <= error * np.linalg.norm(exact)
+    assert np.abs(found - exact).max() <= 2 * error * np.abs(exact).max()
+
+
+def right(machine, case, error=6e-3, **options):
+    o, (exact, final) = case.outputs(machine, **options), recurrence(**case.drawn, **options)
+    close(o, exact, error)
+    if case.final is not None:
+        close(case.final, final, error)
+
+
+# ---- o and the last states ------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("kind", [GDN, KDA, GLA, DELTA, SIMPLE, NONE], ids=["gdn", "kda", "gla", "delta", "simple", "none"])
+def test_each_member_of_the_family(machine, kind):
+    right(machine, Case(**kind))
+
+
+@pytest.mark.parametrize("kind, shape", [(GDN, dict(B=2, H=1, HV=2, K=128, V=128, T=70)), (GDN, dict(K=64, V=256, T=65)),
+                                         (KDA, dict(B=2, H=1, HV=2, K=128, V=64, T=64)), (SIMPLE, dict(K=128, V=256, T=1))])
+def test_heads_and_batches(machine, kind, shape):
+    right(machine, Case(**kind, **shape))
+
+
+@pytest.mark.parametrize("kind", [GDN, KDA, SIMPLE])
+@pytest.mark.parametrize("decay", [(-1e-3, 0.0), (-60.0, -20.0), (-12.0, 0.0)])
+def test_gates_near_one_and_near_zero(machine, kind, decay):
+    right(machine, Case(**kind, decay=decay, T=130))
+
+
+def test_a_scale_and_no_states(machine):
+    right(machine, Case(**GDN, state=False), scale=0.3)
+
+
+@pytest.mark.parametrize("kind", [GDN, KDA])
+def test_fp16(machine, kind):
+    right(machine, Case(np.float16, **kind), error=2e-3 if kind is GDN else 4e-3)
+
+
+def alike(drawn):
+    """Keys that are nearly the same, of which powers of A are large, and its inverse is not."""
+    k = drawn["k"][:, :1] + 0.02 * drawn["k"]
+    return {"k": torch.nn.functional.normalize(k, dim=-1), "beta": torch.full_like(drawn["beta"], 0.99)}
+
+
+def test_keys_that_are_alike(machine):
+    case = Case(**DELTA, T=128, keys=alike)
+    right(machine, case, error=3e-2)
+    close(case.rows(case.work.T), chunked(**case.drawn).T, 4e-3)
+
+
+# ---- packed sequences and parts -------------------------------------------------------------------------------------------------
+
+PACKED = [0, 5, 64, 64, 300]    # of 5, 59, no and 236 rows
+
+
+@pytest.mark.parametrize("kind", [GDN, KDA, SIMPLE])
+def test_packed_sequences_in_parts(machine, kind):
+    right(machine, Case(**kind, T=300, cu_seqlens=PACKED, parts=2))
+
+
+@pytest.mark.parametrize("kind", [GDN, KDA, GLA, NONE], ids=["gdn", "kda", "gla", "none"])
+def test_parts_of_one_sequence(machine, kind):
+    right(machine, Case(**kind, T=300, parts=4, K=64, V=128))
+
+
+@pytest.mark.parametrize("kind", [GDN, KDA, GLA], ids=["gdn", "kda", "gla"])
+def test_parts_that_forget(machine, kind):
+    """Two chunks leave nothing of what was before them."""
+    case = Case(**kind, T=600, parts=3, decay=(-2.0, -1.0))
+    right(machine, case)
+    assert (case.work.bounds[:9] < -52).all() and (kind is GLA or (case.work.transitions[1] == 0).all())
+
+
+def test_keys_longer_than_one_do_not_let_a_part_forget(machine):
+    """With |1 - beta k.k| of up to 3, which grows as fast as gates shrink."""
+    longer = lambda drawn: {"k": 2 * drawn["k"], "g": torch.full_like(drawn["g"], -1.0)}        # noqa: E731
+    case = Case(**GDN, T=300, parts=3, decay=(-1.0, 0.0), keys=longer)
+    right(machine, case, error=2e-2)
+    squares = case.drawn["k"].double().square().sum(-1)[0, :64, 0] * case.drawn["beta"].double()[0, :64, 0]
+    close(case.work.bounds[0, 0], -64 + (1 - squares).abs().clamp(min=1).log().sum(), 1e-4)
+
+
+def test_no_sequence_reads_of_another(machine):
+    case = Case(**GDN, T=200, cu_seqlens=[0, 70, 200])
+    exact, final = recurrence(**case.drawn)
+    for one in (case.q, case.k, case.v):
+        one[:, 70:] = np.nan
+    o = case.outputs(machine).astype(np.float32)
+    close(o[:, :70], exact[:, :70])
+    close(case.final[0], final[0])
+    assert np.isnan(o[:, 70:]).all()
+
+
+def test_rows_behind_the_last_sequence_stay_as_they_are(machine):
+    case = Case(**SIMPLE, T=100)
+    case.tables = tables(1, 100, [0, 70])
+    o = case.outputs(machine).astype(np.float32)
+    close(o[:, :70], recurrence(**case.drawn)[0][:, :70])
+    assert (o[:, 70:] == 7).all()
+
+
+def test_tables():
+    made = tables(1, 300, PACKED, parts=2)
+    assert made.chunks.tolist() == [[0, 5], [5, 64], *([64 + 64 * one, 300] for one in range(4))]
+    assert made.spans.tolist() == [[0, 5, 0, 1, 0, 0], [5, 64, 1, 1, 1, 1], [64, 64, 2, 0, 2, 2], [64, 192, 2, 2, 3, -1],
+                                   [192, 300, 4, 2, 4, 3]]
+    assert made.cut and made.lists.tolist() == [[0, 1], [1, 1], [2, 1], [3, 2]]
+    assert not tables(2, 100, parts=1).cut and tables(2, 100).spans.tolist() == [[0, 100, 0, 2, 0, 0], [100, 200, 2, 2, 1, 1]]
+    assert [parts_for(1, 65536, 16, 128, 132), parts_for(8, 8192, 16, 128, 132), parts_for(1, 1024, 4, 64, 132)] == [8, 1, 1]
+    with pytest.raises(ValueError, match="cu_seqlens is .0, 9, 5. for a batch of 1 with 100 rows; it must rise from 0 to 100"):
+        tables(1, 100, [0, 9, 5])
+
+
+# ---- what the backward takes ----------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("kind, parts", [(GDN, 2), (KDA, 1), (SIMPLE, 2)])
+def test_new_values_and_states_before_chunks(machine, kind, parts):
+    case = Case(**kind, T=170, parts=parts)
+    case.outputs(machine)
+    new, states = case.filled(case.v.shape), case.filled((len(case.tables.chunks), 1, 64, 64))
+    for kernel, grid, args, meta in case.steps(q=False, new=new, states=states, again=True):
+        machine.launch(kernel, grid, *args, **meta)
+    exact = chunked(**case.drawn)
+    close(new, exact.N)
+    close(states[None].swapaxes(-1, -2), exact.states)
+    close(case.final, exact.final)
+    if kind["delta"]:
+        close(case.rows(case.work.T), exact.T, 4e-3)
+    if kind["gates"] == "key":
+        close(case.rows(case.work.P), exact.P, 4e-3)
+    else:
+        close(case.rows(case.work.b[..., None])[..., 0], exact.b, 1e-6)
+
+
+# ---- interleavings, what is refused, and the machine code ------------------------------------------------------------------------
+
+@pytest.mark.parametrize("kind, options", [(GDN, {}), (KDA, {}), (GDN, dict(again=True))])
+def test_every_interleaving_is_right(kind, options):
+    case = Case(**kind, T=260)
+    results = dict(new=case.v.copy(), states=case.filled((5, 1, 64, 64))) if options else dict(o=case.v.copy())
+    case.outputs(type("Simulator", (), {"launch": staticmethod(mimw.simulate)}))
+    kernel, grid, args, meta = case.steps(**results, **options)[-1]
+    report = mimw.check(kernel, grid, *args, seeds=4, shrink=False, **meta)
+    assert report.ok, report
+
+
+def test_refused():
+    case = Case(**GDN)
+    with pytest.raises(ValueError, match="a call writes either o, of q, or new and states"):
+        case.steps()
+    with pytest.raises(ValueError, match="keys may have 64 or 128 columns"):
+        case = Case(**GDN, K=32, V=32)
+        case.steps(o=case.v.copy())
+    with pytest.raises(ValueError, match="the heads of v must be a multiple of those of q and k"):
+        case = Case(**GDN, H=2, HV=2)
+        case.v = case.filled((1, 150, 3, 64))
+        case.g, case.beta, case.initial, case.final = None, None, None, None
+        case.steps(o=case.v.copy())
+
+
+def of_heads_of_128(kind, V=128, states=False, parts=1, number=-1):
+    """The TTGIR of one launch."""
+    case = Case(**kind, K=128, V=V, parts=parts)
+    results = dict(new=case.v.copy(), states=case.filled((3, 1, V, 128))) if states else dict(o=case.v.copy())
+    kernel, grid, args, meta = case.steps(**results)[number]
+    with stopping(("ttgir", )):
+        return mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
+
+
+@pytest.mark.parametrize("options", [dict(kind=SIMPLE, V=256), dict(kind=KDA), dict(kind=GDN, states=True),
+                                     dict(kind=GDN, parts=3, number=2)], ids=["values of 256", "by key", "states", "transitions"])
+def test_forms_fit(options):
+    assert of_heads_of_128(**options).metadata.shared <= target("sm_90a").shared_bytes
+
+
+def test_operands_go_from_registers_into_the_next_product():
+    found = of_heads_of_128(GDN)
+    assert found.metadata.shared <= target("sm_90a").shared_bytes
+    assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1
+    assert found.ttgir.count("ttg.local_alloc %") == 0      # the state, R and N

@@ -1,0 +1,166 @@
+"""The gradients of linear attention: the chunked form against autograd of the recurrence in fp64, the kernels against both."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the reference is torch's")
+
+import mimw  # noqa: E402
+from mimw.kernels import linear_attention as forward  # noqa: E402
+from mimw.kernels import linear_attention_backward as backward  # noqa: E402
+from mimw.kernels.linear_attention.nouns import Problem  # noqa: E402
+from mimw.target import target  # noqa: E402
+from tests.compiling import stopping  # noqa: E402
+from tests.kernels.linear_attention_gradients import chunked_gradients  # noqa: E402
+from tests.kernels.linear_attention_reference import chunked, draw, gradients  # noqa: E402
+
+NUMPY = {torch.float32: np.float32, torch.bfloat16: ml_dtypes.bfloat16, torch.float16: np.float16}
+PACKED = [0, 5, 5, 75, 150]
+
+
+class Case:
+    """Random arguments and gradients of results, as the type rounds them; arrays for gradients, which hold NaN."""
+
+    def __init__(self, type_, ends=None, state=True, T=150, H=1, seed=3, **drawn):
+        self.given, self.type = draw(seed, T=T, H=H, cu_seqlens=ends, state=state, **drawn), type_
+        self.given |= {name: self.rounded(self.given[name]) for name in "qkv"}
+        drawn, initial = torch.Generator().manual_seed(seed + 1), self.given["initial_state"]
+        self.do = self.rounded(torch.randn(self.given["v"].shape, generator=drawn))
+        self.dfinal = torch.randn(initial.shape, generator=drawn) if state else None
+        self.q, self.k, self.v, self.of_o = (self.array(one) for one in (*(self.given[name] for name in "qkv"), self.do))
+        self.g, self.beta, self.initial, self.of_final = (
+            None if one is None else one.numpy() for one in (self.given["g"], self.given["beta"], initial, self.dfinal))
+        self.ends, self.sequences = ends, self.q.shape[0] if ends is None else len(ends) - 1
+        self.results = backward.Results(*(None if one is None else np.full_like(one, np.nan)
+                                          for one in (self.q, self.k, self.v, self.g, self.beta)))
+        self.dinitial = np.full_like(self.initial, np.nan) if state else None
+
+    def rounded(self, x):
+        return x.to(self.type).float()
+
+    def array(self, x):
+        return np.ascontiguousarray(x.double().numpy().astype(NUMPY[self.type]))
+
+    def empty(self, shape, kind=None):
+        return np.full(shape, np.nan, np.float32 if kind else NUMPY[self.type])
+
+    def of_chunks(self):
+        """The launches behind the recurrence, with everything before them as the reference has it."""
+        parts, exact = chunked(**self.given), chunked_gradients(self.do, self.dfinal, **self.given)
+        made, heads = forward.tables(self.q.shape[0], self.q.shape[1], self.ends), self.v.shape[2]
+        turned = lambda states: self.array(states.flatten(0, 1).transpose(-1, -2))                      # noqa: E731
+        given = backward.Given(self.q, self.k, self.v, self.g, self.beta, self.array(parts.N), turned(parts.states), self.of_o)
+        last = None if self.g is None else parts.b.flatten(0, 1)[made.chunks.clip(max=made.chunks[:, :1] + 64)[:, 1] - 1]
+        of_heads = [self.empty((*self.v.shape[:3], self.q.shape[3]), "fp32") for _ in "qk"]
+        work = backward.Work(turned(exact.D), *of_heads, None, None, None if last is None else last.float().numpy())
+        self.results.dv[...] = self.array(exact.v)
+        self.dinitial = None
+        problem = Problem(self.q.shape[2], heads, self.q.shape[3]**-0.5)
+        return backward.of_chunks(given, work, self.results, made.chunks, problem, exact=True)
+
+    def whole(self, parts=1):
+        """The launches that compute anew what the forward had, and those of the backward."""
+        made = forward.tables(*self.q.shape[:2], self.ends, parts)
+        back, work = backward.tables(made), forward.workspace(self.k, self.v, self.g, self.beta, made, self.empty)
+        new, states = np.full_like(self.v, np.nan), self.empty((len(made.chunks), *self.v.shape[2:], self.q.shape[3]))
+        given = backward.Given(self.q, self.k, self.v, self.g, self.beta, new, states, self.of_o)
+        steps = forward.forward(self.q, self.k, self.v, self.g, self.beta, made, work, new=new, states=states, initial=self.initial)
+        of_call = backward.workspace(given, back, self.empty, work)
+        return steps + backward.launches(given, of_call, self.results, back, work, self.of_final, self.dinitial)
+
+    def right(self, allowed):
+        found = dict(zip(("q", "k", "v", "g", "beta"), self.results), initial_state=self.dinitial)
+        for name, exact in gradients(self.do, self.dfinal, **self.given).items():
+            if found[name] is not None:
+                error = np.abs(found[name].astype(np.float64) - exact.numpy()).max()
+                assert error <= allowed * exact.abs().max(), (name, error, float(exact.abs().max()))
+
+
+def launched(machine, steps):
+    for kernel, grid, args, meta in steps:
+        machine.launch(kernel, grid, *args, **meta)
+
+
+@pytest.mark.parametrize("gates", ["none", "head", "key"])
+@pytest.mark.parametrize("delta", [False, True])
+def test_chunked_gradients_are_those_of_the_recurrence(gates, delta):
+    """By definition; batches or packed sequences, two heads of v for one of k."""
+    for ends in (None, [0, 5, 5, 20]):
+        given = draw(1, B=2 if ends is None else 1, T=20, H=2, HV=4, K=8, V=6, gates=gates, delta=delta, decay=(-2, 0),
+                     cu_seqlens=ends)
+        do, dfinal = torch.randn(given["v"].shape), torch.randn(given["initial_state"].shape)
+        found = chunked_gradients(do, dfinal, C=8, **given)
+        for name, expected in gradients(do, dfinal, **given).items():
+            torch.testing.assert_close(getattr(found, name), expected, rtol=0, atol=1e-12)
+
+
+# ---- gradients of chunks, by themselves -----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("gates, delta, type_, more", [
+    ("none", False, torch.float32, dict(T=70, H=2, HV=4, V=24)), ("none", True, torch.bfloat16, dict(T=64)),
+    ("head", False, torch.float16, dict(T=1)), ("head", True, torch.float32, dict(HV=2, ends=PACKED)),
+    ("head", True, torch.bfloat16, dict(B=2, T=65, K=24, decay=(-60, -20))),
+    ("key", False, torch.float32, dict(T=70, V=80, decay=(-8, 0))), ("key", True, torch.float32, dict(HV=2, K=80, ends=PACKED)),
+    ("key", True, torch.bfloat16, dict(T=70, K=24, decay=(-60, -20))), ("key", True, torch.float16, dict(T=65, decay=(-1e-3, 0)))])
+def test_gradients_of_chunks(machine, gates, delta, type_, more):
+    """Every gate, rule and type; packed with an empty sequence and a short one, dims and lengths that no tile divides, two heads of
+    v for one of k, gates near 0, near 1 and so that a chunk's decay fits no type; some beta are 0."""
+    case = Case(type_, gates=gates, delta=delta, **dict(dict(K=16, V=16), **more))
+    if delta and type_ is torch.float32:
+        case.given["beta"][0, ::7] = 0
+    launched(machine, case.of_chunks())
+    case.right({torch.float32: 5e-5, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}[type_])
+
+
+# ---- with the recurrence --------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("gates, delta, parts, more", [
+    ("head", True, 1, dict(K=128, V=128, T=70)), ("head", True, 4, dict(T=250)), ("head", False, 3, dict(T=190, V=128)),
+    ("key", True, 2, dict(T=250, ends=[0, 5, 5, 250])), ("key", False, 3, dict(T=190)),
+    ("head", True, 2, dict(T=450, decay=(-2, -1))), ("key", True, 2, dict(T=260, decay=(-60, -20))),
+    ("none", True, 1, dict(ends=PACKED, HV=2)), ("none", False, 2, dict(T=129, state=False))])
+def test_gradients(machine, gates, delta, parts, more):
+    """Behind the forward's kernels, in one part or several side by side; one or two consumers; packed; without states;
+    parts that forget."""
+    case = Case(torch.bfloat16, gates=gates, delta=delta, **dict(dict(K=64, V=64), **more))
+    launched(machine, case.whole(parts))
+    case.right(1.2e-2)
+
+
+@pytest.mark.parametrize("type_, decay", [(torch.bfloat16, (-60, -20)), (torch.float16, (-1e-3, 0))])
+def test_gates_near_zero_and_near_one(machine, type_, decay):
+    case = Case(type_, gates="head", delta=True, T=130, K=64, V=64, decay=decay)
+    launched(machine, case.whole())
+    case.right(2e-2 if type_ is torch.bfloat16 else 3e-3)
+
+
+def test_tables_go_from_the_last_part_to_the_first():
+    made = forward.tables(1, 300, [0, 5, 5, 300], parts=2)
+    back = backward.tables(made)
+    assert back.cut and back.lists.tolist() == made.lists.tolist() and back.spans[:, :4].tolist() == made.spans[:, :4].tolist()
+    assert back.spans[:, 4:].tolist() == [[0, 0], [1, 1], [2, 2], [3, -1]]      # D comes from behind each part
+    assert back.sums.tolist() == [[5 + 3 * 64, 300, 4, 2, 2, 3]]                # the last part's, with the final state's gradient
+    assert not backward.tables(forward.tables(2, 100)).cut
+
+
+@pytest.mark.parametrize("gates", ["head", "key"])
+def test_every_interleaving_is_right(gates):
+    case = Case(torch.bfloat16, gates=gates, delta=True, T=260, K=64, V=64)
+    steps = case.whole()
+    for kernel, grid, args, meta in steps[:2]:
+        mimw.simulate(kernel, grid, *args, **meta)
+    kernel, grid, args, meta = steps[2]
+    report = mimw.check(kernel, grid, *args, seeds=4, shrink=False, **meta)
+    assert report.ok, report
+
+
+def test_heads_of_128_fit():
+    """One compilation: operands come from registers and from slots, none by way of other memory."""
+    case = Case(torch.bfloat16, gates="head", delta=True, T=64, K=128, V=128)
+    kernel, grid, args, meta = case.whole()[2]
+    with stopping(("ttgir", )):
+        found = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
+    assert found.metadata.shared <= target("sm_90a").shared_bytes
+    assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1
+    assert found.ttgir.count("ttg.local_alloc %") == 0

@@ -1,0 +1,199 @@
+"""`mimw.ops.linear_attention` against the recurrence in fp64: families, heads, packed sequences, states, gradients, refusals.
+
+Input: small tensors. Output: values and gradients. For example:
+
+    pytest --forked 0 tests/ops/test_linear_attention.py -k gradients
+"""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
+
+from mimw import ops  # noqa: E402
+from mimw.ops import linear_attention_chunks, linear_attention_layout, packed  # noqa: E402
+from mimw.ops.linear_attention import CONTRACT  # noqa: E402
+from tests.kernels.linear_attention_reference import chunked, draw, gradients, recurrence  # noqa: E402
+from tests.ops import linear_attention_fuzz  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
+TENSORS = "q", "k", "v", "g", "beta", "initial_state"
+SMALL = dict(H=1, HV=2, K=32, V=16)
+FAMILIES = {
+    "none": dict(T=66), "deltanet": dict(T=40, delta=True, B=2), "by head": dict(T=40, gates="head", cu_seqlens=[0, 1, 1, 35, 40]),
+    "gla": dict(T=130, gates="key"), "gdn": dict(T=90, gates="head", delta=True, cu_seqlens=[0, 66, 90]),
+    "kda": dict(T=40, gates="key", delta=True), "kda, gates near 0": dict(T=70, gates="key", delta=True, decay=(-60, 0)),
+    "gdn, near 1": dict(T=40, gates="head", delta=True, decay=(-1e-4, 0))}
+
+
+def near(found, expected, tolerance):
+    assert found.shape == expected.shape
+    assert (found.double() - expected).norm() <= tolerance * expected.norm() + 1e-9, (found, expected)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_values_and_gradients(family):
+    given = draw(3, **SMALL, **FAMILIES[family])
+    l2norm = family == "kda"
+    leaves = {name: one.requires_grad_() if name in TENSORS and one is not None else one for name, one in given.items()}
+    o, final = ops.linear_attention(**leaves, output_final_state=True, use_qk_l2norm=l2norm)
+    expected, last = recurrence(**given, use_qk_l2norm=l2norm)
+    near(o, expected, 1e-5)
+    near(final, last, 1e-5)
+    do, dfinal = torch.randn_like(o), torch.randn_like(final)
+    torch.autograd.backward((o, final), (do, dfinal))
+    for name, gradient in gradients(do, dfinal, **{name: one if one is None else one.detach() for name, one in given.items()},
+                                    use_qk_l2norm=l2norm).items():
+        near(leaves[name].grad, gradient, 1e-4)
+
+
+@pytest.mark.parametrize("gates, delta, cu_seqlens", [
+    ("key", True, [0, 70, 70, 78]), ("head", False, None)])
+def test_by_kernels(gates, delta, cu_seqlens):
+    """Heads that the kernels of sm_90 take, simulated, forward and backward; twice with one plan; rows behind the last sequence."""
+    given = draw(7, T=78 if cu_seqlens is None else 80, H=1, HV=2, gates=gates, delta=delta, cu_seqlens=cu_seqlens)
+    given |= {name: given[name].bfloat16() for name in "qkv"}
+    used = dict(given) | {name: given[name][:, :78] for name in ("q", "k", "v", "g", "beta") if given[name] is not None}
+    for again in range(2):
+        leaves = {name: one.detach().clone().requires_grad_() if name in TENSORS and one is not None else one
+                  for name, one in given.items()}
+        o, final = ops.linear_attention(**leaves, output_final_state=True)
+        do, dfinal = torch.randn_like(o), torch.randn_like(final)
+        torch.autograd.backward((o, final), (do, dfinal))
+        if again:
+            expected, last = recurrence(**used)
+            near(o[:, :78], expected, 8e-3)
+            near(final, last, 8e-3)
+            for name, gradient in gradients(do[:, :78], dfinal, **used).items():
+                found = leaves[name].grad
+                near(found if name == "initial_state" else found[:, :78], gradient, 1.2e-2)
+                assert name == "initial_state" or (found[:, 78:] == 0).all()
+    assert "by linear_attention" in str(ops.explain(ops.linear_attention, *(given[name] for name in ("q", "k", "v", "g", "beta"))))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_types_strides_and_a_state_alone(dtype):
+    """Numbers of 16 bits as the recurrence of the rounded ones; gradients of the final states alone; no state, no final state."""
+    given = draw(5, B=2, T=12, gates="key", delta=True, **SMALL)
+    given |= {name: given[name].to(dtype).transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for name in "qkv"}
+    o, final = ops.linear_attention(**given, scale=0.3, output_final_state=True)
+    expected, last = recurrence(**{name: one if one is None else one.detach() for name, one in given.items()}, scale=0.3)
+    assert o.dtype == dtype and o.is_contiguous() and final.dtype == torch.float32
+    near(o, expected, 1e-2)
+    near(final, last, 1e-5)
+    found = torch.autograd.grad(final.sum(), [given["k"], given["v"]])
+    wanted = gradients(torch.zeros_like(o), torch.ones_like(final), **{name: one if one is None else one.detach()
+                                                                       for name, one in given.items()})
+    for one, name in zip(found, "kv"):
+        near(one, wanted[name], 1e-2)
+    given["initial_state"] = None
+    o, none = ops.linear_attention(**given)
+    assert none is None
+    near(o, recurrence(**given)[0].detach(), 1e-2)
+
+
+def test_the_chunked_reference_is_the_recurrence():
+    given = draw(1, T=100, gates="key", delta=True, cu_seqlens=[0, 66, 66, 100], **SMALL)
+    parts, (o, final) = chunked(**given), recurrence(**given)
+    near(parts.o, o, 1e-12)
+    near(parts.final, final, 1e-12)
+    assert parts.states.shape == (1, 3, 2, 32, 16) and parts.P.shape == (1, 100, 2, 64)
+
+
+def test_slabs_and_nothing(monkeypatch):
+    """The same bits in slabs of one chunk; no rows, no sequences, no heads."""
+    given = draw(2, T=70, gates="key", delta=True, **SMALL)
+    leaf = given["v"].requires_grad_()
+    results = []
+    for slab in (1 << 26, 1):
+        monkeypatch.setattr(linear_attention_chunks, "SLAB", slab)
+        o, final = ops.linear_attention(**given, output_final_state=True)
+        results.append((o, final, *torch.autograd.grad(o.sum() + final.sum(), leaf)))
+    for one, other in zip(*results):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    empty = draw(2, T=0, gates="head", **SMALL)
+    o, final = ops.linear_attention(**empty, output_final_state=True)
+    assert o.shape == (1, 0, 2, 16) and torch.equal(final, empty["initial_state"])
+    packed = draw(2, T=4, cu_seqlens=[0, 0])
+    o, final = ops.linear_attention(**packed | {name: packed[name].half() for name in "qkv"}, output_final_state=True)
+    assert (o == 0).all() and torch.equal(final, packed["initial_state"])       # by kernels, if there were a row
+    packed = draw(2, T=4, cu_seqlens=[0], **SMALL)
+    o, final = ops.linear_attention(**packed, output_final_state=True)
+    assert o.shape == (1, 4, 2, 16) and final.shape == (0, 2, 32, 16)
+
+
+def test_layout():
+    at = linear_attention_layout.layout(1, 200, [0, 70, 70, 199], torch.device("cpu"))
+    assert at.steps == (2, 2, 1) and at.order.tolist() == [2, 0, 1] and at.rows.shape == (5, 64)
+    assert at.rows[0, 0] == 70 and at.rows[3].tolist() == [*range(64, 70), *[-1] * 58] and at.rows[4, 0] == 198
+
+
+X = draw(0, T=6, gates="key", delta=True, **SMALL)
+
+
+@pytest.mark.parametrize("changes, error, text", [
+    (dict(v=X["v"][:, :5]), RuntimeError, "v is 1 x 5 x 2 x 16"),
+    (dict(q=X["q"].double()), NotImplementedError, "q is torch.float64"),
+    (dict(k=X["k"].half()), RuntimeError, "k torch.float16; both must be of one type"),
+    (dict(initial_state=torch.zeros(2, 2, 32, 16)), RuntimeError, "2 states, and there are 1 sequences"),
+    (dict(beta=X["beta"][..., :1]), RuntimeError, "beta is 1 x 6 x 1; "),
+    (dict(cu_seqlens=torch.tensor([1, 6])), RuntimeError, r"cu_seqlens is \[1, 6\]; it must ascend from 0"),
+    (dict(cu_seqlens=torch.tensor([0, 7])), RuntimeError, "end at 6 rows or before"),
+    (dict(cu_seqlens=torch.tensor([0, 4, 3]), initial_state=None), RuntimeError, "must ascend"),
+    (dict(v=X["v"][:, :, :1].expand(-1, -1, 3, -1), q=X["q"].expand(-1, -1, 2, -1), k=X["k"].expand(-1, -1, 2, -1), g=None,
+          beta=None, initial_state=None), RuntimeError, "heads of q and k must divide those of v")])
+def test_refusals(changes, error, text):
+    with pytest.raises(error, match=text):
+        ops.linear_attention(**X | changes)
+
+
+def test_opcheck():
+    leaves = [X[name].detach().clone().requires_grad_() for name in TENSORS]
+    torch.library.opcheck(torch.ops.mimw.linear_attention.default, (*leaves, None, None, True))
+
+
+def test_compiled_whole():
+    def step(q, k, v, beta):
+        o, final = ops.linear_attention(q, k, v, None, beta, output_final_state=True)
+        return (o * o).sum() + final.sum()
+
+    inputs = [X[name].detach().clone().requires_grad_() for name in ("q", "k", "v", "beta")]
+    found, expected = (torch.autograd.grad(one(*inputs), inputs) for one in
+                       (torch.compile(step, fullgraph=True, backend="aot_eager"), step))
+    torch.testing.assert_close(found, expected)
+
+
+def test_random_calls_find_what_is_wrong(monkeypatch, capsys):
+    """A few calls are right; with a scale that is forgotten one is wrong, and its line repeats it."""
+    for number in range(3):
+        assert linear_attention_fuzz.wrong(1, number, "cpu")[1] is None
+    whole = ops.linear_attention
+    monkeypatch.setattr(ops, "linear_attention", lambda *args, scale=None, **named: whole(*args, **named))
+    wrong = next(number for number in range(20) if linear_attention_fuzz.wrong(1, number, "cpu")[1] is not None)
+    assert linear_attention_fuzz.main(["--seed", "1", "--only", str(wrong)]) == 1 and "o differs by" in capsys.readouterr().out
+
+
+class OnTheDevice:
+    """A tensor of integers whose numbers the host waits for."""
+
+    is_cuda, asked = True, 0
+
+    def __init__(self, *numbers):
+        self.tensor = torch.tensor(numbers)
+
+    def is_inference(self):
+        return False
+
+    def tolist(self):
+        self.asked += 1
+        return self.tensor.tolist()
+
+    _version = property(lambda self: self.tensor._version)
+
+
+def test_the_host_waits_once_for_a_tensor():
+    """And again for what torch has written."""
+    ends = OnTheDevice(0, 3, 7)
+    assert [packed.ends_of(CONTRACT, ends, 7) for _ in range(2)] == [(0, 3, 7)] * 2 and ends.asked == 1
+    ends.tensor[1] = 4
+    assert packed.ends_of(CONTRACT, ends, 7) == (0, 4, 7) and ends.asked == 2
+    assert packed.ends_of(CONTRACT, OnTheDevice(0, 1, 7), 7) == (0, 1, 7)
