@@ -55,6 +55,13 @@ def rounded(*shape: int, dtype):
     return torch.randn(*shape, device="cuda").to(dtype)
 
 
+def worse(error: float, got, exact) -> float:
+    """The larger of an error and that of some scores; an error if a score is NaN, with which no comparison holds."""
+    if got.isnan().any():
+        raise AssertionError(f"{int(got.isnan().sum())} of {len(got)} scores are NaN, or were not written")
+    return max(error, ((got - exact).abs().max() / exact.abs().max()).item())
+
+
 class Dense:
     """A case of keys in one piece: its inputs, launches, reference."""
 
@@ -109,7 +116,7 @@ class Dense:
             rest = got[end:]
             if not (rest.isneginf() if self.fill else rest.isnan()).all():
                 raise AssertionError(f"row {row}: something else behind the last key that counts")
-            found = max(found, ((got[:end] - exact[:end]).abs().max() / exact[:end].abs().max()).item())
+            found = worse(found, got[:end], exact[:end])
         return found
 
 
@@ -171,7 +178,7 @@ class Paged:
                 got = self.scores[batch, row].double()
                 if not got[end:].isnan().all():
                     raise AssertionError(f"sequence {batch}, query {row}: something is written behind the last key that counts")
-                found = max(found, ((got[:end] - exact[:end]).abs().max() / exact[:end].abs().max()).item())
+                found = worse(found, got[:end], exact[:end])
         return found
 
 

@@ -27,6 +27,8 @@ MEASURED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "simplicial_attention": (("2-simplicial attention", ), ("2-simplicial attention", )),
     "mla_decode": ((), ("MLA decoding", )),
     "sparse_mla": ((), ("Sparse MLA", )),
+    "lightning_indexer": ((), ("Lightning indexer", )),
+    "lightning_indexer_decode": ((), ("Lightning indexer", )),
     "layer_norm": (("layer norm, RMS norm", ), ("Norms", )),
     "rms_norm": (("layer norm, RMS norm", ), ("Norms", )),
     "softmax": (("softmax", ), ("Softmax", )),

@@ -264,6 +264,10 @@ SECTIONS = (
             memory (benchmarks/notes/mla-decode.md). FlashMLA's published 660 TFLOP/s and 3000 GB/s of an H800 count as
             they are.""",
             (Goal(0.9, ("FlashMLA, H800", ), every=True), Goal(1.0, ("Triton", "torch", "vLLM"), every=True))),
+    Section("Lightning indexer", "python -m benchmarks.indexer", ("indexer", ), "indexer-", work.indexer, "TFLOP/s", POWER + """
+            The sum over heads takes two instructions an element besides, which is half of what an SM issues while the tensor
+            cores multiply. Decoding: the bytes of keys and scales (benchmarks/notes/indexer.md).""",
+            (Goal(1.0, ("torch", "plain", "torch.topk"), every=True), ), "fp8"),
     Section("Mixture of experts", "python -m benchmarks.moe", ("moe-bf16", ), "moe-", work.experts, "TFLOP/s", """
             Up to some 100 rows an expert the bytes of the matrices that tokens choose; then the tensor cores as in a GEMM,
             rows of padding, half a block an expert, and the matrices once more for its second block, since L2 has lost them

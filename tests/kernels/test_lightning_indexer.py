@@ -73,6 +73,20 @@ def test_causal_without_scales(machine, dtype, chosen):
     close(scores, reference(q, k, weights, 1, [0] * 7, np.arange(7) + 204))
 
 
+def test_rows_of_256_bytes(machine):
+    """Two columns of 128 bytes a row: a buffer of 256 rows of queries, filled by two copies."""
+    q, k, weights, scores, scale = problem(s=5, t=140, h=64, d=128, dtype=BF16)
+    grid, args, meta = lightning_indexer.arguments(q, k, weights, scores, 2, scale, causal=True)
+    machine.launch(lightning_indexer.kernel, grid, *args, **meta)
+    np.testing.assert_allclose(scores, reference(q, k, weights, scale, [0] * 5, np.arange(5) + 136), rtol=1e-3, atol=1e-2)
+
+
+def test_a_buffer_that_copies_would_fill_wrongly_is_refused():
+    q, k, weights, scores, _ = problem(s=8, t=64, h=64, d=128, dtype=BF16)
+    with pytest.raises(ValueError, match="512 rows of queries .* of more than 128 bytes there may be 256"):
+        lightning_indexer.arguments(q, k, weights, scores, 1, chosen=Configuration(2, 64, 4, True, 2, 1, 64))
+
+
 @pytest.mark.parametrize("queries, page, fill", [(1, 16, True), (3, 64, False)])
 def test_pages(machine, queries, page, fill):
     arrays = paged_problem((page * 3 + 1, queries - 1, 999, 0), queries, page=page, most=160 // page + 1)

@@ -24,6 +24,7 @@ from .operator import OPERATORS
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64, "e4m3": torch.float8_e4m3fn,
          "e5m2": torch.float8_e5m2}
+OF_USUAL_TYPE = dict.fromkeys(("lightning_indexer", "lightning_indexer_decode"), "e4m3")    # kernels are those of this type
 BEHIND = {"scaled_dot_product_attention": "attention"}      # no operator of torch: the one that has its derivative
 
 
@@ -115,7 +116,7 @@ def available(target: str | None = None) -> Available:
 
 def _row(operator: str, chip: str) -> Row:
     found = {type_: said for type_, dtype in TYPES.items() if (said := _said(operator, dtype, chip)) is not None}
-    first = next(iter(found.values()))
+    first = found.get(OF_USUAL_TYPE.get(operator)) or next(iter(found.values()))
     of_torch = OPERATORS[BEHIND.get(operator, operator)]
     takes_any = operator == "moe_align"        # of ids alone
     return Row(operator, first.kernels, () if takes_any else tuple(found), of_torch.differentiable)

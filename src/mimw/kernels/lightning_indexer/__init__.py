@@ -14,7 +14,7 @@ from ..checks import PROGRAMS
 from ..contract import Contract
 from ..contract.memory import strides
 from ..descriptors import described
-from .configs import DIMS, HEADS, PAGES, Configuration, configuration, paged_configuration
+from .configs import DIMS, HEADS, MOST_ROWS, PAGES, ROW_BYTES, Configuration, configuration, paged_configuration
 from .kernel import lightning_indexer as kernel
 from .nouns import Problem
 
@@ -93,6 +93,9 @@ def _launch(q, keys, scales, weights, scores, starts, ends, lengths, table, prob
     heads, dim = q.shape[-2:]
     box = min(chosen.bk, keys.shape[1]) if table is not None else chosen.bk
     many = chosen.queries * (chosen.consumers if chosen.apart else 1)
+    if dim * q.dtype.itemsize > ROW_BYTES and max(many * heads, chosen.bk) > MOST_ROWS:
+        raise ValueError(f"a piece of work has {many * heads} rows of queries and slots of {chosen.bk} keys, of "
+                         f"{dim * q.dtype.itemsize} bytes each; of more than {ROW_BYTES} bytes there may be {MOST_ROWS}")
     work = -(-problem.S // many) * problem.B * -(-problem.T // chosen.chunk)
     descriptors = (described(q.reshape(-1, dim), [chosen.queries * heads, dim]), described(keys, [1, box, dim]),
                    scales if scales is None or table is None else described(scales, [1, box]))

@@ -15,6 +15,9 @@ from .nouns import Form
 
 ROWS = 64           # keys of a warpgroup's product
 COLUMNS = 256       # of a product at most: heads of some queries
+# Of a buffer that TMA fills in parts: rows of more bytes lie in columns of 128 bytes, and of more rows than TMA copies at once
+# these do not follow each other as copies to parts take for granted.
+ROW_BYTES, MOST_ROWS = 128, 256
 ROOM = 220 * 1024   # of shared memory, for queries and keys
 PAGES = 16, 32, 64, 128, 256
 HEADS = 8, 16, 32, 64, 128
@@ -25,7 +28,7 @@ DIMS = 32, 64, 128
 class Configuration:
     """Fields as in `Form` (nouns.py); `chunk` keys of a piece of work."""
 
-    queries: int
+    queries: int = 2
     bk: int = 128
     consumers: int = 2
     apart: bool = True
@@ -41,13 +44,13 @@ class Configuration:
 
 def configuration(heads: int, dim: int, size: int) -> Configuration:
     """Of keys in one piece: four consumers, whose sums have as many columns as their registers hold, hide each other's waits better
-    than two of twice as many; two turns of queries where there is room for four slots beside them, so that the next ones come
-    meanwhile."""
-    queries, key = COLUMNS // 2 // heads, dim * size + 4
-    rows = 4 * queries * heads * dim * size
+    than two of twice as many; of rows of over ROW_BYTES two, whose queries are a buffer of MOST_ROWS. Two turns of queries where
+    there is room for four slots beside them, so that the next ones come meanwhile."""
+    queries, key, consumers = COLUMNS // 2 // heads, dim * size + 4, 4 if dim * size <= ROW_BYTES else 2
+    rows = consumers * queries * heads * dim * size
     turns = 2 if ROOM - 2 * rows >= 4 * 128 * key else 1
     bk = 128 if ROOM - turns * rows >= 4 * 128 * key else 64
-    return Configuration(queries, bk, 4, turns=turns, stages=stages_of(bk, key, turns * rows))
+    return Configuration(queries, bk, consumers, turns=turns, stages=stages_of(bk, key, turns * rows))
 
 
 def paged_configuration(heads: int, dim: int, size: int, queries: int, page: int) -> Configuration:
