@@ -18,6 +18,7 @@ from mimw.kernels import (
     gather_matmul_scatter,
     gemm,
     grouped_gemm,
+    linear_cross_entropy,
     mfma_gemm,
     mfma_scaled_gemm,
     moe,
@@ -104,6 +105,15 @@ def _library_batched(**configuration) -> tuple:
     a, b = numbers((3, 100, 128), (1, 128, 128), dtype=ml_dtypes.bfloat16)
     c = np.zeros((3, 100, 128), ml_dtypes.bfloat16)
     return batched_gemm.kernel, *batched_gemm.arguments(a, b, c, 2, batched_gemm.Configuration(**configuration))
+
+
+def _linear_cross_entropy() -> tuple:
+    """Four tiles for two programs of two consumers in turn, whose logits end as numbers of a row each."""
+    x, weight = numbers((128, 128), (128, 128), dtype=ml_dtypes.bfloat16)
+    chosen = gemm.Configuration(bm=64, bn=64, stages=2, staging=1, ping_pong=True)
+    lse, own = np.zeros((2, 128), np.float32)
+    room = np.zeros(linear_cross_entropy.room_for(128, 128, 128, 2, chosen), np.float32)
+    return linear_cross_entropy.launches(x, weight.T, np.arange(128), lse, own, room, 2, chosen=chosen)[0]
 
 
 def _library_skinny() -> tuple:
@@ -199,6 +209,7 @@ CASES = (
          lambda: _scaled_experts(few_rows_scaled_gemm, 2, bm=32, swapped=2)),
     Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
+    Case("Linear cross entropy", "src/mimw/kernels/linear_cross_entropy/kernel.py", _linear_cross_entropy),
     Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
     Case("Skinny product, scales of blocks", "src/mimw/kernels/skinny_scaled_gemm/kernel.py", _library_skinny_scaled),
     Case("Product by columns", "src/mimw/kernels/column_gemm/kernel.py", lambda: _library_columns(1)),

@@ -21,7 +21,8 @@ ORDERS_NOTHING = {
     "tutorials/27_orchestrate.py",
     "src/mimw/kernels/attention_decode/combine/kernel.py", "src/mimw/kernels/plain_attention/kernel.py",
     "src/mimw/kernels/plain_attention_backward/kernel.py",
-    "src/mimw/kernels/plain_attention_decode/kernel.py", "src/mimw/kernels/plain_lightning_indexer/kernel.py",
+    "src/mimw/kernels/linear_attention_step/kernel.py", "src/mimw/kernels/plain_attention_decode/kernel.py",
+    "src/mimw/kernels/plain_lightning_indexer/kernel.py",
     "src/mimw/kernels/plain_matmul/kernel.py", "src/mimw/kernels/plain_mla_decode/kernel.py",
     "src/mimw/kernels/plain_simplicial_attention/kernel.py", "src/mimw/kernels/plain_sparse_mla/kernel.py",
     "src/mimw/kernels/plain_topk/kernel.py", "src/mimw/kernels/rope/kernel.py", "src/mimw/kernels/swiglu/kernel.py"}
