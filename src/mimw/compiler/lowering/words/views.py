@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ....errors import NotYet
+from ....errors import KernelError, NotYet
 from ....ir import Buffer, Op, Value
 from ....ir.layouts import LinearShared, NvmmaShared, PaddedShared, SharedLayout, SwizzledShared
 from ..blackwell import tensor_memory
@@ -21,6 +21,7 @@ from . import pieces
 from .aliases import buffer_in_storage
 
 _MOST_POSITIONS = 64  # of a slice at run time that is found by comparing
+BLOCK_ROWS = 256     # of a block of an NV-MMA layout: what one TMA copy has at most
 
 
 @emits("buffer_index")
@@ -116,6 +117,8 @@ def _consecutive(layout: SharedLayout, type_: Buffer, shape: tuple[int, ...], di
     fastest = 0 if layout.transposed else len(extents) - 1
     if dim == fastest:
         return len(extents) == 2 and layout.swizzle > 0 and shape[dim] * size % layout.swizzle == 0
+    if layout.transposed and max(extents) > BLOCK_ROWS:
+        return False
     one_stripe = layout.swizzle in (0, extents[fastest] * size)
     slowest = dim == (len(extents) - 1 if layout.transposed else 0)
     return one_stripe and slowest and (layout.swizzle == 0 or prod(shape) // shape[fastest] % 8 == 0)
@@ -124,9 +127,28 @@ def _consecutive(layout: SharedLayout, type_: Buffer, shape: tuple[int, ...], di
 @emits("buffer_trans")
 def buffer_trans(emitter: Emitter, op: Op):
     order, placement = op.order, emitter.placed[op.buffer]
+    if tuple(order) != tuple(range(len(order))):
+        _refuse_blocks(op, placement)
     emitter.placed[op.result] = Placement(transposed(placement.layout, order),
                                           tuple(placement.allocated[dim] for dim in order))
     return emitter.builder.create_memdesc_trans(emitter.of(op.buffer), list(order))
+
+
+def _refuse_blocks(op: Op, placement: Placement) -> None:
+    """KernelError for a turned view of more rows than a block of Triton's NV-MMA layout has, each of several swizzle widths. The
+    buffer has its blocks of rows one after the other in each stripe of a swizzle width, as TMA, tile reads and products of the
+    buffer as it lies take it; in the turned view Triton has the stripes one after the other in each block (an H200, wrong numbers;
+    docs/BUGS.md)."""
+    layout, extents = placement.layout, placement.allocated
+    if not isinstance(layout, NvmmaShared) or not layout.swizzle:
+        return
+    *rows, columns = reversed(extents) if layout.transposed else extents
+    row_bytes = columns * op.buffer.type.element.bytes
+    if max(rows, default=0) > BLOCK_ROWS and row_bytes > layout.swizzle:
+        raise KernelError(f"a transposed view of {op.buffer.type}, which lies in {max(rows)} rows of {row_bytes} bytes: Triton "
+                          f"reads it from other places than those of the buffer, where there are more than {BLOCK_ROWS} rows of "
+                          f"more than {layout.swizzle} bytes.", op.site,
+                          hint=f"make buffers of {BLOCK_ROWS} rows each, or of rows of {layout.swizzle} bytes")
 
 
 def transposed(layout: SharedLayout, order: tuple[int, ...]) -> SharedLayout:
