@@ -134,5 +134,21 @@ def topk_selector(draw: Draw) -> Case:
     return Case(found, expected, 0.0)
 
 
-CASES = {"norm": norm, "softmax": softmax, "swiglu": swiglu, "cross_entropy": cross_entropy, "rope": rope, "topk": topk,
+def linear_cross_entropy(draw: Draw) -> Case:
+    """Gradients of hidden states, weight and bias, against whole logits."""
+    (rows, hidden), dtype, bias = _shape(draw), draw.kind(torch.bfloat16, torch.float16), draw.kind(True, False)
+    classes, options = draw.number(2, 300), draw.kind({}, {"label_smoothing": 0.1}, {"z_loss": 1e-3})
+    rows, hidden = min(rows, 200), min(hidden, 200)
+    target = draw.integers(0, classes, rows)
+    inputs = [draw.normal(rows, hidden, dtype=dtype), draw.normal(classes, hidden, dtype=dtype, scale=hidden ** -0.5)]
+    inputs += [draw.normal(classes, dtype=dtype)] * bias
+
+    def expected(x, weight, *more):
+        return expected_of(functional.linear(x, weight, *more), target, **options)
+    return _both(draw, lambda x, weight, *more: ops.linear_cross_entropy(x, weight, target, linear_bias=more[0] if more else None,
+                                                                         **options), expected, inputs, 3e-2)
+
+
+CASES = {"norm": norm, "softmax": softmax, "swiglu": swiglu, "cross_entropy": cross_entropy,
+         "linear_cross_entropy": linear_cross_entropy, "rope": rope, "topk": topk,
          "topk_selector": topk_selector}

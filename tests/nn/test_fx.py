@@ -38,7 +38,7 @@ def called(graph):
 def test_an_operator_is_a_node(name):
     """The operator itself, or the function where it looks at shapes first."""
     graph = torch.fx.symbolic_trace(Calls(CASES[name][0]))
-    assert name in called(graph), called(graph)
+    assert {"linear_sums": "linear_cross_entropy"}.get(name, name) in called(graph), called(graph)
 
 
 def turned_in_place(x):

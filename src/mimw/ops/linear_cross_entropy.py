@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx import Proxy
 
 from .class_weights import refuse_weight
 from .cross_entropy import cross_entropy as of_logits
@@ -57,8 +58,10 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
                together, which are named; ValueError for other reductions, smoothings and soft caps
     """
+    if isinstance(input, Proxy):
+        return input.tracer.create_proxy("call_function", linear_cross_entropy, (), locals())
     kind = input.device.type
-    if torch.is_autocast_enabled(kind):
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         lower = torch.get_autocast_dtype(kind)
         with torch.autocast(kind, enabled=False):
             given = dict(linear_bias=None if linear_bias is None else linear_bias.to(lower), weight=weight, reduction=reduction,

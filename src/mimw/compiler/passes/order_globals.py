@@ -53,7 +53,10 @@ NONE: Touched = frozenset()
 
 
 def order_globals(program: Program, target: Target) -> Program:
-    """The program with such barriers; the same object if no array is both written and accessed elsewhere."""
+    """The program with such barriers; the same object if no array is both written and accessed elsewhere, or tasks have one thread
+    each, as on a chip that is no GPU."""
+    if target.own_spaces:
+        return program
     walk = _Walk(program, target)
     return replace(program, body=walk.block(program.body, NONE)[0]) if walk.shared else program
 

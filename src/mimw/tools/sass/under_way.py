@@ -62,10 +62,9 @@ def product_of(text: str) -> Product | None:
         return None
     count = int(found[1]) // (4 if found[2] == "F16" else 2)
     parts = operands(text)
-    registers_of = [int(part[1:]) for part in parts if re.fullmatch(r"R\d+", part)]
-    is_a = bool(re.fullmatch(r"R\d+", parts[1]))
-    a = bits(range(registers_of[1], registers_of[1] + A_REGISTERS)) if is_a else 0
-    sums = frozenset((first, count) for first in (registers_of[0], *registers_of[1 + is_a:]))
+    result, first_of_a, *others = (int(part[1:]) if re.fullmatch(r"R\d+", part) else None for part in parts)
+    a = 0 if first_of_a is None else bits(range(first_of_a, first_of_a + A_REGISTERS))
+    sums = frozenset((first, count) for first in (result, *others) if first is not None)       # RZ: sums that nobody wants
     every = bits(number for first, count in sums for number in range(first, first + count))
     return Product(sums, a, every, "gsb0" in parts, text)
 

@@ -66,7 +66,7 @@ class Results:
         self.compared += seen.compared
         self.unwritten = seen.unwritten if self.unwritten is None else self.unwritten
         if seen.unawaited is not None:
-            self.unawaited = tuple(one for one in seen.unawaited if self.unawaited is None or one in self.unawaited)
+            self.unawaited = tuple(sorted(one for one in seen.unawaited if self.unawaited is None or one in self.unawaited))
 
     def said(self, some: bool) -> str:
         """A sentence for the report; `some`: only a part of the grid ran."""
