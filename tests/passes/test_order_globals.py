@@ -8,6 +8,7 @@ import mimw
 import mimw.tlx as tlx
 from mimw.compiler.passes import run_passes
 from mimw.compiler.passes.order_globals import order_globals
+from mimw.errors import KernelError
 from mimw.target import target
 from tests.compiling import to_assembly
 from tests.orchestrate.again import recorded
@@ -163,3 +164,19 @@ def test_on_each_chip(chip):
     assert [op.name for op in run_passes(program, target(chip)).walk() if op.name in ("store", "barrier", "load")] == [
         "store", "barrier", "load", "store"]
 
+
+@mimw.jit
+def staged(u, n):
+    at = tl.arange(0, 2048)
+    for i in range(n):
+        with tlx.warp_pipeline_stage("read"):
+            x = tl.load(u + at)
+        with tlx.warp_pipeline_stage("write"):
+            tl.store(u + at, x + i)
+
+
+def test_stages_of_halves_are_refused():
+    """No barrier of all waves can stand in a stage."""
+    program = recorded(staged, (np.zeros(2048, np.float32), 3), {"num_warps": 8}, "gfx950").program
+    with pytest.raises(KernelError, match="no barrier of all waves can stand between, in a stage"):
+        order_globals(program, target("gfx950"))

@@ -22,15 +22,17 @@ synchronizes and causality order; on AMD, `s_barrier` behind waits for the store
   through the other in one launch, writes a barrier (`tl.debug_barrier()`). Addresses that are loaded are told apart from all.
 * Two writes of which nobody knows whether they meet are left alone: these are parts of a workspace, or tiles in turn.
 
-Kernels in `tl` words alone are compiled by Triton, without this.
+Kernels in `tl` words alone are compiled by Triton, without this. In a loop of stages that halves of the waves run one apart such
+accesses are a `KernelError`: no barrier of all waves can stand there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
+from ...errors import KernelError
 from ...ir import Block, Op, Program, Tensor, Value
 from ...target import Target
 from ..analysis.same_elements import Accesses, Meeting, address_of, is_access
@@ -150,7 +152,12 @@ class _Walk:
         warps = self.uses.program.num_warps if task is None else task.num_warps
         return isinstance(tile, Tensor) and prod(tile.shape) >= warps * self.target.warp_size
 
-    def _barrier(self, clashing: Iterable[_Done], op: Op) -> Iterator[Op]:
+    def _barrier(self, clashing: list[_Done], op: Op) -> Iterator[Op]:
+        if any(inner.row.needs == "stages" for loop in self.uses.loops(op) for inner in loop.walk()):
+            raise KernelError("warp_pipeline_stage: two halves of the waves run the stages of a loop one stage apart; what this op "
+                              f"accesses in global memory another thread may have accessed on line {clashing[0].op.site.line}, and "
+                              "no barrier of all waves can stand between, in a stage.", op.site, clashing[0].op.site,
+                              hint="keep such accesses out of the loop, or in registers or LDS.")
         if self.target.has("tma") and any(_is_tma_store(one.op) for one in clashing):
             yield Op("tma_store_wait", (0, ), site=op.site)
         yield Op("barrier", site=op.site)
