@@ -30,6 +30,12 @@ def accesses(u, v, box, n, s, CASE: tl.constexpr):
     elif CASE == "read a shifted tile":
         tl.store(u + at, 1.0)
         tl.store(v + at, tl.load(u + at + 1))
+    elif CASE == "read a row further down":
+        tl.store(u + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :], 1.0)
+        tl.store(v + at, tl.load(u + 16 + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]))
+    elif CASE == "read the tile below":
+        tl.store(u + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :], 1.0)
+        tl.store(v + at, tl.load(u + 256 + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]))
     elif CASE == "read another array":
         tl.store(u + at, 1.0)
         tl.store(v + at, tl.load(v + at))
@@ -99,6 +105,8 @@ def accesses(u, v, box, n, s, CASE: tl.constexpr):
     ("read what was written", "store barrier load store"),
     ("read another tile", "store load store"),
     ("read a shifted tile", "store barrier load store"),
+    ("read a row further down", "store barrier load store"),
+    ("read the tile below", "store load store"),
     ("read another array", "store load store"),
     ("in place", "load store"),
     ("in place, the same each trip", "barrier load store"),

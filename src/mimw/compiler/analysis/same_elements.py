@@ -8,8 +8,8 @@ Input: an access, a later one, and the loops of which a trip lies between them. 
     tl.store(u + at, x); tl.load(u + at + 1)                    MIXED: an element has index 5 in one tile and 4 in the other
     tl.store(u + at, x); tl.load(u + n)                         UNKNOWN
 
-Addresses are compared as polynomials (`pointer_forms`), boxes by their offsets. Rows are taken not to reach into each other, as in
-every array of torch: tiles that are apart along one axis are apart.
+Addresses are compared as polynomials (`pointer_forms`), boxes by their offsets. Where all is numbers, they are compared exactly. Else
+rows are taken not to reach into each other, as in every array of torch: tiles that are apart along one axis are apart.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Accesses:
         if distance is None:
             return Meeting.UNKNOWN
         mine, theirs = _axes(strides, one), _axes(others, other)
-        if mine == theirs and (found := _whole_tiles(distance, mine)):
+        if mine == theirs and (found := _exactly(distance, mine) or _whole_tiles(distance, mine)):
             return found
         return _by_numbers(distance, mine, theirs)
 
@@ -148,6 +148,26 @@ def _whole_tiles(distance: Poly, axes: list[Axis]) -> Meeting | None:
     if distance:
         return Meeting.APART if not axes and _is_never_zero(distance) else None
     return Meeting.APART if apart else Meeting.SAME
+
+
+def _exactly(distance: Poly, axes: list[Axis]) -> Meeting | None:
+    """The meeting of two tiles with these axes where all is numbers: rows without a gap do reach into each other. None elsewhere."""
+    number, strides = distance.constant, [stride.constant for stride, _ in axes]
+    if number is None or None in strides:
+        return None
+    if number == 0:
+        return Meeting.SAME
+    steps = sorted(((abs(stride), extent) for stride, (_, extent) in zip(strides, axes, strict=True)), reverse=True)
+    return Meeting.MIXED if _reaches(number, steps) else Meeting.APART
+
+
+def _reaches(number: int, axes: list[tuple[int, int]]) -> bool:
+    """True if indices that differ by less than the extents lead so many elements further."""
+    if not axes:
+        return number == 0
+    (stride, extent), *rest = axes
+    return any(_reaches(number - stride * step, rest) for step in range(1 - extent, extent)
+               if abs(number - stride * step) <= sum(one * (count - 1) for one, count in rest))
 
 
 def _by_numbers(distance: Poly, mine: list[Axis], theirs: list[Axis]) -> Meeting:
