@@ -63,9 +63,9 @@ def _apart(uses: Uses, one: Op, other: Op, axes: dict[Value, int], independent: 
     loops = {*uses.loops(one), *uses.loops(other)}.difference(independent)
     if "pointer" in one.row.places and "pointer" in other.row.places:
         return one.pointer is other.pointer and not loops
-    if not _by_box(one) or not _by_box(other) or one.descriptor is not other.descriptor:
+    if not by_box(one) or not by_box(other) or one.descriptor is not other.descriptor:
         return False
-    return one.offsets[axis] is other.offsets[axis] and _stays(uses, one.descriptor, loops) and \
+    return one.offsets[axis] is other.offsets[axis] and stays(uses, one.descriptor, loops) and \
         _steady(uses, one.offsets[axis], extent, loops)
 
 
@@ -86,31 +86,31 @@ def _branches(uses: Uses, op: Op) -> dict[Op, int]:
     return found
 
 
-def _by_box(op: Op) -> bool:
+def by_box(op: Op) -> bool:
     """True of an access to a box of a tensor, of the tile's extents."""
     return "descriptor" in op.row.places and "offsets" in op.row.places
 
 
 def _tile(op: Op) -> Value | None:
     """The tile that an op loads or stores; None of an op of another kind."""
-    if "pointer" not in op.row.places and not _by_box(op):
+    if "pointer" not in op.row.places and not by_box(op):
         return None
     if "value" in op.row.places:
         return op.value
     return op.result if op.results else None
 
 
-def _stays(uses: Uses, value: Value, loops: set[Op]) -> bool:
+def stays(uses: Uses, value: Value, loops: Collection[Op]) -> bool:
     """True if a value is made outside of the loops."""
     op, place = uses.definition[value], uses.argument.get(value)
     if op is not None:
-        return loops.isdisjoint(uses.loops(op))
-    return place is None or place.parent is None or loops.isdisjoint((place.parent, *uses.loops(place.parent)))
+        return set(loops).isdisjoint(uses.loops(op))
+    return place is None or place.parent is None or set(loops).isdisjoint((place.parent, *uses.loops(place.parent)))
 
 
 def _steady(uses: Uses, value: Value, extent: int, loops: set[Op]) -> bool:
     """True if a number changes by multiples of `extent` only while the loops run."""
-    if _stays(uses, value, loops):
+    if stays(uses, value, loops):
         return True
     op, place = uses.definition[value], uses.argument.get(value)
     if op is None:

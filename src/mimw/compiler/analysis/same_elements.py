@@ -8,13 +8,12 @@ Input: an access, a later one, and the loops of which a trip lies between them. 
     tl.store(u + at, x); tl.load(u + at + 1)                    MIXED: an element has index 5 in one tile and 4 in the other
     tl.store(u + at, x); tl.load(u + n)                         UNKNOWN
 
-Addresses are compared as polynomials (`pointer_forms`), boxes by their offsets. Where all is numbers, they are compared exactly. Else
-rows are taken not to reach into each other, as in every array of torch: tiles that are apart along one axis are apart.
+Addresses are compared as polynomials (`pointer_forms`), boxes by their offsets; where all is numbers, exactly. Else rows are taken
+not to reach into each other, as in every array of torch: tiles that are apart along one axis are apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from math import gcd
@@ -23,6 +22,7 @@ from typing import Any
 from ...ir import Descriptor, Op, Pointer, Tensor, Value
 from ...ir.types import element_of
 from .address_forms import NoForm, positions
+from .own_elements import by_box, stays
 from .pointer_forms import Forms
 from .polynomials import Poly, Trip
 from .uses import Uses
@@ -70,15 +70,15 @@ class Accesses:
 
     def _meeting(self, first: Op, second: Op, between: frozenset[Op]) -> Meeting:
         one, other = address_of(first), address_of(second)
-        if _is_box(first) != _is_box(second):
+        if by_box(first) != by_box(second):
             return Meeting.UNKNOWN
-        if _is_box(first):
-            known = one is other and not self._is_inside(one, between)
+        if by_box(first):
+            known = one is other and stays(self.uses, one, between)
             return self._of_boxes(first, second, between) if known else Meeting.UNKNOWN
         if one is other and not between:
             return Meeting.SAME
         forms = self.forms.of(one), self.forms.of(other)
-        if forms[0].base is not forms[1].base or forms[0].base is None or self._is_inside(forms[0].base, between):
+        if forms[0].base is not forms[1].base or forms[0].base is None or not stays(self.uses, forms[0].base, between):
             return Meeting.UNKNOWN
         tiles = [positions(form.poly, value.type) if isinstance(value.type, Tensor) else (form.poly, ())
                  for form, value in zip(forms, (one, other), strict=True)]
@@ -108,7 +108,8 @@ class Accesses:
         crossed = next((loop for loop in common if loop in between), None)
         steady = common[:common.index(crossed)] if crossed is not None else common
         own = {*loops[0], *loops[1]}.difference(steady)
-        if any(not isinstance(symbol, Trip) and self._is_inside(symbol, own) for poly in (one, other) for symbol in poly.symbols):
+        symbols = {symbol for poly in (one, other) for symbol in poly.symbols if not isinstance(symbol, Trip)}
+        if not all(stays(self.uses, symbol, own) for symbol in symbols):
             return None
         mine, theirs = ({Trip(loop): self._round(loop, whose) for loop in own} for whose in ("first", "second"))
         if crossed is not None:
@@ -117,16 +118,6 @@ class Accesses:
 
     def _round(self, loop: Op, whose: str) -> Poly:
         return Poly.of(self.rounds.setdefault((loop, whose), _Round(loop, whose)))
-
-    def _is_inside(self, value: Value, loops: Collection[Op]) -> bool:
-        """True if a value is made in one of the loops."""
-        uses = self.uses
-        op = uses.definition.get(value)
-        if op is not None:
-            return not set(uses.loops(op)).isdisjoint(loops)
-        place = uses.argument.get(value)
-        parent = place.parent if place is not None else None
-        return parent is not None and not {parent, *uses.loops(parent)}.isdisjoint(loops)
 
 
 Axis = tuple[Poly, int]     # the distance of neighbours along an axis, in elements, and their number
@@ -151,7 +142,7 @@ def _whole_tiles(distance: Poly, axes: list[Axis]) -> Meeting | None:
 
 
 def _exactly(distance: Poly, axes: list[Axis]) -> Meeting | None:
-    """The meeting of two tiles with these axes where all is numbers: rows without a gap do reach into each other. None elsewhere."""
+    """The meeting of two tiles with these axes where all is numbers: rows without a gap reach into each other. Else None."""
     number, strides = distance.constant, [stride.constant for stride, _ in axes]
     if number is None or None in strides:
         return None
@@ -198,10 +189,6 @@ def _is_never_zero(count: Poly) -> bool:
     (symbols, factor), *more = rest
     grows = len(symbols) == 1 and isinstance(symbols[0], _Round) and symbols[0].whose == "later"
     return grows and not more and number * factor >= 0
-
-
-def _is_box(op: Op) -> bool:
-    return "offsets" in op.row.places
 
 
 def address_of(op: Op) -> Value:
