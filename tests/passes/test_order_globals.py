@@ -8,7 +8,6 @@ import mimw
 import mimw.tlx as tlx
 from mimw.compiler.passes import run_passes
 from mimw.compiler.passes.order_globals import order_globals
-from mimw.errors import KernelError
 from mimw.target import target
 from tests.compiling import to_assembly
 from tests.orchestrate.again import recorded
@@ -176,15 +175,17 @@ def test_on_each_chip(chip):
 @mimw.jit
 def staged(u, n):
     at = tl.arange(0, 2048)
+    tl.store(u + 2047 - at, 1.0)
     for i in range(n):
         with tlx.warp_pipeline_stage("read"):
             x = tl.load(u + at)
         with tlx.warp_pipeline_stage("write"):
             tl.store(u + at, x + i)
+    tl.store(u + at, tl.load(u + 2047 - at))
 
 
-def test_stages_of_halves_are_refused():
-    """No barrier of all waves can stand in a stage."""
+def test_around_stages_of_halves():
+    """No barrier of all waves can stand in a stage; one stands before the loop, and one behind it."""
     program = recorded(staged, (np.zeros(2048, np.float32), 3), {"num_warps": 8}, "gfx950").program
-    with pytest.raises(KernelError, match="no barrier of all waves can stand between, in a stage"):
-        order_globals(program, target("gfx950"))
+    names = [op.name for op in order_globals(program, target("gfx950")).walk() if op.name in ("store", "barrier", "load", "for")]
+    assert names == ["store", "barrier", "for", "load", "store", "barrier", "load", "barrier", "store"]

@@ -22,17 +22,17 @@ synchronizes and causality order; on AMD, `s_barrier` behind waits for the store
   through the other in one launch, writes a barrier (`tl.debug_barrier()`). Addresses that are loaded are told apart from all.
 * Two writes of which nobody knows whether they meet are left alone: these are parts of a workspace, or tiles in turn.
 
-Kernels in `tl` words alone are compiled by Triton, without this. In a loop of stages that halves of the waves run one apart such
-accesses are a `KernelError`: no barrier of all waves can stand there.
+Kernels in `tl` words alone are compiled by Triton, without this. In a loop of stages that halves of the waves run one apart no
+barrier of all waves can stand: there the simulator compares which wave touches an element (`simulator.memory_model.halves`), and
+the barrier stands before the loop and behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from ...errors import KernelError
 from ...ir import Block, Op, Program, Tensor, Value
 from ...target import Target
 from ..analysis.same_elements import Accesses, Meeting, address_of, is_access
@@ -84,6 +84,12 @@ class _Walk:
         for op in block.ops:
             if op.name == "warp_specialize":
                 op, touched = op.with_blocks(lambda one: self.block(one, NONE)[0]), NONE
+            elif _has_stages(op):
+                inner = [one for one in op.walk() if one in self.shared]
+                if clashing := [one for one in touched if any(self._clashes(one, later) for later in inner)]:
+                    ops += self._barrier(clashing, op)
+                    touched = NONE
+                touched |= {_Done(one, between) for one in inner for between in (frozenset(), frozenset({op}))}
             elif op.blocks:
                 op, touched = self._regions(op, touched)
             elif op.name == "barrier" or op.row.blocks in _BARRIERS:
@@ -152,15 +158,15 @@ class _Walk:
         warps = self.uses.program.num_warps if task is None else task.num_warps
         return isinstance(tile, Tensor) and prod(tile.shape) >= warps * self.target.warp_size
 
-    def _barrier(self, clashing: list[_Done], op: Op) -> Iterator[Op]:
-        if any(inner.row.needs == "stages" for loop in self.uses.loops(op) for inner in loop.walk()):
-            raise KernelError("warp_pipeline_stage: two halves of the waves run the stages of a loop one stage apart; what this op "
-                              f"accesses in global memory another thread may have accessed on line {clashing[0].op.site.line}, and "
-                              "no barrier of all waves can stand between, in a stage.", op.site, clashing[0].op.site,
-                              hint="keep such accesses out of the loop, or in registers or LDS.")
+    def _barrier(self, clashing: Iterable[_Done], op: Op) -> Iterator[Op]:
         if self.target.has("tma") and any(_is_tma_store(one.op) for one in clashing):
             yield Op("tma_store_wait", (0, ), site=op.site)
         yield Op("barrier", site=op.site)
+
+
+def _has_stages(loop: Op) -> bool:
+    """True of a loop whose body is `tlx.warp_pipeline_stage`s."""
+    return "loop" in loop.row.traits and any(op.row.needs == "stages" for block in loop.blocks for op in block.ops)
 
 
 def _writes(op: Op) -> bool:
