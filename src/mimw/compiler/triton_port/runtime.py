@@ -28,6 +28,7 @@ from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel
 from triton.compiler.compiler import compile as stock_compile
 from triton.compiler.compiler import make_backend as stock_backend
+from triton.experimental.gluon._runtime import GluonASTSource
 from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
@@ -51,7 +52,7 @@ from .recording_backend import RecordingBackend
 __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
     "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "about_kept_files",
-    "active_target", "around_launches", "compiling_anew", "compute_cache_key", "content_key", "create_function_from_signature",
+    "active_target", "around_launches", "compiled_ttgir", "compiling_anew", "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_defaults", "keep_text", "kept_beside", "kept_text",
     "knobs", "make_backend", "multiprocessors", "profile_scratch_from",
     "stock_compile", "triton",
@@ -263,3 +264,9 @@ def _leave_triton_registry() -> None:
         if hasattr(sys, name):
             delattr(sys, name)
     gc.collect()
+
+
+def compiled_ttgir(fn, signature, constants, attrs, target: GPUTarget, options: dict) -> str:
+    """The TTGIR of one specialisation after all passes of stock Triton, or of Gluon for a function of Gluon's."""
+    source = GluonASTSource if fn.is_gluon() else ASTSource
+    return stock_compile(source(fn, signature, constants, attrs), target=target, options=dict(options)).asm["ttgir"]
