@@ -84,6 +84,7 @@ def barrier_wait(task, op):
     while not barrier.completed(parity):
         barrier.waiters.append(task)
         yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity, op, chunk), lambda: barrier.coming)
+        barrier.check(task, op)
     machine = task.machine
     if barrier.phase:
         machine.awaited[barrier.root] = None

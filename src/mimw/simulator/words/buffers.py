@@ -29,6 +29,11 @@ def alias_storage(task, op):
 
 @handles("local_alloc")
 def local_alloc(task, op):
+    before = task.cta.memory.get(op.result) if op.attrs.get("again") else None
+    if before is not None:
+        before.vacate(task, op)
+        task.env[op.result] = before
+        return
     name, place = op.result.name or f"buffer of line {op.site.line}", op.attrs.get("place")
     if place is None:
         view = allocate(name, op.result.type, op.site)
@@ -43,7 +48,7 @@ def local_alloc(task, op):
 @handles("local_free")
 def local_free(task, op):
     """Forget what was in the array: a later read is one of elements that nobody has written."""
-    task.env[op.buffer].marks[...] = 0
+    task.env[op.buffer].vacate(task, op)
 
 
 @handles("buffer_index")
