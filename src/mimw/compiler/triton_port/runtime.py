@@ -23,6 +23,7 @@ from pathlib import Path
 
 import triton
 from triton import knobs
+from triton._C.libtriton import ir as mlir
 from triton.backends import backends
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel
@@ -267,6 +268,19 @@ def _leave_triton_registry() -> None:
 
 
 def compiled_ttgir(fn, signature, constants, attrs, target: GPUTarget, options: dict) -> str:
-    """The TTGIR of one specialisation after all passes of stock Triton, or of Gluon for a function of Gluon's."""
-    source = GluonASTSource if fn.is_gluon() else ASTSource
-    return stock_compile(source(fn, signature, constants, attrs), target=target, options=dict(options)).asm["ttgir"]
+    """The TTGIR of one specialisation after all passes of stock Triton, or of Gluon for a function of Gluon's. Triton's `compile`
+    would go on to a binary; these are its first stages."""
+    source = (GluonASTSource if fn.is_gluon() else ASTSource)(fn, signature, constants, attrs)
+    backend = stock_backend(target)
+    options = backend.parse_options(dict(options) | source.parse_options())
+    context = mlir.context()
+    mlir.load_dialects(context)
+    backend.load_dialects(context)
+    module = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    stages: dict = {}
+    backend.add_stages(stages, options, source.language)
+    metadata = {"target": target, **vars(options)}
+    for name in ("ttir", "ttgir"):
+        if name in stages:
+            module = stages[name](module, metadata)
+    return str(module)
