@@ -13,14 +13,26 @@ elements (CUDA driver API, "cuTensorMapEncodeTiled").
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from ...ir import Descriptor, DescriptorSlots, Pointer, Scalar, Value
+from ...errors import MissingFence
+from ...ir import Descriptor, DescriptorSlots, Pointer, Scalar, Site, Value
 from ..triton_port.mlir_tree import Node
 from .reading import Here, reads
+from .swizzles import mapped
 from .types import type_in
 
 _BYTES = 128
 _I32, _I64 = Scalar("i32"), Scalar("i64")
+
+
+@dataclass
+class _Map:
+    """A tensor map that the kernel makes: its swizzle, the place, and whether a fence has handed it to the proxy that reads it."""
+
+    mode: int
+    site: Site
+    acquired: bool = False
 
 
 @reads("ttg.global_scratch_alloc")
@@ -36,6 +48,7 @@ def scratch(here: Here):
 @reads("ttng.tensormap_create")
 def created(here: Here):
     slot, base, *numbers = here.operands
+    here.reader.notes.setdefault("maps", {})[slot] = _Map(here.integer("swizzle_mode", 0), here.site)
     rank = (len(numbers) + 1) // 4
     boxes, extents, strides = numbers[:rank], numbers[rank:2 * rank], numbers[2 * rank:3 * rank - 1]
     slot_ops, slot = slot_of(here, slot)
@@ -56,10 +69,18 @@ def created(here: Here):
 @reads("ttng.tensormap_fenceproxy_acquire")
 def acquired(here: Here):
     """A descriptor is read by what stands behind, in the order of the program."""
+    if made := here.reader.notes.get("maps", {}).get(here.operands[0]):
+        made.acquired = True
 
 
 @reads("ttng.reinterpret_tensor_descriptor")
 def seen_as(here: Here):
+    if made := here.reader.notes.get("maps", {}).get(here.operands[0]):
+        mapped(here, made.mode, made.site)
+        if not made.acquired:
+            raise MissingFence("copies read this tensor map through another proxy than the one that wrote it, and no fence of that "
+                               "proxy stands between", made.site, here.site,
+                               hint="ttng.tensormap_fenceproxy_acquire behind ttng.tensormap_create")
     ops, slot = slot_of(here, here.operands[0])
     (type_, ) = here.types
     return [*ops, here.op("view_descriptor_slot", slot, type=type_)]
