@@ -61,7 +61,7 @@ def tc_gen5_mma(here: Here):
         raise here.unreadable("products of two CTAs have no meaning in the simulator")
     a, b, acc, use, predicate, *rest = here.operands
     ops = [here.op("tcgen05_mma", a, b, acc, use, predicate, results=())]
-    return ops + _commits(here, rest)
+    return ops + _commits(here, rest, predicate)
 
 
 @reads("ttng.tc_gen5_mma_scaled")
@@ -69,14 +69,23 @@ def tc_gen5_mma_scaled(here: Here):
     a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
     kinds = here.text.partition("lhs = ")[2].split()[0], here.text.partition("rhs = ")[2].split()[0]
     ops = [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=())]
-    return ops + _commits(here, rest)
+    return ops + _commits(here, rest, predicate)
 
 
-def _commits(here: Here, rest: list) -> list:
+def _commits(here: Here, rest: list, predicate) -> list:
+    """The arrivals of a product at its barriers: each where the product is made at all, and where its own predicate says so."""
     barriers = [value for value in rest if isinstance(value.type, Barrier)]
-    predicates = [value for value in rest if value.type == _I1]
-    return [here.op("tcgen05_commit", barrier, predicate, results=(), of_dot=True)
-            for barrier, predicate in zip(barriers, predicates or (None, ) * len(barriers), strict=True)]
+    own = [value for value in rest if value.type == _I1]
+    ops = []
+    for barrier, condition in zip(barriers, own or (predicate, ) * len(barriers), strict=True):
+        if here.known(condition) == 1:
+            condition = predicate
+        elif condition is not predicate and here.known(predicate) != 1:
+            both = here.value(_I1)
+            ops.append(here.op("and", predicate, condition, results=(both, )))
+            condition = both
+        ops.append(here.op("tcgen05_commit", barrier, condition, results=(), of_dot=True))
+    return ops
 
 
 @reads("ttng.tc_gen5_commit")
