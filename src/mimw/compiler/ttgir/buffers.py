@@ -35,7 +35,7 @@ def freed(here: Here):
 @reads("ttg.memdesc_index")
 def indexed(here: Here):
     source, index = here.operands
-    return here.op("barrier_index" if isinstance(source.type, Barrier) else "buffer_index", source, index)
+    return here.op("barrier_index" if isinstance(source.type, Barrier) else "buffer_index", source, index, lazy=True)
 
 
 @reads("ttg.memdesc_subslice")
