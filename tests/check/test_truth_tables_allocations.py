@@ -3,6 +3,8 @@ loop, and buffers that are freed. No word records these ops, so the programs are
 place.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,8 @@ from mimw.errors import (
     TooManyArrivals,
     UnwrittenRead,
 )
-from mimw.ir import Buffer, Tensor, parse_program, print_program
+from mimw.ir import ALONE, Buffer, LaunchFacts, Tensor, parse_program, print_program
+from mimw.simulator import run
 from tests.simulator.programs import FP16, FP32, HostTensor, Sketch, line_of
 
 SHAPE = (16, 16)
@@ -33,12 +36,13 @@ def one(k, bars, index=0):
     return k.op("barrier_index", bars, index)
 
 
-def found(k, kind, *arrays, seeds=(0, 1, 2), races=True, **options):
+def found(k, kind, *arrays, seeds=(0, 1, 2), races=True, grid=(1, ), cluster=ALONE):
     """The error of each seed, all of one kind; None if the program has to be right, on each seed."""
-    errors = []
+    errors, program = [], replace(k.finish(), launch_facts=LaunchFacts(cluster))
+    paths = list(dict.fromkeys(param.path for param in k.params))
     for seed in seeds:
         try:
-            k.run(*arrays, seed=seed, races=races, **options)
+            run(program, grid, dict(zip(paths, arrays, strict=True)), seed=seed, races=races)
         except Exception as error:
             if kind is None or not isinstance(error, kind):
                 raise
@@ -50,7 +54,7 @@ def found(k, kind, *arrays, seeds=(0, 1, 2), races=True, **options):
 # ---- barriers that begin and end -----------------------------------------------------------------------------------------
 
 
-def loads(where="outside", drop="", x=None):
+def loads(where="outside", drop=""):
     """Each trip copies a tile in by TMA and stores it: its barrier begins, is used for one phase, and ends. The memory of the
     barrier is allocated outside of the loop or in it."""
     k = Sketch()
@@ -297,6 +301,26 @@ def test_a_commit_that_has_landed_and_nobody_has_waited_for(waits, kind):
     error = found(k, kind, seeds=range(6))
     if error is not None:
         assert '"barrier_invalidate"' in line_of(error, 0) and '"tcgen05_commit"' in line_of(error, 1)
+
+
+@pytest.mark.parametrize("drop, kind", [
+    ("", None), ("init", BarrierNotReady), ("fence_mbarrier_init", BarrierNotReady), ("cluster_barrier", BarrierNotReady),
+    ("wait", BarrierMisuse)])
+def test_a_barrier_that_the_other_cta_arrives_on(drop, kind):
+    k = Sketch()
+    bar = memory(k)
+    other = k.op("sub", k.const(1), k.op("cluster_cta_rank"))
+    if drop != "init":
+        k.op("barrier_init", bar, 1)
+    for name in ("fence_mbarrier_init", "cluster_barrier"):
+        if name != drop:
+            k.op(name)
+    k.op("remote_arrive", bar, 1, other, None)
+    if drop != "wait":
+        k.op("barrier_wait", bar, k.const(0), None)
+    k.op("barrier_invalidate", bar)
+    k.op("cluster_barrier")
+    found(k, kind, seeds=range(4), grid=(2, ), cluster=(2, 1, 1))
 
 
 # ---- buffers that are allocated again, and freed --------------------------------------------------------------------------

@@ -119,8 +119,8 @@ def _give_texts(top: Node, text: str) -> None:
     if top.name != "builtin.module":
         lines.pop(0)
 
-    def visit(node: Node) -> None:
-        if node.name == "scf.yield" and not node.operands:
+    def visit(node: Node, around: str = "") -> None:
+        if node.name == "scf.yield" and not node.operands and around != "scf.while":
             return
         if node.name != _HIDDEN:
             node.text = lines.pop(0) if lines else ""
@@ -128,6 +128,6 @@ def _give_texts(top: Node, text: str) -> None:
                 raise MlirProblem(f"the text of {node.name} is not found", node.line, node.column)
         for block in node.regions:
             for inner in block.nodes:
-                visit(inner)
+                visit(inner, node.name)
 
     visit(top)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 
-from ...ir import OPS, Scalar, Tensor
+from ...ir import I1, OPS, Scalar, Tensor, like
 from .reading import Here, reads
 
 # The op of ours that takes the same operands in the same order.
@@ -53,6 +53,35 @@ def cast(here: Here):
 @reads(*_INTEGERS)
 def integer(here: Here):
     return here.op("int_cast", here.operands[0], here.types[0], _INTEGERS[here.name])
+
+
+@reads("arith.ceildivsi", "arith.floordivsi")
+def rounded_quotient(here: Here):
+    """The quotient towards zero, and one step further where the remainder, if there is one, has the sign for it."""
+    lhs, rhs = here.operands
+    type_, up = here.types[0], here.name == "arith.ceildivsi"
+    zero, none = here.number(0, type_)
+    step, one = here.number(1, type_)
+    quotient, remainder, signs, moved = (here.value(type_) for _ in range(4))
+    truth = like(type_, I1)
+    left, differ, further = (here.value(truth) for _ in range(3))
+    return [zero, step, here.op("sdiv", lhs, rhs, results=(quotient, )), here.op("srem", lhs, rhs, results=(remainder, )),
+            here.op("icmpNE", remainder, none, results=(left, )), here.op("xor", lhs, rhs, results=(signs, )),
+            here.op("icmpSGE" if up else "icmpSLT", signs, none, results=(differ, )), here.op("and", left, differ, results=(further, )),
+            here.op("add" if up else "sub", quotient, one, results=(moved, )), here.op("select", further, moved, quotient)]
+
+
+@reads("arith.ceildivui")
+def rounded_up(here: Here):
+    lhs, rhs = here.operands
+    type_ = here.types[0]
+    zero, none = here.number(0, type_)
+    step, one = here.number(1, type_)
+    quotient, remainder, moved = (here.value(type_) for _ in range(3))
+    left = here.value(like(type_, I1))
+    return [zero, step, here.op("udiv", lhs, rhs, results=(quotient, )), here.op("urem", lhs, rhs, results=(remainder, )),
+            here.op("icmpNE", remainder, none, results=(left, )), here.op("add", quotient, one, results=(moved, )),
+            here.op("select", left, moved, quotient)]
 
 
 @reads("arith.cmpi")

@@ -37,7 +37,7 @@ def freed(here: Here):
 def indexed(here: Here):
     keep(here)
     source, index = here.operands
-    return here.op("barrier_index" if isinstance(source.type, Barrier) else "buffer_index", source, index)
+    return here.op("barrier_index" if isinstance(source.type, Barrier) else "buffer_index", source, index, lazy=True)
 
 
 @reads("ttg.memdesc_subslice")

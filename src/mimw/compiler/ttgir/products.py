@@ -8,7 +8,7 @@ Input: `tt.dot`, ops of `ttng` that multiply. Output: ours. For example:
 
 from __future__ import annotations
 
-from ...ir import Barrier, Scalar, Tensor
+from ...ir import Barrier, Block, Op, Scalar, Tensor, Value
 from .reading import Here, reads
 from .types import layout_in
 
@@ -29,16 +29,27 @@ def dot(here: Here):
 @reads("ttng.warp_group_dot")
 def warp_group_dot(here: Here):
     a, b, acc, *use = here.operands
-    if use and not (use := here.known(use[0])) == 1:
-        if use is None:
-            raise here.unreadable("a product whose sum starts anew by a number of the run has no meaning in the simulator")
-        acc = None
     (type_, ) = here.types
-    if here.word("isAsync") == "true":
-        return here.op("async_dot", a, b, acc, _precision(here, "tf32"), 0, type=type_)
-    pending = here.value(type_)
-    return [here.op("async_dot", a, b, acc, _precision(here, "tf32"), 0, results=(pending, ), type=type_),
-            here.op("async_dot_wait", 0, pending)]
+    is_async = here.word("isAsync") == "true"
+    ops, product = _product(here, a, b, acc, use[0] if use else None, here.results[0] if is_async else here.value(type_))
+    return ops if is_async else [*ops, here.op("async_dot_wait", 0, product)]
+
+
+def _product(here: Here, a, b, acc, use, product) -> tuple[list, Value]:
+    """The ops that start a product, which counts `acc` if the number `use` is 1, and the product. A number of the run chooses
+    between two products: a sum that is still computed cannot be chosen between."""
+    (type_, ), known = here.types, None if use is None else here.known(use)
+
+    def one(acc, result) -> Op:
+        return here.op("async_dot", a, b, acc, _precision(here, "tf32"), 0, results=(result, ), type=type_)
+
+    if use is None or known is not None:
+        return [one(acc if known is None or known else None, product)], product
+    blocks = []
+    for start in (acc, None):
+        result = here.value(type_)
+        blocks.append(Block((), (one(start, result), here.op("yield", (result, ), results=()))))
+    return [here.op("if", use, (type_, ), results=(product, ), blocks=tuple(blocks))], product
 
 
 @reads("ttng.warp_group_dot_wait")
@@ -60,31 +71,26 @@ def tc_gen5_mma(here: Here):
     if here.flag("two_ctas"):
         raise here.unreadable("products of two CTAs have no meaning in the simulator")
     a, b, acc, use, predicate, *rest = here.operands
-    ops = [here.op("tcgen05_mma", a, b, acc, use, predicate, results=())]
-    return ops + _commits(here, rest, predicate)
+    return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=()), *_commits(here, predicate, rest)]
 
 
 @reads("ttng.tc_gen5_mma_scaled")
 def tc_gen5_mma_scaled(here: Here):
     a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
     kinds = here.text.partition("lhs = ")[2].split()[0], here.text.partition("rhs = ")[2].split()[0]
-    ops = [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=())]
-    return ops + _commits(here, rest, predicate)
+    return [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=()),
+            *_commits(here, predicate, rest)]
 
 
-def _commits(here: Here, rest: list, predicate) -> list:
-    """The arrivals of a product at its barriers: each where the product is made at all, and where its own predicate says so."""
-    barriers = [value for value in rest if isinstance(value.type, Barrier)]
-    own = [value for value in rest if value.type == _I1]
+def _commits(here: Here, predicate, rest: list) -> list:
+    """A commit for each barrier, where its own predicate and the product's hold: Triton branches around both."""
     ops = []
-    for barrier, condition in zip(barriers, own or (predicate, ) * len(barriers), strict=True):
-        if here.known(condition) == 1:
-            condition = predicate
-        elif condition is not predicate and here.known(predicate) != 1:
-            both = here.value(_I1)
-            ops.append(here.op("and", predicate, condition, results=(both, )))
-            condition = both
-        ops.append(here.op("tcgen05_commit", barrier, condition, results=(), of_dot=True))
+    barriers = [value for value in rest if isinstance(value.type, Barrier)]
+    predicates = [value for value in rest if value.type == _I1] or [predicate] * len(barriers)
+    for barrier, own in zip(barriers, predicates, strict=True):
+        both = here.value(_I1)
+        ops += [here.op("and", predicate, own, results=(both, )),
+                here.op("tcgen05_commit", barrier, both, results=(), of_dot=True)]
     return ops
 
 

@@ -53,8 +53,8 @@ class Life:
             use, *sites = _use(barrier)
             raise fail(BarrierMisuse, task, op, f"{op.name} initialises {barrier.name}, which {self.last.name} at "
                        f"{self.last.site} has initialised and nothing has invalidated since: {use}", self.last.site, *sites,
-                       hint="invalidate it (mbarrier.inval) behind its last use: PTX leaves open what mbarrier.init does where there "
-                       "is an mbarrier")
+                       hint="invalidate it (mbarrier.inval) behind its last use: PTX leaves open what mbarrier.init does where "
+                       "there is an mbarrier")
         task.machine.order.begins(task, op, barrier)
         self.last, self.alive, barrier.made, barrier.count = op, True, op.site, op.count
 

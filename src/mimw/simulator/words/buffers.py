@@ -14,6 +14,7 @@ from ...ir import Value
 from ..machine.operands import position
 from ..machine.poison import spaced
 from ..machine.table import handles
+from ..memory.outside import Outside
 from ..memory.tensor_memory import TensorMemory
 from ..memory.views import StorageBytes, View, allocate
 
@@ -54,14 +55,21 @@ def local_free(task, op):
 @handles("buffer_index")
 def buffer_index(task, op):
     view, index = task.env[op.buffer], position(task, op, op.index)
+    if "lazy" in op.attrs and not 0 <= index < view.count:
+        task.env[op.result] = Outside(lambda: _no_such(task, op, view, index))
+        return
     task.env[op.result] = view.kept(index) or view.keep(index, _indexed(task, op, view, index))
 
 
 def _indexed(task, op, view: View, index: int) -> View:
     if not 0 <= index < view.count:
-        raise fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.count}")
+        raise _no_such(task, op, view, index)
     select = slice(index, index + 1) if view.data.ndim == 1 else index
     return view.part(select if view.group_size == 1 else divmod(index, view.group_size), f"[{index}]")
+
+
+def _no_such(task, op, view: View, index: int) -> Exception:
+    return fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.count}")
 
 
 @handles("buffer_slice")
