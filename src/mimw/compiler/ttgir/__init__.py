@@ -19,7 +19,6 @@ The files:
     copies.py        cp.async and TMA
     products.py      matrix products
     descriptors.py   tensor descriptors made in a kernel
-    swizzles.py      whether layouts agree about where bytes lie
 """
 
 from . import arithmetic, barriers, buffers, control, copies, descriptors, memory, products, tiles  # noqa: F401

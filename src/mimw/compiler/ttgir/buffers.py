@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from ...ir import Barrier
 from .reading import Here, reads
-from .swizzles import keep
 
 
 @reads("ttg.local_alloc", "ttng.tmem_alloc")
@@ -35,7 +34,6 @@ def freed(here: Here):
 
 @reads("ttg.memdesc_index")
 def indexed(here: Here):
-    keep(here)
     source, index = here.operands
     return here.op("barrier_index" if isinstance(source.type, Barrier) else "buffer_index", source, index, lazy=True)
 

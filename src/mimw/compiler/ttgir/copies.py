@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 
-from ...ir import Barrier, Buffer, Descriptor, Scalar, Tensor, Value
+from ...ir import Barrier, Buffer, Descriptor, Scalar, Tensor
 from ...ir.types import TOKEN
 from .reading import Here, reads
-from .swizzles import agree
 
 
 @reads("ttg.async_copy_global_to_local")
@@ -38,10 +37,6 @@ def _parts(here: Here):
     descriptor, *rest = here.operands
     if not isinstance(descriptor.type, Descriptor):
         raise here.unreadable("a copy by something else than a tensor descriptor has no meaning in the simulator")
-    memory = [number for number in here.node.operands if isinstance(here.reader.values[number], Value) and
-              isinstance(here.reader.values[number].type, Buffer)]
-    if memory:
-        agree(here, here.node.operands[0], memory[0])
     coordinates = tuple(value for value in rest if value.type == Scalar("i32"))
     barrier = next((value for value in rest if isinstance(value.type, Barrier)), None)
     buffer = next((value for value in rest if isinstance(value.type, Buffer)), None)

@@ -12,17 +12,18 @@ elements (CUDA driver API, "cuTensorMapEncodeTiled").
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...errors import MissingFence
+from ...errors import LayoutConflict, MissingFence
 from ...ir import Descriptor, DescriptorSlots, Pointer, Scalar, Site, Value
 from ..triton_port.mlir_tree import Node
 from .reading import Here, reads
-from .swizzles import mapped
-from .types import type_in
+from .types import layout_in, type_in
 
 _BYTES = 128
+_SWIZZLES = {0: 0, 1: 32, 2: 64, 3: 128}     # bytes by the number of a mode: CUDA driver API, CUtensorMapSwizzle
 _I32, _I64 = Scalar("i32"), Scalar("i64")
 
 
@@ -76,7 +77,7 @@ def acquired(here: Here):
 @reads("ttng.reinterpret_tensor_descriptor")
 def seen_as(here: Here):
     if made := here.reader.notes.get("maps", {}).get(here.operands[0]):
-        mapped(here, made.mode, made.site)
+        _same_swizzle(here, made)
         if not made.acquired:
             raise MissingFence("copies read this tensor map through another proxy than the one that wrote it, and no fence of that "
                                "proxy stands between", made.site, here.site,
@@ -84,6 +85,16 @@ def seen_as(here: Here):
     ops, slot = slot_of(here, here.operands[0])
     (type_, ) = here.types
     return [*ops, here.op("view_descriptor_slot", slot, type=type_)]
+
+
+def _same_swizzle(here: Here, made: _Map) -> None:
+    """A copy engine swizzles as the map says, and readers of the memory look as the type says: in silence elements would be
+    exchanged. That copies and their buffers have one layout, MLIR sees to."""
+    said = re.search(r"swizzlingByteWidth = (\d+)", layout_in(here.node.results[0][1]))
+    if said and int(said[1]) != _SWIZZLES[made.mode]:
+        raise LayoutConflict(f"the tensor map is made with swizzle_mode {made.mode}, which is {_SWIZZLES[made.mode]} bytes, and the "
+                             f"descriptor that it is looked at as has swizzlingByteWidth = {said[1]}: copies put elements in other "
+                             "places than readers look", made.site, here.site, hint="0, 1, 2, 3 are 0, 32, 64, 128 bytes")
 
 
 def _block(here: Here, box: Descriptor) -> Descriptor:

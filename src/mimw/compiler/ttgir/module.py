@@ -51,7 +51,8 @@ def read_ttgir(text: str, file: str = "<ttgir>") -> Reading:
     try:
         top = module_tree(text, file)
     except MlirProblem as problem:
-        raise TtgirError(f"MLIR cannot read this: {problem.what}", Site(file, problem.line, problem.column - 1)) from None
+        place, _, what = problem.what.partition(": error: ") if problem.what.startswith("loc(") else ("", "", problem.what)
+        raise TtgirError(f"MLIR cannot read this: {what}", site_in(place, Site(file, problem.line, problem.column - 1))) from None
     function = _kernel(top, file)
     reader = Reader(Site(file, 1, 0, ""))
     reader.notes["num_warps"] = _number(top.text, "ttg.num-warps", 4)
