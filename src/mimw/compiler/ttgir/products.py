@@ -8,12 +8,15 @@ Input: `tt.dot`, ops of `ttng` that multiply. Output: ours. For example:
 
 from __future__ import annotations
 
+import re
+
 from ...ir import Barrier, Block, Op, Scalar, Tensor, Value
 from .reading import Here, reads
 from .types import layout_in
 
 _PRECISIONS = {"0": "tf32", "1": "tf32x3", "2": "ieee", "3": "bf16x3", "4": "bf16x6"}
 _I1 = Scalar("i1")
+_SCALED = re.compile(r"dot_scaled %\S+( scale %\S+)?, %[^\s,]+( scale %[^\s,]+)?, \S+ lhs = (\w+) rhs = (\w+)")
 
 
 def _precision(here: Here, default: str) -> str:
@@ -24,6 +27,20 @@ def _precision(here: Here, default: str) -> str:
 @reads("tt.dot")
 def dot(here: Here):
     return here.op("dot", *here.operands, _precision(here, "ieee"), 0)
+
+
+@reads("tt.dot_scaled")
+def dot_scaled(here: Here):
+    """Operands: a and its scales, b and its scales, the sum; scales may be missing, and say so in the text."""
+    found = _SCALED.search(here.text)
+    if found is None:
+        raise here.unreadable("a scaled product in another form than Triton prints")
+    a, *rest = here.operands
+    a_scale = rest.pop(0) if found[1] else None
+    b = rest.pop(0)
+    b_scale = rest.pop(0) if found[2] else None
+    return here.op("dot_scaled", a, a_scale, found[3].upper(), b, b_scale, found[4].upper(), here.word("fastMath") == "true",
+                   here.word("lhs_k_pack", "true") == "true", here.word("rhs_k_pack", "true") == "true", rest[0])
 
 
 @reads("ttng.warp_group_dot")
