@@ -31,7 +31,8 @@ def tiles():
     """(layout, shape) of tiles."""
     blocked = [BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], blocks) for blocks in CLUSTERS]
     blocked += [BlockedLayout([2, 1], [8, 4], [1, 4], [0, 1]), BlockedLayout([1, 8], [2, 16], [2, 2], [1, 0])]
-    older = [NVMMADistributedLayout([2, 0], warps, [16, 8], blocks) for warps, blocks in product(([2, 2], [4, 1], [1, 8]), CLUSTERS)]
+    older = [NVMMADistributedLayout([2, 0], warps, [16, 8], blocks)
+             for warps, blocks in product(([2, 2], [4, 1], [1, 8]), CLUSTERS)]
     newer = [NVMMADistributedLayout([3, 0], warps, [16, 64, 16], blocks) for warps, blocks in product(([4, 1], [8, 1]), CLUSTERS)]
     amds = [AMDMFMALayout(3, [32, 32, 8], True, [2, 2]), AMDMFMALayout(4, [16, 16, 32], False, [2, 4]),
             AMDMFMALayout(3, [16, 16, 4], True, [2, 2], 64, [2, 1]), AMDWMMALayout(3, True, [[0, 1], [1, 0]], [], [16, 16, 32]),
@@ -92,8 +93,8 @@ def main() -> None:
         found = builder.to_linear_layout(layout._to_ir(builder), list(shape))
         print(json.dumps([text, shape, 0, [found.reg_bases, found.lane_bases, found.warp_bases, found.block_bases]]))
     for layout, shape, bits in buffers():
-        type_ = str(builder.get_shared_mem_desc_ty(builder.get_int8_ty() if bits == 8 else half, list(shape), layout._to_ir(builder),
-                                                   list(shape)))
+        element, attribute = builder.get_int8_ty() if bits == 8 else half, layout._to_ir(builder)
+        type_ = str(builder.get_shared_mem_desc_ty(element, list(shape), attribute, list(shape)))
         text = type_.split(", ", 1)[1].removesuffix(", #ttg.shared_memory, mutable>")
         found = builder.to_linear_layout(layout._to_ir(builder), list(shape))
         print(json.dumps([text, shape, bits, [found.offset_bases, found.block_bases]]))

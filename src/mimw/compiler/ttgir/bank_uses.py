@@ -56,7 +56,8 @@ def bank_use(op: str, tile: str, buffer: str, shape: tuple[int, ...], bits: int,
     """What an access costs.
 
     args:      op      `ttg.local_load`, `ttg.local_store` or `ttg.local_alloc` (of a value); ValueError for another
-               shape   the tile's; `whole` that of the buffer, if the tile is a subslice of it: where in it changes nothing
+               shape   the tile's; `whole` that of the buffer, as a type of a view names it, if the tile is a subslice of it: where
+                       in the buffer it begins changes nothing (but for padded memory, of which the first such part is counted)
                bits    of an element as it is stored, 8 for a boolean
     returns:   None where the instructions are not known: operands of AMD's gfx1250 whose K runs along the slower dimension
     raises:    LayoutProblem for a layout that is none of such a tile or buffer
@@ -64,7 +65,7 @@ def bank_use(op: str, tile: str, buffer: str, shape: tuple[int, ...], bits: int,
     name = op.removeprefix("ttg.")
     if name not in _WRITES:
         raise ValueError(f"{op} is no access of threads to a whole tile in shared memory: give one of {', '.join(_WRITES)}")
-    writes, held, memory = _WRITES[name], tile_map(tile, shape), buffer_map(buffer, whole or shape, bits)
+    writes, held, memory = _WRITES[name], tile_map(tile, shape), buffer_map(buffer, (whole or shape)[-len(shape):], bits)
     if chip.backend == "cuda":
         found = _of_nvidia(held, memory, writes, chip)
     else:

@@ -23,10 +23,11 @@ from ...ir.bases import Basis
 from ...ir.byte_maps import byte_offset
 from ...ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
 from ..constraints.bank_counts import Gaps, position_numbers
-from .layout_text import LayoutProblem, Spelled, read_layout
+from .layout_text import LayoutProblem, Spelled, of_known_fields, read_layout
 from .layouts import part_shape, tiled_blocks
 
 _BYTE = 8
+_BY_BASES = ("padded_shared", "shared_linear")
 _ONE_SLOT = "give the shape of one slot"
 Steps = tuple[tuple[int, ...], ...]     # a dimension, a bit of the coordinate along it
 
@@ -68,8 +69,12 @@ def buffer_map(text: str, shape: tuple[int, ...], bits: int) -> BufferMap:
     if any(extent < 1 or extent & (extent - 1) for extent in shape):
         raise LayoutProblem(f"a buffer of {list(shape)} has an extent that is no power of two: {_ONE_SLOT}")
     layout, element = read_layout(text), bits // _BYTE
-    if layout.kind in ("padded_shared", "shared_linear"):
-        return _by_bases(layout, shape, element)
+    with of_known_fields(text):
+        return _by_bases(layout, shape, element) if layout.kind in _BY_BASES else _by_rows(layout, shape, element)
+
+
+def _by_rows(layout: Spelled, shape: tuple[int, ...], element: int) -> BufferMap:
+    """Memory of rows, swizzled or not."""
     clusters = tiled_blocks(layout, len(shape))
     part = part_shape(clusters, shape)
     inside = _rows(layout, part, element)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -46,6 +48,15 @@ class Spelled:
         return self.fields[name]
 
 
+@contextmanager
+def of_known_fields(text: str) -> Iterator[None]:
+    """What reads the fields of a layout inside may take them to be of the kind that Triton prints; else LayoutProblem."""
+    try:
+        yield
+    except (TypeError, AttributeError, IndexError) as error:
+        raise LayoutProblem(f"the layout {text} has a field of another kind than Triton's: {error}") from error
+
+
 @lru_cache(maxsize=1024)
 def read_layout(text: str) -> Spelled:
     """The layout that a text spells; LayoutProblem, with the place in the text, if it spells none."""
@@ -59,7 +70,7 @@ def _layout(text: str, at: int) -> tuple[Spelled, int]:
     name = _NAME.match(text, at)
     if name is None:
         alias = re.compile(r"#\w+").match(text, at)
-        raise _problem(text, at, "#ttg.NAME<..>" + (f", not the alias {alias[0]}, which the module defines on top" if alias else ""))
+        raise _problem(text, at, "#ttg.NAME<..>" + (f", not the alias {alias[0]}, defined on top" if alias else ""))
     at, pairs = name.end(), ()
     if found := _PAIRS.match(text, at):
         pairs = tuple((int(interval), int(unused)) for interval, unused in _PAIR.findall(found[1]))

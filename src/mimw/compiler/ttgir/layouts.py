@@ -25,7 +25,7 @@ from ...ir.bases import Bases, Basis
 from ...ir.layouts import AmdMfma, AmdWmma, Blocked, DotOperand, Linear, RegisterLayout
 from ...ir.linear import linear_of, positions
 from .layout_operands import mma_operand, mma_sums, plain_operand
-from .layout_text import LayoutProblem, Spelled, read_layout
+from .layout_text import LayoutProblem, Spelled, of_known_fields, read_layout
 
 _WMMA_OF_CDNA = 3       # gfx1250's: those of RDNA lie otherwise
 
@@ -62,9 +62,10 @@ def tile_map(text: str, shape: tuple[int, ...]) -> TileMap:
     """Who holds what of a tile of that shape; LayoutProblem for a text that is no layout of a tile of that shape."""
     if any(extent < 1 or extent & (extent - 1) for extent in shape):
         raise LayoutProblem(f"a tile of {_extents(shape)} has an extent that is no power of two: Triton has no such tiles")
-    found = _map(read_layout(text), shape)
+    with of_known_fields(text):
+        found = _map(read_layout(text), shape)
     if len(np.unique(found.elements())) != prod(shape):
-        raise LayoutProblem(f"the layout {text} leaves elements of a tile of {_extents(shape)} without a thread: it is another one's")
+        raise LayoutProblem(f"the layout {text} leaves elements of a tile of {_extents(shape)} to no thread: it is another one's")
     return found
 
 
@@ -115,7 +116,7 @@ def _linear(layout: Spelled, shape: tuple[int, ...]) -> TileMap:
 def _in_one_cta(layout: Spelled, shape: tuple[int, ...]) -> Linear:
     """The map of a CTA's part of a tile."""
     if layout.kind == "nvidia_mma":
-        _ranks(layout, len(shape), "warpsPerCTA")
+        _tensor_core(layout, len(shape))
         return mma_sums(layout["versionMajor"], layout["instrShape"], layout["warpsPerCTA"], shape)
     if layout.kind == "dot_op":
         return _operand(layout["opIdx"], layout["parent"], layout.get("kWidth", 0), shape)
@@ -127,7 +128,7 @@ def _in_one_cta(layout: Spelled, shape: tuple[int, ...]) -> Linear:
 
 def _operand(index: int, parent: Spelled, k_width: int, shape: tuple[int, ...]) -> Linear:
     if parent.kind == "nvidia_mma":
-        _ranks(parent, len(shape), "warpsPerCTA")
+        _tensor_core(parent, len(shape))
         if not k_width:
             raise LayoutProblem("#ttg.dot_op of #ttg.nvidia_mma has no kWidth")
         if parent["versionMajor"] > 2 and index == 1:
@@ -162,9 +163,16 @@ def _ours(layout: Spelled, rank: int) -> RegisterLayout:
     raise LayoutProblem(f"#ttg.{layout.kind} is no layout of a tile in registers that is followed here")
 
 
+def _tensor_core(layout: Spelled, rank: int) -> None:
+    if layout["versionMajor"] not in (2, 3):
+        whose = ", Volta's" if layout["versionMajor"] == 1 else ""
+        raise LayoutProblem(f"#ttg.nvidia_mma of version {layout['versionMajor']}{whose}, is not followed here: only 2 and 3 are")
+    _ranks(layout, rank, "warpsPerCTA")
+
+
 def _ranks(layout: Spelled, rank: int, *names: str) -> None:
     for name in names:
-        if len(layout[name]) != rank:
+        if not isinstance(layout[name], list) or len(layout[name]) != rank:
             raise LayoutProblem(f"{name} = {layout[name]} of #ttg.{layout.kind} is none of a tile of rank {rank}")
 
 
