@@ -97,7 +97,7 @@ class Counted:
 
 
 def counted(access: BankAccess, offset: Callable[[Position], int], element: int, chip: Target, gaps: Gaps = ()) -> Counted:
-    """What an access costs a warp, where `offset` is the byte of a position without the unused bytes, `gaps`, before it."""
+    """The cost of an access to a warp; `offset` gives the byte of a position, without the unused bytes, `gaps`, before it."""
     found = _Instructions.of(access, offset, element, gaps)
     return Counted(found.wavefronts(chip, access.writes), found.phases(chip, access.writes) * found.count, found.count, found.width)
 

@@ -53,7 +53,7 @@ class BankUse:
 
 def bank_use(op: str, tile: str, buffer: str, shape: tuple[int, ...], bits: int, chip: Target,
              whole: tuple[int, ...] | None = None) -> BankUse | None:
-    """What an access costs.
+    """The wavefronts of one access.
 
     args:      op      `ttg.local_load`, `ttg.local_store` or `ttg.local_alloc` (of a value); ValueError for another
                shape   the tile's; `whole` that of the buffer, as a type of a view names it, if the tile is a subslice of it: where

@@ -63,7 +63,7 @@ class BufferMap:
 
 @lru_cache(maxsize=1024)
 def buffer_map(text: str, shape: tuple[int, ...], bits: int) -> BufferMap:
-    """Where the elements of a buffer of that shape lie; LayoutProblem for a text that is no layout of such a buffer."""
+    """The bytes of the elements of a buffer of that shape; LayoutProblem for a text that is no layout of such a buffer."""
     if bits < _BYTE or bits % _BYTE:
         raise LayoutProblem(f"elements of {bits} bits share bytes in shared memory; Triton stores booleans as 8 bits")
     if any(extent < 1 or extent & (extent - 1) for extent in shape):

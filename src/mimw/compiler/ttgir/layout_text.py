@@ -50,7 +50,7 @@ class Spelled:
 
 @contextmanager
 def of_known_fields(text: str) -> Iterator[None]:
-    """What reads the fields of a layout inside may take them to be of the kind that Triton prints; else LayoutProblem."""
+    """Inside, a field of another kind than Triton prints, a number for a list, is a LayoutProblem."""
     try:
         yield
     except (TypeError, AttributeError, IndexError) as error:

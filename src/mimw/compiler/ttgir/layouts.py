@@ -59,7 +59,7 @@ class TileMap:
 
 @lru_cache(maxsize=1024)
 def tile_map(text: str, shape: tuple[int, ...]) -> TileMap:
-    """Who holds what of a tile of that shape; LayoutProblem for a text that is no layout of a tile of that shape."""
+    """The threads of the elements of a tile of that shape; LayoutProblem for a text that is no layout of such a tile."""
     if any(extent < 1 or extent & (extent - 1) for extent in shape):
         raise LayoutProblem(f"a tile of {_extents(shape)} has an extent that is no power of two: Triton has no such tiles")
     with of_known_fields(text):
@@ -99,7 +99,7 @@ def tiled_blocks(layout: Spelled, rank: int) -> tuple[Basis, ...]:
 
 
 def part_shape(clusters: Sequence[Basis], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """What one CTA of the cluster has of a shape."""
+    """The part of a shape that one CTA of the cluster has."""
     return tuple(max(1, extent // max([1, *(2 * basis[axis] for basis in clusters)])) for axis, extent in enumerate(shape))
 
 

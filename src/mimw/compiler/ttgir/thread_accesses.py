@@ -72,7 +72,7 @@ class Touch:
 
 @dataclass(frozen=True)
 class Strays:
-    """How many elements were accessed outside, and the first of them in the order of threads."""
+    """The number of elements that were accessed outside, and the first of them in the order of threads."""
 
     count: int
     touches: tuple[Touch, ...]
@@ -98,7 +98,7 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Meetings:
-    """At how many addresses (of the unit in which the accesses overlap) threads meet, and the first of them."""
+    """The number of addresses (in the unit in which the accesses overlap) at which threads meet, and the first of them."""
 
     count: int
     shown: tuple[Meeting, ...]
@@ -117,7 +117,7 @@ def strays(access: Access, spans: Iterable[tuple[int, int]], limit: int = SHOWN)
 
 
 def meetings(one: Access, other: Access, limit: int = SHOWN) -> Meetings:
-    """Where threads of different warps meet in two accesses, of which one writes: a race, unless a barrier stands between them.
+    """The addresses that threads of different warps touch in two accesses, of which one writes: races, unless a barrier stands between.
 
     Threads of one warp are left out: what a warp does to memory it does in the order of its program.
     """
