@@ -106,6 +106,8 @@ def test_who_replicates_reads_by_all_and_writes_by_one():
     store, load = access(FEW, True), access(FEW, False)
     assert overwritten(store).count == 0 and meetings(store, store).count == 0
     assert meetings(store, load).count == 16        # warps 1 to 3 read what warp 0 has written
+    assert meetings(load, store).count == 16        # an update in place: if anybody needs what they read
+    assert meetings(load, store, replicas=False).count == 0
 
 
 def test_different_elements_at_one_address():

@@ -5,8 +5,8 @@ Input: an op's name, the texts of the layouts of tile and buffer, the shape, the
     bank_use("ttg.local_load", columns, plain_rows, (64, 64), 32, target("sm_90a")).sentence()
     local_load: 1024 wavefronts a warp, 32 without bank conflicts (32 ld.shared of 4 bytes a lane)
 
-One wavefront serves a different word of each bank (docs/CLI.md, "mimw explain"; `constraints/bank_counts.py`). The instructions are
-those that Triton's lowering takes: as wide as registers lie together in the buffer, at most 16 bytes a lane, and `ldmatrix` and
+One wavefront serves a different word of each bank (`constraints/bank_counts.py`). The instructions are those that Triton's lowering
+takes: as wide as registers lie together in the buffer, at most 16 bytes a lane, and `ldmatrix` and
 `stmatrix` where the rows of matrices do (PTX ISA, "ldmatrix"). A row is 16 bytes, so 8 of them cost what 8 lanes of 16 bytes do;
 without `.trans` that is what the same words cost lane by lane.
 """

@@ -116,15 +116,17 @@ def strays(access: Access, spans: Iterable[tuple[int, int]], limit: int = SHOWN)
     return Strays(len(threads), tuple(_touch(access, int(thread)) for thread in threads[:limit]))
 
 
-def meetings(one: Access, other: Access, limit: int = SHOWN) -> Meetings:
-    """The addresses that threads of different warps touch in two accesses, of which one writes: races, unless a barrier stands between.
+def meetings(one: Access, other: Access, limit: int = SHOWN, replicas: bool = True) -> Meetings:
+    """The addresses at which threads of different warps meet, in two accesses of which one writes: races without a barrier between.
 
-    Threads of one warp are left out: what a warp does to memory it does in the order of its program.
+    Threads of one warp are left out: what a warp does to memory it does in the order of its program. Without `replicas` an element
+    is loaded by the first thread that holds it, alone: right where nobody needs the value in the others, as where it is only stored
+    again in the same layout.
     """
     if not (one.writes or other.writes):
         return Meetings(0, ())
     unit = _unit(one, other)
-    mine, theirs = _Units.of(one, unit), _Units.of(other, unit)
+    mine, theirs = _Units.of(one, unit, replicas), _Units.of(other, unit, replicas)
     at = np.searchsorted(mine.places, theirs.units).clip(max=max(0, len(mine.places) - 1))
     if not len(mine.places) or not len(theirs.units):
         return Meetings(0, ())
@@ -168,10 +170,11 @@ class _Units:
     of_warp: int
 
     @classmethod
-    def of(cls, access: Access, unit: int) -> _Units:
+    def of(cls, access: Access, unit: int, replicas: bool = True) -> _Units:
         held = access.tile.elements()
         elements = held.reshape(-1)
-        threads = np.sort(_first_threads(access.tile)) if access.writes else np.arange(len(elements))
+        alone = access.writes or not replicas
+        threads = np.sort(_first_threads(access.tile)) if alone else np.arange(len(elements))
         threads = threads[access.taken.reshape(-1)[elements[threads]]]
         starts = np.asarray(access.addresses, np.int64).reshape(-1)[elements[threads]] // unit
         pieces = access.size // unit
