@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from ...ir import Barrier
 from .reading import Here, Ops, reads
 
 _NEWLINE = r"(?:\\0A|\n|\s)*"
@@ -77,6 +78,18 @@ def rank(here: Here, found):
     return here.op("cluster_cta_rank")
 
 
-@form(r"\{ \.reg \.pred on;.* prefetch\.(?:global|tensormap)[^;]*; \}")
+@form(r"\{ \.reg \.pred on.* (?:cp\.async\.bulk\.)?prefetch\.[^;]*; \}")
 def prefetched(here: Here, found):
     """A hint."""
+
+
+@form(r"mov\.u32 \$0, %tid\.([xyz]);")
+def thread(here: Here, found):
+    return here.op("thread_id", "xyz".index(found[1]))
+
+
+@form(r"\{ \.reg \.pred on, leader; \.reg \.b32 lane; setp\.lt\.u32 on, \$0, 32; @!on bra over; elect\.sync lane\|leader, 0xffffffff; "
+      r"@leader tcgen05\.commit\.cta_group::1\.mbarrier::arrive::one\.shared::cluster\.b64 \[\$1\]; over: \}")
+def products_committed(here: Here, found):
+    """By one thread of the first warp: its number among the task's threads is the first operand."""
+    return here.op("tcgen05_commit", next(value for value in here.operands if isinstance(value.type, Barrier)))

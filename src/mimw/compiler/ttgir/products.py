@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from ...ir import Barrier, Block, Op, Scalar, Tensor, Value
+from ..triton_port.enumerations import enumeration_member
 from .reading import Here, reads
 from .types import layout_in
 
@@ -31,16 +32,16 @@ def dot(here: Here):
 
 @reads("tt.dot_scaled")
 def dot_scaled(here: Here):
-    """Operands: a and its scales, b and its scales, the sum; scales may be missing, and say so in the text."""
+    """Operands: a, b, the sum, the scales of a, those of b; scales may be missing, which the text says."""
     found = _SCALED.search(here.text)
     if found is None:
         raise here.unreadable("a scaled product in another form than Triton prints")
-    a, *rest = here.operands
-    a_scale = rest.pop(0) if found[1] else None
-    b = rest.pop(0)
-    b_scale = rest.pop(0) if found[2] else None
-    return here.op("dot_scaled", a, a_scale, found[3].upper(), b, b_scale, found[4].upper(), here.word("fastMath") == "true",
-                   here.word("lhs_k_pack", "true") == "true", here.word("rhs_k_pack", "true") == "true", rest[0])
+    a, b, acc, *scales = here.operands
+    a_scale = scales.pop(0) if found[1] else None
+    b_scale = scales.pop(0) if found[2] else None
+    formats = [enumeration_member("ScaleDotElemTypeTY", one.upper()) for one in (found[3], found[4])]
+    return here.op("dot_scaled", a, a_scale, formats[0], b, b_scale, formats[1], here.word("fastMath") == "true",
+                   here.word("lhs_k_pack", "true") == "true", here.word("rhs_k_pack", "true") == "true", acc)
 
 
 @reads("ttng.warp_group_dot")
