@@ -56,6 +56,7 @@ _INSIDE = {
         "native": ("triton_port", ),
         "lowering": ("constraints.solution", "native", "triton_port"),
         "guard": ("analysis", "passes", "triton_port"),
+        "ttgir": ("constraints", ),
         "pipeline": ("analysis", "launch", "collector", "depth", "guard", "frontend", "passes", "constraints", "lowering", "native",
                      "storage", "triton_port"),
     },

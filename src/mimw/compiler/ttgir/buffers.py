@@ -49,7 +49,7 @@ def sliced(here: Here):
 @reads("ttng.tmem_subslice")
 def columns(here: Here):
     (source, ), (type_, ) = here.operands, here.types
-    start = here.integer("N")
+    start = here.integer("offset", -1) if here.has("offset = ") else here.integer("N")
     return here.op("buffer_slice", source, (*(0, ) * (len(type_.shape) - 1), start), type_.shape)
 
 
@@ -60,7 +60,11 @@ def transposed(here: Here):
 
 @reads("ttg.memdesc_reshape", "ttg.memdesc_reinterpret")
 def seen_as(here: Here):
-    return here.op("buffer_reinterpret", here.operands[0], here.types[0])
+    """Bytes in row-major order stay where they are. The buffers of an array in tensor memory lie side by side instead."""
+    (source, ), (type_, ) = here.operands, here.types
+    if source.type.space == "tmem" and source.type.count != type_.count:
+        raise here.unreadable("tensor memory that is seen as another number of buffers has no meaning in the simulator")
+    return here.op("buffer_reinterpret", source, type_)
 
 
 @reads("ttg.local_load")
