@@ -1,7 +1,7 @@
 """One task stores a tile in shared memory, and another one loads it; without the barrier nothing orders them.
 
-Shapes: x and y (CTAs * N, ) in fp32; y = x. The mistake: without RIGHT no task waits. `case` and `case_unordered` are launches of two
-CTAs for the command line.
+Shapes: x and y (CTAs * N, ) in fp32; y = x. The mistake: without RIGHT no task waits. `case` and `case_unordered` are launches of
+two CTAs for the command line.
 """
 
 import numpy as np

@@ -76,6 +76,6 @@ def _kept(array):
 
 
 def _data(array):
-    """An array of numpy, or the elements of a tensor without torch's autograd: to write something and to put it back is no change of
-    a value that a derivative needs."""
+    """An array of numpy, or a tensor's elements without torch's autograd: to write something and to put it back is no change of a
+    value that a derivative needs."""
     return array if isinstance(array, np.ndarray) else array.data
