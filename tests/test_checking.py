@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import triton.language as tl
 
 import mimw
 from mimw.errors import CheckFailed, KernelWarning
 from mimw.tools import checking
 from tests.kernels import handed_over as shelf
+from tests.kernels.counted import counted
 from tests.kernels.handed_over import handed_over
 from tests.processes import mimw as command
 
@@ -89,15 +89,6 @@ def test_of_a_large_grid_a_sample_runs(monkeypatch):
     assert handed_over[(4096, )](x, y, True, 32) == "launched"
     report = mimw.check(handed_over, (4096, ), x, y, True, 32, ctas="sample", seeds=1, shrink=False, rounds=False)
     assert report.unseen
-
-
-@mimw.jit
-def counted(x, tiles, N: tl.constexpr):
-    """Work from a counter: which CTA takes which tile no sample shows."""
-    tile = tl.atomic_add(tiles, 1)
-    while tile < N:
-        tl.store(x + tile, 1.0)
-        tile = tl.atomic_add(tiles, 1)
 
 
 @pytest.mark.parametrize("ctas, warned", [(checking.FEW, False), (checking.FEW + 1, True)])

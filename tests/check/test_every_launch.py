@@ -11,6 +11,7 @@ from mimw.errors import OutOfSharedMemory, SimulatorMisuse
 from mimw.runtime.before_launch import checking, looking
 from mimw.tools import every_launch
 from mimw.tools.every_launch import FEW, EveryLaunch
+from tests.kernels.counted import counted
 from tests.kernels.handed_over import handed_over
 
 
@@ -87,14 +88,6 @@ def test_of_a_large_grid_a_sample_runs_if_one_can(every):
     tiles = np.zeros(1, np.int32)
     counted[(FEW + 1, )](np.zeros(32, np.float32), tiles, 32)       # which CTA takes which tile no sample shows
     assert not every.tally.reports[1].unseen and tiles == 32 + FEW + 1
-
-
-@mimw.jit
-def counted(x, tiles, N: tl.constexpr):
-    tile = tl.atomic_add(tiles, 1)
-    while tile < N:
-        tl.store(x + tile, 1.0)
-        tile = tl.atomic_add(tiles, 1)
 
 
 def test_a_launch_whose_check_fails_runs_and_is_named(every, monkeypatch):

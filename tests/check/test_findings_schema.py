@@ -34,11 +34,12 @@ def errors(data, schema=SCHEMA):
 
 @mimw.jit
 def greedy(x_ptr):
+    """More registers than a CTA has."""
     with tlx.async_tasks():
         with tlx.async_task("default"):
-            tl.store(x_ptr, 1.0)
+            tl.store(x_ptr, 3.0)
         with tlx.async_task(num_warps=8, num_regs=240, replicate=2):
-            tl.store(x_ptr + 1 + tlx.async_task_replica_id(), 2.0)
+            tl.store(x_ptr + 2 - tlx.async_task_replica_id(), 4.0)
 
 
 @mimw.jit
