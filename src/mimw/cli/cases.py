@@ -72,5 +72,5 @@ def _in_file(file: str) -> Iterator[str]:
 
 def _needs(args: ast.arguments) -> bool:
     """True if a function cannot be called without arguments."""
-    placed = len(args.posonlyargs) + len(args.args) - len(args.defaults)
-    return placed > 0 or any(default is None for default in args.kw_defaults)
+    placed = [*args.posonlyargs, *args.args]
+    return len(placed) > len(args.defaults) or any(default is None for default in args.kw_defaults)

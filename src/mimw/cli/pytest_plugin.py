@@ -115,7 +115,7 @@ class Checks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
-        """What a worker of pytest-xdist has counted."""
+        """Add the counts of a worker of pytest-xdist."""
         if sent := getattr(node, "workeroutput", {}).get(_SENT):
             self.every.tally.add(pickle.loads(sent))
 

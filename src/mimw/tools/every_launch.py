@@ -36,7 +36,7 @@ MENDING = 5.0       # for the search of a change that mends what was found
 
 @dataclass
 class Tally:
-    """What was looked at: how many launches, the reports on those that differ, and why some have none, by kernel."""
+    """The count of launches, the reports on those that differ, and why some have none, by kernel."""
 
     seeds: int = SEEDS
     launches: int = 0
@@ -120,7 +120,7 @@ def check_this(kernel: Given, grid, args: tuple, chip: Target, ctas: int, seeds:
 
 
 def _key(launch: Launch) -> tuple:
-    """What equal launches have in common."""
+    """A key that equal launches share."""
     code = launch.specialisation.fn.fn.__code__
     return (code.co_filename, code.co_firstlineno, launch.specialisation.key, launch.grid,
             tuple((path, _form(value)) for path, value in sorted(launch.values.items())))

@@ -94,7 +94,7 @@ def _pages() -> str:
 
 
 def _left_out(report: Report) -> Iterator[str]:
-    """What a report is not about."""
+    """Sentences on the part of a launch that a report is not about."""
     where = f"{report.kernel}: " if report.kernel else ""
     stopped = [f"not complete: {report.stopped}"] if report.stopped else []
     yield from (f"{where}{text}" for text in (*stopped, *report.unseen))
