@@ -38,7 +38,7 @@ def variable_of(arch: int) -> str:
 
 
 def ptxas_version(path: str) -> tuple[int, int, int] | None:
-    """What `ptxas --version` says of itself; None if the file cannot be run or is something else."""
+    """The version that `ptxas --version` says; None if the file cannot be run or is something else."""
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

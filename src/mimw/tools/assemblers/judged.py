@@ -1,4 +1,4 @@
-"""What is known of each ptxas that is there: which defects it has, and how that is known.
+"""Judge each ptxas that is there: which defects it has, and how that is known.
 
 Input: `Assembler`s. Output: a `Verdict` for each of them and each entry of the table that is about a chip of its own. For example:
 

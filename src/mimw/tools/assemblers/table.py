@@ -1,4 +1,4 @@
-"""What ptxas is known to get wrong, from the table `known.toml`, and whether a version has it by its number.
+"""Known faults of ptxas, from the table `known.toml`, and whether a version has one by its number.
 
 Input: a version, (13, 3, 33). Output: `Defect`s, and what their versions say. For example:
 
@@ -50,7 +50,7 @@ class Defect:
 
     @property
     def versions(self) -> str:
-        """Which versions have it, in words."""
+        """The versions that have it, in words."""
         if not self.since:
             return f"before {self.fixed}" if self.fixed else f"all, seen up to {self.last}; no fix is known"
         return f"from {self.since} on, " + (f"fixed in {self.fixed}" if self.fixed else f"seen up to {self.last}; no fix is known")

@@ -32,7 +32,7 @@ def for_chip(ptx: str, chip: str) -> str:
 
 
 def shown(files: dict[str, list[str]]) -> Shown:
-    """Which defects with a probe show, by (ptxas, chip, name of the defect)."""
+    """The defects with a probe, by (ptxas, chip, name): True for one that shows."""
     found: Shown = {}
     for chip in sorted({chip for chips in files.values() for chip in chips}):
         probes = [defect for defect in known().values() if defect.probe and chip in defect.chips]

@@ -1,4 +1,4 @@
-"""Where the value that an instruction reads comes from, along every way through the code.
+"""The origins of a value that an instruction reads, along every way through the code.
 
 Input: the code, the index of an instruction, a register. Output: the instructions that may have written the value. For example:
 
