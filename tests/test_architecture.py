@@ -106,6 +106,7 @@ _INSIDE = {
         "timing": (),
         "explain": (),
         "sass": (),
+        "assemblers": ("sass", ),
         "compile_ahead": ("processes", "search"),
         "orchestrate": ("check", "compile_ahead", "findings", "sass", "search", "timing", "trials"),
     },
