@@ -128,7 +128,7 @@ def _places(values: list) -> list[int]:
 
 
 def _with_it(values: list, rank: int) -> int:
-    """How many parameters behind a descriptor are its extents and strides: all of them, or none."""
+    """The number of parameters behind a descriptor that are its extents and strides: all of them, or none."""
     wanted = [I32] * rank + [I64] * rank
     return 2 * rank if [value.type for value in values[:2 * rank]] == wanted else 0
 
