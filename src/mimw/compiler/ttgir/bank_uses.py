@@ -62,6 +62,7 @@ def bank_use(op: str, tile: str, buffer: str, shape: tuple[int, ...], bits: int,
     returns:   None where the instructions are not known: operands of AMD's gfx1250 whose K runs along the slower dimension
     raises:    LayoutProblem for a layout that is none of such a tile or buffer
     """
+    op = f"ttg.{op.removeprefix('ttg.')}"
     if op not in _WRITES:
         raise ValueError(f"{op} is no access of threads to a whole tile in shared memory: give one of {', '.join(_WRITES)}")
     writes, held, memory = _WRITES[op], tile_map(tile, shape), buffer_map(buffer, (whole or shape)[-len(shape):], bits)
