@@ -44,7 +44,7 @@ def reason(edit: Edit, made: Made, found: Found) -> str:
     lines, at = made.text.splitlines(), edit.line - 1
     line = lines[at]
     if edit.kind == "predicate dropped" and edit.op == "ttng.barrier_expect":
-        return EXPECT if _copies_alike(lines, line) else ""
+        return EXPECT if _copies_alike(lines, at) else ""
     if edit.kind == "predicate dropped" and edit.op == "ttng.tc_gen5_mma":
         pred = re.search(rf"tc_gen5_mma (?:{VALUE}, ){{4}}({VALUE})((?:, {VALUE}\[{VALUE}\])*)", line)
         return UNWAITED if pred and all(own == pred[1] for own in re.findall(r"\[(%[^\]]+)\]", pred[2])) else ""
@@ -74,11 +74,16 @@ def _of_barrier(edit: Edit, lines: list[str], at: int, found: Found) -> str:
     return ""
 
 
-def _copies_alike(lines: list[str], line: str) -> bool:
-    """Whether the copies that complete on the barrier of a `barrier_expect` have its predicate."""
-    barrier, predicate = re.search(rf"barrier_expect ({VALUE}), \d+, ({VALUE})", line).groups()
-    copies = [one for one in lines if "async_tma_copy_global_to_local" in one and re.search(rf" {re.escape(barrier)},", one)]
-    return bool(copies) and all(re.search(rf", {re.escape(predicate)} ", one) for one in copies)
+def _copies_alike(lines: list[str], at: int) -> bool:
+    """Whether the copies that a `barrier_expect` announces have its predicate: those before the next one at the barrier."""
+    barrier, predicate = re.search(rf"barrier_expect ({VALUE}), \d+, ({VALUE})", lines[at]).groups()
+    copies = []
+    for line in lines[at + 1:]:
+        if "barrier_expect" in line and f" {barrier}," in line:
+            break
+        if "async_tma_copy_global_to_local" in line and f" {barrier}," in line:
+            copies.append(line)
+    return bool(copies) and all(f", {predicate} :" in line for line in copies)
 
 
 def _at_own_barrier(lines: list[str], at: int, predicated: bool) -> str:

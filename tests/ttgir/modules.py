@@ -41,13 +41,14 @@ def kernel(params: str, body: str, target: str = "cuda:90", ctas: int = 1, more:
     for name in sorted(SHORT, key=len, reverse=True):
         params, body = params.replace(f": {name}", f": {SHORT[name]}"), _spelled(body, name)
     lines = "\n".join("    " + line.strip() for line in body.strip().splitlines())
-    return (f'{LAYOUTS}{layouts}module attributes {{"ttg.num-ctas" = {ctas} : i32, "ttg.num-warps" = 4 : i32, ttg.target = "{target}", '
-            f'"ttg.threads-per-warp" = {64 if "hip" in target else 32} : i32}} {{\n  tt.func public @k({params}) {{\n{lines}\n'
+    return (f'{LAYOUTS}{layouts}module attributes {{"ttg.num-ctas" = {ctas} : i32, "ttg.num-warps" = 4 : i32, '
+            f'ttg.target = "{target}", "ttg.threads-per-warp" = {64 if "hip" in target else 32} : i32}} {{\n'
+            f'  tt.func public @k({params}) {{\n{lines}\n'
             f'    tt.return\n  }}\n{more}}}\n')
 
 
 def _spelled(body: str, name: str) -> str:
-    words = [f"{before}{name}{after}" for before in (": ", "-> ", ", ", "* ") for after in (" ", ",", "\n", ")")]
+    words = [f"{before}{name}{after}" for before in (": ", "-> ", ", ", "* ", "(") for after in (" ", ",", "\n", ")")]
     body += "\n"
     for word in words:
         body = body.replace(word, word.replace(name, SHORT[name]))
@@ -76,11 +77,11 @@ def stored(value: str, pointer: str, type_: str) -> str:
 
 
 AT = f"%at = tt.make_range {{start = 0 : i32, end = {TILE} : i32}} : tensor<{TILE}xi32, #line>\n"
-_DTYPES = {"f32": np.float32, "f16": np.float16, "f64": np.float64, "i32": np.int32, "i64": np.int64, "i16": np.int16, "i8": np.int8}
+_DTYPES = {"f32": np.float32, "f16": np.float16, "f64": np.float64, "i32": np.int32, "i64": np.int64, "i8": np.int8}
 
 
 def elementwise(op: str, given: str, gives: str, *inputs: np.ndarray, target: str = "cuda:90") -> np.ndarray:
-    """What ops on lines `%a`, `%b`, `%c` of type `given` make, the line `%r` of type `gives`. In them `T` and `R` are these types."""
+    """What ops on lines `%a`, `%b`, `%c` of type `given` make, the line `%r` of type `gives`: `T` and `R` stand for these types."""
     body = AT + "".join(loaded(name, f"%x{name}", given) for name, _ in zip("abc", inputs))
     line, result = f"tensor<{TILE}x{given}, #line>", f"tensor<{TILE}x{gives}, #line>"
     spelled = " ".join({"T": line, "T,": line + ",", "R": result, "R,": result + ","}.get(word, word)

@@ -18,10 +18,11 @@ def shaped(ops: str, x: np.ndarray = X) -> np.ndarray:
 def test_reshape_and_trans():
     made = f"""%s = tt.reshape %a : {LINE} -> tensor<8x16xf32, #square>
         %t = tt.trans %s {{order = array<i32: 1, 0>}} : tensor<8x16xf32, #square> -> tensor<16x8xf32, #flat>
-        %u = ttg.convert_layout %t : tensor<16x8xf32, #flat> -> tensor<16x8xf32, #square>
-        %r = tt.reshape %u allow_reorder efficient_layout : tensor<16x8xf32, #square> -> {LINE}
+        %u = ttg.convert_layout %t : tensor<16x8xf32, #flat> -> tensor<16x8xf32, #narrow>
+        %r = tt.reshape %u : tensor<16x8xf32, #narrow> -> {LINE}
         """
-    flat = "#flat = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [16, 2], warpsPerCTA = [1, 4], order = [0, 1]}>\n"
+    flat = "#flat = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [16, 2], warpsPerCTA = [1, 4], order = [0, 1]}>\n" \
+           "#narrow = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>\n"
     out = np.zeros(128, np.float32)
     ran(kernel("%xa: !tt.ptr<f32>, %o: !tt.ptr<f32>", AT + loaded("a", "%xa", "f32") + made + stored("%r", "%o", "f32"),
                layouts=flat), X, out)
@@ -93,8 +94,8 @@ def test_join_and_split():
 
 
 def test_gather_and_histogram():
-    assert (elementwise("%r = tt.gather %a[%b] {axis = 0 : i32} : (tensor<128xi32, #line>, tensor<128xi32, #line>) -> R", "i32", "i32",
-                        N[::-1].copy(), N) == N[::-1][N]).all()
+    made = "%r = tt.gather %a[%b] {axis = 0 : i32} : (tensor<128xi32, #line>, tensor<128xi32, #line>) -> R"
+    assert (elementwise(made, "i32", "i32", N[::-1].copy(), N) == N[::-1][N]).all()
     assert (elementwise("%r = tt.histogram %a : T -> R", "i32", "i32", N) == np.bincount(N, minlength=128)).all()
 
 
