@@ -38,6 +38,11 @@ COMMITTED = ("A commit stands for all products that its task started before. The
 TURNS = ("The arrival and its wait take the barrier as one value that goes round the loop: the two barriers take turns as "
          "before, and one product is under way at a time.")
 
+ORDERED = ("Other waits order the same: accesses are compared by what orders them, not by when they happened, and all are ordered "
+           "without this wait. Check: the launches do come to where it waits, for at a barrier of its own they hang.")
+LONGER = ("To wait where one need not is a fault only if it hangs, and no launch does. Check: the predicate is false in some, for at "
+          "a barrier of its own such a wait hangs.")
+
 
 def reason(edit: Edit, made: Made, found: Found) -> str:
     """Why the edit is harmless; "" for no reason."""
@@ -64,9 +69,15 @@ def reason(edit: Edit, made: Made, found: Found) -> str:
 def _of_barrier(edit: Edit, lines: list[str], at: int, found: Found) -> str:
     line = lines[at]
     if "ttng.wait_barrier" in line and edit.kind in ("wait gone", "predicate dropped"):
-        if not found(_at_own_barrier(lines, at, edit.kind == "wait gone")):
+        if edit.kind == "predicate dropped":
+            if not found(_at_own_barrier(lines, at, "")):
+                return FIRST
+            return LONGER if found(_at_own_barrier(lines, at, "not")) else ""
+        if not found(_at_own_barrier(lines, at, "same")):
             return FIRST
-        return COMMITTED if edit.kind == "wait gone" and " deps " in line and _behind_a_wait(lines, at) else ""
+        if " deps " in line and _behind_a_wait(lines, at):
+            return COMMITTED
+        return ORDERED if not found(inserted(lines, at, [])) else ""
     if edit.kind == "arrival gone" and "ttng.arrive_barrier" in line:
         return LAST if _behind_loops(lines, at) else ""
     if edit.kind == "other count" and "ttng.init_barrier" in line:
@@ -86,18 +97,21 @@ def _copies_alike(lines: list[str], at: int) -> bool:
     return bool(copies) and all(f", {predicate} :" in line for line in copies)
 
 
-def _at_own_barrier(lines: list[str], at: int, predicated: bool) -> str:
-    """The module with a wait at a barrier of its own, to which nobody arrives, in the place of one."""
+def _at_own_barrier(lines: list[str], at: int, predicate: str) -> str:
+    """The module with a wait at a barrier of its own, to which nobody arrives, in the place of one: always, with the "same" predicate,
+    or besides the other wait where that does "not" hold."""
     line = lines[at]
     wait, indent = _WAIT.search(line), line[:len(line) - len(line.lstrip())]
     one = wait[4]
     memory = one.replace("<1xi64", "<1x1xi64")
+    own = {"same": wait[3] or "", "not": ", %edit_not"}.get(predicate, "")
     return inserted(lines, at, [
         indent + text for text in (
             "%edit_0 = arith.constant 0 : i32", f"%edit_memory = ttg.local_alloc : () -> {memory}",
             f"%edit_own = ttg.memdesc_index %edit_memory[%edit_0] : {memory} -> {one}", f"ttng.init_barrier %edit_own, 1 : {one}",
-            f"ttng.wait_barrier %edit_own, {wait[2]}{(wait[3] or '') if predicated else ''} : {one}",
-            f"ttng.inval_barrier %edit_own : {one}", f"ttg.local_dealloc %edit_memory : {memory}")])
+            "%edit_true = arith.constant true", f"%edit_not = arith.xori {(wait[3] or ', %edit_true')[2:]}, %edit_true : i1",
+            f"ttng.wait_barrier %edit_own, {wait[2]}{own} : {one}", f"ttng.inval_barrier %edit_own : {one}",
+            f"ttg.local_dealloc %edit_memory : {memory}", *([line.strip()] if predicate == "not" else []))])
 
 
 def _with_nan(lines: list[str], at: int) -> str:
