@@ -111,7 +111,8 @@ def test_a_tile_turned():
 def test_a_tile_in_another_shape():
     other = "!ttg.memdesc<32x128xi32, #plain, #smem, mutable>"
     for op in ("ttg.memdesc_reinterpret", "ttg.memdesc_reshape"):
-        found = in_tile(f"%v = {op} %m : {WHOLE} -> {other}\n%t = ttg.local_load %v : {other} -> tensor<32x128xi32, #tile>", "32x128")
+        found = in_tile(f"%v = {op} %m : {WHOLE} -> {other}\n%t = ttg.local_load %v : {other} -> tensor<32x128xi32, #tile>",
+                        "32x128")
         assert (found == NUMBERS.reshape(32, 128)).all(), op
 
 

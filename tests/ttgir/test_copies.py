@@ -123,4 +123,5 @@ def test_groups_of_cp_async():
     ran(kernel("%x: !tt.ptr<i32>, %o: !tt.ptr<i32>", GROUPS, target="cuda:80"), x, out, target="sm_80")
     assert (out == np.where(x < 100, x, -1)).all()
     with pytest.raises(CopyReadEarly):
-        ran(kernel("%x: !tt.ptr<i32>, %o: !tt.ptr<i32>", GROUPS.replace("num = 0", "num = 1"), target="cuda:80"), x, out, target="sm_80")
+        early = GROUPS.replace("num = 0", "num = 1")
+        ran(kernel("%x: !tt.ptr<i32>, %o: !tt.ptr<i32>", early, target="cuda:80"), x, out, target="sm_80")
