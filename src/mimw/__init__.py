@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .runtime.jit import jit
     from .runtime.simulate import simulate
     from .tools.check import check
+    from .tools.check_ttgir import check_compiled, check_ttgir
     from .tools.compile_ahead import compile_ahead
     from .tools.debugger.launch import debug
     from .tools.explain import explain
@@ -44,6 +45,8 @@ __all__ = [
     "auto",
     "autotune",
     "check",
+    "check_compiled",
+    "check_ttgir",
     "compile",
     "compile_ahead",
     "debug",
@@ -67,6 +70,8 @@ _HOMES = {
     "auto": "tools.orchestrate.auto",
     "autotune": "runtime.autotune",
     "check": "tools.check",
+    "check_compiled": "tools.check_ttgir",
+    "check_ttgir": "tools.check_ttgir",
     "compile": "runtime.ahead",
     "compile_ahead": "tools.compile_ahead",
     "debug": "tools.debugger.launch",

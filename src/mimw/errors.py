@@ -300,6 +300,10 @@ class NotYet(KernelError, NotImplementedError):
     """A function of the language that this release does not offer."""
 
 
+class TtgirError(KernelError):
+    """A text that is no module of TTGIR with one kernel, as MLIR reads it."""
+
+
 class SimulationError(MimwError):
     """Something a run on the simulator found; kinds that are a `KernelError`, too, are what the compiler raises where it knows
     without running. `sites` are the source positions involved."""

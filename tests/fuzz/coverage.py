@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from mimw.ir import OPS
+
 _DOCS = Path(__file__).parents[2] / "docs"
 # Rows of docs/tle.md that are no name, and what names them.
 _TLE_ROWS = {
@@ -76,6 +78,8 @@ OPS_NOT_HERE = {
                     "native code is the author's; tests/tle/test_raw.py has the words"),
     **dict.fromkeys(("raw_mlir", "pure_mlir", "mlir_loads", "mlir_reads", "mlir_stores", "mlir_writes"),
                     "functions in MLIR are the author's; tests/tle/test_raw_mlir.py calls them"),
+    **dict.fromkeys((name for name, row in OPS.items() if "ttgir" in row.traits),
+                    "no word records them: tests/check/test_truth_tables_allocations.py has what they mean"),
     "breakpoint": "nothing happens there; tests/debugger has it",
     "print_lanes": "it prints; tests/tle/test_raw_body.py has it",
     "inline_asm": "programs of the family looped hold it; tests/simulator/test_assembly.py has what it means",

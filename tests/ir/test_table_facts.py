@@ -9,7 +9,7 @@ from mimw.target import FEATURES
 from tests.every import every
 
 COSTS = "free move int float compare convert division special approximate dot shared global sync".split()
-KINDS = {"wait", "test", "arrive", "expect", "announce", "complete", "commit", "meet"}
+KINDS = {"wait", "test", "arrive", "expect", "announce", "complete", "commit", "meet", "init", "invalidate"}
 
 
 def of_kind(row, *words):

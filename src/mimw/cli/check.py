@@ -26,6 +26,7 @@ from .load import launch_named, load, names_launch
 from .mends import add_mends, apply_mend, with_mend
 from .page import add_page, check_page, name_page, write_page
 from .places import nearer
+from .script import existing_file
 
 REFUSED = 2
 HELP = "races, deadlocks, protocol errors and wrong results of a kernel, under many interleavings"
@@ -36,6 +37,8 @@ EXAMPLES = """\
   mimw check ring.py:case --seeds 200 --json
   mimw check ring.py:case --html ring.html   a page: source, findings on their lines, timeline, storage, barriers
   mimw check ring.py:case --replay 17        the seed, or the schedule, that a finding names
+  mimw check ring.py:case --compiled         what its compiler makes of it: stock Triton, Gluon or mimw
+  mimw check tile.ttgir --grid 2,2 --args 'fp16[128,64]/64,64' 'fp16[128,64]' 128      a kernel as a compiler left it
   mimw check ring.py:case --fix              what mends it as a diff; --fix --apply writes it into ring.py
 
 Arguments: TYPE[SHAPE] an array, TYPE[SHAPE]/BLOCK a tensor descriptor with that block, a number, or NAME=VALUE of these.
@@ -72,6 +75,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--time-limit", type=float, metavar="SECONDS",
                         help="start no run after so long; the report says what is missing")
     parser.add_argument("--target", metavar="CHIP", help="the chip whose rules hold (default MIMW_TARGET or sm_90a)")
+    parser.add_argument("--compiled", action="store_true", help="compile the kernel first, and check the TTGIR that comes out")
     add_mends(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_page(parser)
@@ -81,22 +85,47 @@ def execute(options: Namespace) -> int:
     from ..runtime.call import Given
     from ..runtime.case import case_of
     from ..tools.check import check
+    from ..tools.check_ttgir import check_compiled, check_ttgir
     from ..tools.search import Meter
 
     check_page(options)
-    kernel, grid, args, meta = case = case_of(launch_of(options))
+    is_text = options.kernel.endswith((".ttgir", ".mlir"))
+    if is_text or options.compiled:
+        refuse_source_options(options)
+    case = text_case(options) if is_text else case_of(launch_of(options))
+    kernel, grid, args, meta = case
     how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)
     meter = Meter(lambda text: print(f"mimw: {text}", file=sys.stderr, flush=True))
     how |= dict(rounds=not options.no_rounds and options.replay is None, limit=options.limit, target=options.target,
                 jobs=options.jobs, ctas=options.ctas, protocol=options.protocol, time_limit=options.time_limit, progress=meter,
                 expected=case.expected, tolerance=case.tolerance)
-    report = check(Given(kernel, meta), grid, *args, **how)
-    report = with_mend(options, report, Given(kernel, meta), grid, args, how)
+    given = Given(kernel, meta)
+    if is_text or options.compiled:
+        report = check_ttgir(kernel, grid, *args, **how) if is_text else check_compiled(given, grid, *args, **how)
+    else:
+        report = with_mend(options, check(given, grid, *args, **how), given, grid, args, how)
     write_page(options, report)
     print(json.dumps(report.as_json(), indent=2) if options.json else nearer(report))
     mended = apply_mend(options, report)
     name_page(options)
     return 0 if report.ok or mended else 1
+
+
+def refuse_source_options(options: Namespace) -> None:
+    """CommandError for an option that changes the source of a kernel, or shows it, where what is checked is no source."""
+    for name, asked in (("--fix", options.fix), ("--html", options.html), ("--gpus", options.gpus)):
+        if asked:
+            raise CommandError(f"{name} is for kernels that are checked as their author wrote them, and not for TTGIR.")
+
+
+def text_case(options: Namespace) -> Any:
+    """The launch of a file of TTGIR: the file, the grid and the arguments."""
+    from ..runtime.case import Case
+
+    if options.compiled:
+        raise CommandError(f"{options.kernel} is compiled already: --compiled is for FILE:KERNEL.")
+    existing_file(options.kernel)
+    return Case(options.kernel, tuple(_numbers(options.grid or "1", "--grid ")), tuple(map(argument, options.args)))
 
 
 def _ctas(text: str) -> str | list[tuple[int, ...]]:

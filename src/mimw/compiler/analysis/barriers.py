@@ -25,9 +25,9 @@ class BarrierAccess:
     """One op on a barrier of an array.
 
     `kind`: `wait`; `arrive` (`count` arrivals); `expect` (one arrival, and `bytes` more to wait for); `announce` (`bytes` more,
-    without an arrival); `complete` (a copy brings `bytes`). `index` says which barrier: a number, a value, or None where it is
-    unknown. `bytes` is None where it is unknown. `peers` are the ranks of the CTAs in which the barrier lies, None where it is
-    the own CTA. `times` is how many CTAs bring the `count` and the `bytes` together (`analysis.peers`).
+    without an arrival); `complete` (a copy brings `bytes`); `init` and `invalidate`. `index` says which barrier: a number, a value,
+    or None where it is unknown. `bytes` is None where it is unknown. `peers` are the ranks of the CTAs in which the barrier lies,
+    None where it is the own CTA. `times` is how many CTAs bring the `count` and the `bytes` together (`analysis.peers`).
     """
 
     kind: str
@@ -44,7 +44,8 @@ class BarrierAccess:
 @dataclass(frozen=True)
 class BarrierArray:
     """One `alloc_barriers`, as all CTAs see it, or as those with the `ranks` do. `escapes` is true if the analysis loses a barrier,
-    in a loop for instance: then not all of its arrivals are known, and a check must not conclude anything."""
+    in a loop for instance: then not all of its arrivals are known, and a check must not conclude anything. So it is of a
+    `barrier_memory`, whose barriers begin and end; its `arrive_count` is that of its `barrier_init`s, 0 if these differ."""
 
     root: Value
     op: Op
@@ -96,7 +97,11 @@ def _array(op: Op, number: int, uses: Uses, values: list[tuple[Value, BarrierRef
             elif row.view != "slot" and not row.mentions:
                 escapes = True
     accesses.sort(key=lambda access: uses.position[access.op])
-    return BarrierArray(root, op, root.name or f"barriers{number}", root.type.count, op.arrive_count, tuple(accesses), escapes)
+    inits = {access.op.count for access in accesses if access.kind == "init"}
+    begins_later = "arrive_count" not in op.row.places
+    arrivals = (inits.pop() if len(inits) == 1 else 0) if begins_later else op.arrive_count
+    return BarrierArray(root, op, root.name or f"barriers{number}", root.type.count, arrivals, tuple(accesses),
+                        escapes or begins_later)
 
 
 def _access(op: Op, index, uses: Uses) -> BarrierAccess:

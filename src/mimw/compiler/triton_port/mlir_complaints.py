@@ -41,18 +41,23 @@ def ops_of(module) -> list:
 
 
 def places_of(module) -> list[tuple[int, int]]:
-    """The line and column of each op in the text that was parsed, in the order of a walk; `NOWHERE` for the module.
+    """The line and column of each op in the text that was parsed, in the order of a walk; `NOWHERE` for the module."""
+    found = map(_PLACE.search, locations_of(module))
+    return [(int(one[1]), int(one[2])) if one else NOWHERE for one in found]
+
+
+def locations_of(module) -> list[str]:
+    """The location of each op as MLIR writes it, in the order of a walk; "" for the module.
 
     Triton's builder takes the location of the op that it is set behind, so ops without results have one, too.
     """
-    builder, places = mlir.builder(module.context), []
+    builder, said = mlir.builder(module.context), []
     for op in ops_of(module):
-        found = None
-        if op.get_block() is not None:
+        inside = op.get_block() is not None
+        if inside:
             builder.set_insertion_point_after(op)
-            found = _PLACE.search(str(builder.get_loc()))
-        places.append((int(found[1]), int(found[2])) if found else NOWHERE)
-    return places
+        said.append(str(builder.get_loc()) if inside else "")
+    return said
 
 
 @contextmanager

@@ -23,11 +23,13 @@ from pathlib import Path
 
 import triton
 from triton import knobs
+from triton._C.libtriton import ir as mlir
 from triton.backends import backends
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel
 from triton.compiler.compiler import compile as stock_compile
 from triton.compiler.compiler import make_backend as stock_backend
+from triton.experimental.gluon._runtime import GluonASTSource
 from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
@@ -51,7 +53,7 @@ from .recording_backend import RecordingBackend
 __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
     "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "about_kept_files",
-    "active_target", "around_launches", "compiling_anew", "compute_cache_key", "content_key", "create_function_from_signature",
+    "active_target", "around_launches", "compiled_ttgir", "compiling_anew", "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_defaults", "keep_text", "kept_beside", "kept_text",
     "knobs", "make_backend", "multiprocessors", "profile_scratch_from",
     "stock_compile", "triton",
@@ -263,3 +265,22 @@ def _leave_triton_registry() -> None:
         if hasattr(sys, name):
             delattr(sys, name)
     gc.collect()
+
+
+def compiled_ttgir(fn, signature, constants, attrs, target: GPUTarget, options: dict) -> str:
+    """The TTGIR of one specialisation after all passes of stock Triton, or of Gluon for a function of Gluon's. Triton's `compile`
+    would go on to a binary; these are its first stages."""
+    source = (GluonASTSource if fn.is_gluon() else ASTSource)(fn, signature, constants, attrs)
+    backend = stock_backend(target)
+    options = backend.parse_options(dict(options) | source.parse_options())
+    context = mlir.context()
+    mlir.load_dialects(context)
+    backend.load_dialects(context)
+    module = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    stages: dict = {}
+    backend.add_stages(stages, options, source.language)
+    metadata = {"target": target, **vars(options)}
+    for name in ("ttir", "ttgir"):
+        if name in stages:
+            module = stages[name](module, metadata)
+    return str(module)

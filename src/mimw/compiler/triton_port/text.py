@@ -41,20 +41,30 @@ def module_of(text: str, context):
     try:
         with os.fdopen(file, "w") as handle:
             handle.write(_WMMA.sub(r"\1, rank = 3}>", text))
-        parsed = mlir.parse_mlir_module(path, context)
+        return parsed_file(path, context)
     finally:
         os.unlink(path)
+
+
+def parsed_file(path: str, context):
+    """The module that a file describes."""
+    parsed = mlir.parse_mlir_module(path, context)
     parsed.context = context
     return parsed
 
 
-def finished_module(ttgir: str):
-    """The module of a text that has been through a compilation for any chip: its ops may be those of one vendor."""
+def any_context():
+    """A context with the dialects of Triton for every vendor."""
     context = mlir.context()
     mlir.load_dialects(context)
     nvidia.load_dialects(context)
     amd.load_dialects(context)
-    return module_of(ttgir, context)
+    return context
+
+
+def finished_module(ttgir: str):
+    """The module of a text that has been through a compilation for any chip: its ops may be those of one vendor."""
+    return module_of(ttgir, any_context())
 
 
 def copied(module):

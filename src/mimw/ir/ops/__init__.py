@@ -64,7 +64,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     mentions        buffers and barriers that the op names, and does not touch
     barrier         what the op does with its operand `barrier`: `wait`; `test`, a wait that gives up at once; `arrive`;
                     `expect` (arrives, and announces bytes); `commit` (arrives when earlier work of the tensor cores is done);
-                    `announce` (announces bytes only); `complete` (a copy brings bytes); `meet` (a whole rendezvous)
+                    `announce` (announces bytes only); `complete` (a copy brings bytes); `meet` (a whole rendezvous);
+                    `init` and `invalidate`, with which it begins and ends
     brings          what a `complete` brings: the bytes of a descriptor's block, of a buffer, of a tile, or a number of bytes
     peers           the operand or attribute with the ranks of the CTAs in which the buffers that are written, or the barrier, lie
     copy            `in` brings global memory on chip, `out` takes it back, `peer` goes to another CTA
@@ -113,6 +114,7 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     gives one that differs between the CTAs of a cluster; `fetch` is a
                     copy by TMA that is there when the op is over, alone or with the fetches right behind it (`join_copies`);
                     `declared` is done by native code, as its author says (`raw_call`);
+                    `ttgir` is recorded by no word: the reader of TTGIR makes it, for the simulator, and nothing is compiled of it;
                     `pipe` is an op on a pipe, gone once `passes/expand_pipes.py` has run; `dsa` is an op on a local memory that
                     software manages, gone on GPUs once `passes/expand_dsa.py` has run
 

@@ -23,8 +23,19 @@ define("alloc_barriers", "count:#int arrive_count:#int",
        "per_thread; of a pipe's barriers, one a slot, also the name of the pipe (\"\": it has none), the side, `full` or `free`, "
        "and the names of the pipe's readers; on the side `full` the names of its fields, the bytes of a chunk, and the name of the "
        "pipe that it lies over; of those that clc_create_context makes, clc, `empty` or `full`.")
+define("barrier_memory", "count:#int", lambda args, attrs: (Barrier(args[0]), ), "none", "write", ours=True, allocates="barriers",
+       needs="barriers", traits="ttgir", cost="free",
+       doc="Memory for `count` mbarriers, none of them initialised; the same memory each time. No word of any language records it, "
+       "nor the two below: only the reader of TTGIR does.")
+define("barrier_init", "barrier:Barrier count:#int", None, "none", "sync", ours=True, barrier="init", needs="barriers",
+       traits="ttgir", cost="sync",
+       doc="An mbarrier begins, in phase 0, with `count` arrivals a phase (PTX ISA, mbarrier.init). There must be none yet: on "
+       "fresh memory, or behind `barrier_invalidate`.")
+define("barrier_invalidate", "barrier:Barrier", None, "none", "sync", ours=True, barrier="invalidate", needs="barriers",
+       traits="ttgir", cost="sync",
+       doc="The mbarrier ends (PTX ISA, mbarrier.inval): only `barrier_init` may follow.")
 define("barrier_index", "barrier:Barriers index:int|#int", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ),
-       "none", "pure", ours=True, view_of="barrier", view="slot", cost="free")
+       "none", "pure", ours=True, attrs="lazy:#bool?", view_of="barrier", view="slot", cost="free")
 define("barrier_expect", "barrier:Barrier bytes:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
        attrs=_BY_PIPE, barrier="expect", needs="mbarrier", word="barrier_expect_bytes", cost="sync",
        becomes="one arrival, behind the copies that bring the bytes",

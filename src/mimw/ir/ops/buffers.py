@@ -19,20 +19,23 @@ define("alias_overlap", "storage:Storage buffers:Buffers*", None, "none", "write
        mentions="storage buffers",
        doc="Which buffers overlay. attrs: tree, (kind, group size, children) with indices into `buffers` as leaves.")
 define("local_alloc", "type:#type reuse:Buffers|Storage?", given(0), "none", "write", ours=True,
-       attrs="layout:const? place:const? plain:#bool? doubled:#bool? pieces:#int?", view_of="reuse", view="placed",
+       attrs="layout:const? place:const? plain:#bool? doubled:#bool? pieces:#int? again:#bool?", view_of="reuse", view="placed",
        allocates="buffer",
        time="work", cost="free",
        doc="A buffer array, uninitialised, in memory of its own or in `reuse`, a storage or another buffer. attrs: "
        "layout (pinned by the author, or None); place (where in the storage), once `place_aliases` has run; plain, if "
        "no tensor core is to read it where it lies; doubled, if its 64 rows lie twice in tensor memory, as operand A of pairs of "
-       "CTAs (`passes.double_operands`); pieces, as many of which are one buffer of the author's (`passes.pad_buffers`).")
+       "CTAs (`passes.double_operands`); pieces, as many of which are one buffer of the author's (`passes.pad_buffers`); again, if "
+       "each execution of the op takes the same memory (its own, not `reuse`), with nothing in it, as Triton's allocations do: all "
+       "that used it is over then.")
 define("local_free", "buffer:Buffers", None, "none", "write", ours=True, mentions="buffer", cost="free",
        doc="The array's memory is nobody's from here on: all that used it is over. Without this op it is kept until the end.")
 define("buffer_index", "buffer:Buffers index:int|#int",
-       lambda args, attrs: (args[0].type.slot(), ), "none", "pure", ours=True, attrs="around:#shape?", view_of="buffer",
+       lambda args, attrs: (args[0].type.slot(), ), "none", "pure", ours=True, attrs="around:#shape? lazy:#bool?", view_of="buffer",
        view="slot", cost="free", lies="buffer=view",
        doc="One buffer of an array, or one slice along the leading dimension of a single buffer. attrs: around, of the first of "
-       "several buffers that are one of the author's (`passes.pad_views`) the extents of the tile that they are a part of.")
+       "several buffers that are one of the author's (`passes.pad_views`) the extents of the tile that they are a part of; lazy, if "
+       "an index of none is a mistake only where the buffer is used (the reader of TTGIR's, which has addresses).")
 define("buffer_slice", "buffer:Buffer offsets:int|#int* shape:#shape",
        lambda args, attrs: (Buffer(args[0].type.element, tuple(args[2]), 0, args[0].type.space), ), "none", "pure",
        ours=True, view_of="buffer", view="part", cost="free", lies="buffer=tile",

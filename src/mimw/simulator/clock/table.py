@@ -19,6 +19,7 @@ BEFORE = {
     "barrier_wait": "barrier.wait", "barrier_arrive": "barrier.arrive", "barrier_expect": "barrier.expect",
     "raw_arrives": "barrier.arrive", "remote_arrive": "barrier.arrive", "named_barrier_wait": "barrier.named",
     "named_barrier_arrive": "barrier.named",
+    "barrier_init": "barrier.arrive", "barrier_invalidate": "barrier.arrive",      # not measured: one thread writes one word, too
     "cluster_barrier": "barrier.cluster", "barrier": "barrier.named", "fence": "barrier.fence", "tma_load": "tma.issue",
     "tma_load_multicast": "tma.issue", "tma_store": "tma.issue", "bulk_load": "tma.issue", "bulk_store": "tma.issue",
     "tma_gather": "tma.issue", "tma_scatter": "tma.issue",

@@ -23,6 +23,7 @@ from ...errors import BytesNotExpected, TooManyArrivals, fail
 from ...ir import Barrier, Site, Value
 from ...ir.trace import BY_PRODUCTS
 from ..machine.tasks import InFlight, Task
+from .barrier_lives import Life
 
 
 @dataclass(eq=False)
@@ -44,19 +45,36 @@ class Mbarrier:
     products: bool = False              # whether tcgen05 commits arrive on it
     known: Any = None                   # to the order of accesses
     clc: str = ""                       # what it is to the context of cluster launch control that made it, `empty` or `full`
+    life: Life | None = None            # of a barrier that is initialised and invalidated: when it is one
 
     @property
     def name(self) -> str:
         if self.pipe is not None:
             return self.pipe.slot(self.index)
-        return f"{self.root.name or f'barriers of line {self.made.line}'!r}[{self.index}]"
+        return f"{self.root.name or f'barriers of line {self._memory.line}'!r}[{self.index}]"
 
     @property
     def array(self) -> str:
         """The name of its array and the line where it was made: "'free' (line 24)", or the release of a pipe's slots."""
         if self.pipe is not None:
             return f"the {self.pipe.brings} of {self.pipe.pipe}"
-        return f"{self.root.name or 'barriers'!r} (line {self.made.line})"
+        return f"{self.root.name or 'barriers'!r} (line {self._memory.line})"
+
+    @property
+    def _memory(self) -> Site:
+        """The line that allocated it."""
+        return self.made if self.life is None else self.life.memory
+
+    def restart(self) -> None:
+        """As when it was made, for the life that begins next."""
+        self.phase = self.arrived = self.pending_bytes = 0
+        self.latest, self.completed_at, self.products = 0.0, [0.0, 0.0], False
+        self.waiters.clear()
+
+    def check(self, task: Task, op) -> None:
+        """Refuse `op` if the barrier is not initialised."""
+        if self.life is not None:
+            self.life.check(self, task, op)
 
     def completed(self, parity: int) -> bool:
         """True if the phase of that parity has completed."""
@@ -172,6 +190,7 @@ def single(task: Task, op, value) -> Mbarrier:
     barriers = task.env[value]
     if not isinstance(barriers, Mbarrier):
         barriers, = barriers
+    barriers.check(task, op)
     task.machine.order.used(task, op, barriers)
     return barriers
 

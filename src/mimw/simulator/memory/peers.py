@@ -40,6 +40,7 @@ def barrier_of(cta: Cta, barrier: Mbarrier, task: Task, op) -> Mbarrier:
         raise fail(BarrierNotReady, task, op, f"{op.name} touches {barrier.name} of {cta} before it is made there",
                    barrier.made, hint="allocate it outside of loops and tasks, or call cluster_barrier after the allocation")
     there = cta.barriers[barrier.root][barrier.index]
+    there.check(task, op)
     task.machine.order.used(task, op, there, remote=cta is not task.cta)
     return there
 

@@ -21,7 +21,7 @@ import numpy as np
 from ...errors import CopyReadEarly, fail
 from ..machine.poison import Origin, Poisoned, poisoned
 from ..machine.tasks import InFlight
-from ..memory_model import GENERIC
+from ..memory_model import GENERIC, VACANT
 from ..memory_model.shadow import address_of, owner_of
 from .values import numpy_type
 
@@ -163,6 +163,12 @@ class View:
         if order.halves:
             order.among_halves(actor, op, self.data, where, name, write=write)
 
+    def vacate(self, task, op) -> None:
+        """The memory is nobody's: nothing that anybody has written is there any more. Refuses it while the task does not know all
+        accesses to be over, of copies and products in flight as well."""
+        self.touch(task, op, write=True, proxy=VACANT)
+        self.marks[...] = 0
+
     def write(self, tile: np.ndarray | Poisoned, where=...) -> None:
         """Store the elements of a tile of the buffer's shape, or those for a numpy index."""
         if tile.__class__ is Poisoned:
@@ -246,7 +252,7 @@ def allocate(name: str, type_, site) -> View:
     size = int(np.prod(shape)) * dtype.itemsize
     data = np.full(size, 0xFF, np.uint8).view(dtype).reshape(shape)
     marks = np.zeros(size, np.uint8).view(f"i{dtype.itemsize}").reshape(shape)
-    return View(Allocation(name), data, marks)
+    return View(Allocation(name, space="tensor" if type_.space == "tmem" else "shared"), data, marks)
 
 
 @dataclass(frozen=True, eq=False)

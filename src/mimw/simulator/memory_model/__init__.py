@@ -8,8 +8,8 @@ the access that completes a race. For example:
     order.touch(task, op, order.place(view), "'tiles'[0]", write=True)
 """
 
-from .accesses import ASYNC, GENERIC
+from .clocks import ASYNC, GENERIC, VACANT
 from .order import Order
 from .unordered import Unordered
 
-__all__ = ["ASYNC", "GENERIC", "Order", "Unordered"]
+__all__ = ["ASYNC", "GENERIC", "VACANT", "Order", "Unordered"]

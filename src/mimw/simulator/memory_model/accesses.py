@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from ...ir import Op
-from .clocks import FENCED, GLOBAL, REUSABLE, Epoch
+from .clocks import ASYNC, FENCED, GENERIC, GLOBAL, REUSABLE, VACANT, Epoch
 from .race_report import race
 from .shadow import Place, Shadow, owner_of
 from .states import Numbers, State
 
-GENERIC, ASYNC = "generic", "async"
 _SMALL = 32                 # cells that are looked at one by one
 _ALL = np.logical_and.reduce        # as the method `all`, without numpy's way to it through Python
 
@@ -162,7 +161,7 @@ class AccessOrder:
     def _next(self, number: int, access: MemoryAccess, size: int | None, span) -> int:
         """Check `access` against the state of some cells, `size` bytes of them; the number of their next state."""
         state = self._states[number]
-        clock, generic = access.strand.clock, access.proxy is GENERIC
+        clock, generic = access.strand.clock, access.proxy is not ASYNC
         for earlier in (*state.writes, *state.all_reads()) if access.write else state.writes:
             epoch = earlier.epoch
             # The end of an asynchronous operation is a fence towards the generic proxy.
@@ -170,6 +169,9 @@ class AccessOrder:
                 self._check(earlier, access, number, span)
         if access.write:
             access.over = tuple([earlier.epoch for earlier in state.writes])
+            if access.proxy is VACANT:      # what comes later has to be fenced from what was there, still
+                writes = (*[earlier for earlier in state.writes if earlier.proxy is not VACANT], access)
+                return self._put(number, state, size, writes, dict(state.reads), state.last)
             # Atomic accesses do not order each other: the writes that a later plain access must follow are all of them.
             writes = (*_not_superseded(state.writes, access), access) if access.scope else (access, )
             return self._put(number, state, size, writes, {}, None)
@@ -226,6 +228,8 @@ def _not_superseded(some: tuple[MemoryAccess, ...], later: MemoryAccess) -> tupl
 
 def _between_proxies(earlier: MemoryAccess, later: MemoryAccess) -> int | None:
     """The fence that a generic access and a later asynchronous one to the same bytes need, as an aspect of clocks; None if none."""
+    if earlier.proxy is VACANT:
+        return None
     if later.space == "shared":
         if later.write:
             return REUSABLE

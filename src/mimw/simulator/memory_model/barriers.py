@@ -20,6 +20,7 @@ from weakref import WeakSet
 from ...compiler.analysis.launch_control import miscounted
 from ...errors import BarrierNotReady, PhaseMissed, fail
 from ...ir import Op
+from .barrier_lives import LivesOrder, Use, is_over_at_once
 from .clocks import ASPECTS, Clock, Epoch, join
 
 
@@ -34,6 +35,8 @@ class Known:
     message  what has arrived; `phases` has by parity what the last completed phase carried
     looks    the waits that have passed in its current phase
     causes   what comes before the copies that have landed in the current phase
+    uses     of a barrier that is invalidated some time: the latest of each strand since its initialisation; None of others
+    ended    who has invalidated it last, by which op, and when
     """
 
     made: Epoch
@@ -46,9 +49,11 @@ class Known:
     phases: list[Clock] = field(default_factory=lambda: [{}, {}])
     looks: list[tuple] = field(default_factory=list)
     causes: Clock = field(default_factory=dict)
+    uses: dict[int, Use] | None = None
+    ended: Use | None = None
 
 
-class BarrierOrder:
+class BarrierOrder(LivesOrder):
     """The part of `Order` about mbarriers."""
 
     def __init__(self, machine):
@@ -59,9 +64,9 @@ class BarrierOrder:
     def made(self, task, barrier, before=None) -> None:
         """`task` has initialised a barrier. The op has done so `before`: if the task knows all copies to be over that landed there,
         those of this barrier go on with its lane, since who uses this barrier knows what the task knows."""
+        old = before.known if before is not None else None
         known = barrier.known = Known(task.strand.epoch, (task.cta.key, barrier.root, barrier.index))
         self._barriers.setdefault(task.cta, WeakSet()).add(barrier)
-        old = before.known if before is not None else None
         if old is not None and old.lane and not before.coming and task.strand.clock.get(old.lane, 0) >= old.landed:
             known.lane, known.base, known.landed, old.lane = old.lane, old.landed, old.landed, 0
 
@@ -81,13 +86,16 @@ class BarrierOrder:
         if remote and not (barrier.known.fenced and barrier.known.fenced.before(task.strand.clock)):
             raise self._not_ready(task, op, barrier, "whose initialisation at {} no fence_mbarrier_init_cluster has made one for "
                                   "the cluster")
+        if barrier.known.uses is not None and is_over_at_once(op):
+            self._use(barrier, task, op, task.strand.epoch)
 
     def _not_ready(self, task, op: Op, barrier, why: str) -> BarrierNotReady:
         cta = barrier.known.key[0]
         whose = "" if cta == task.cta.key else f" of CTA {cta[:3]}"
+        mend = "allocate barriers before async_tasks and outside of loops, or order their use by one that is ready" \
+            if barrier.life is None else "initialise it before the tasks start, or order its use by a barrier that is ready"
         return fail(BarrierNotReady, task, op, f"{op.name} uses {barrier.name}{whose}, {why.format(barrier.made)}", barrier.made,
-                    hint="allocate barriers before async_tasks and outside of loops, or order their use by one that is ready; "
-                    "across CTAs call fence_mbarrier_init_cluster after the allocation, then cluster_barrier")
+                    hint=f"{mend}; across CTAs call fence_mbarrier_init_cluster after the allocation, then cluster_barrier")
 
     def land(self, operation, barrier) -> None:
         """A copy has landed on the current phase of a barrier."""
@@ -97,6 +105,7 @@ class BarrierOrder:
         self._touched(barrier, "arrive")
         known.landed = known.base + barrier.phase + 1
         strand.epoch.strand, strand.epoch.tick = known.lane, known.landed
+        self._use(barrier, operation.task, operation.op, strand.epoch)
         join(known.causes, strand.clock)        # the issue comes before the phase; for the waits before it that is order enough
         message = known.message
         message[known.lane] = known.landed
@@ -113,6 +122,7 @@ class BarrierOrder:
         told by others when that was issued, but nothing that the task itself did."""
         self._touched(barrier, "arrive")
         strand = operation.strand
+        self._use(barrier, operation.task, operation.op, strand.epoch)
         join(barrier.known.causes, strand.clock)
         own = range(strand.issued.strand, strand.issued.strand + ASPECTS)
         join(barrier.known.message, {key: tick if key not in own else min(tick, strand.base)
@@ -155,6 +165,7 @@ class BarrierOrder:
         """The cluster of `cta` has left, and its barriers with it: no cycles of references through who has waited there."""
         for barrier in self._barriers.pop(cta, ()):
             barrier.known.looks.clear()
+            barrier.known.uses = barrier.known.ended = None
 
     def forget_barriers_among(self, cluster) -> None:
         """`cluster` has left, and the barriers among its CTAs with it."""

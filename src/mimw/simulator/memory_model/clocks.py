@@ -21,6 +21,9 @@ Clock = dict[int, int]
 ORDERED, FENCED, REUSABLE, GLOBAL = range(4)
 ASPECTS = 4
 
+# Proxies of accesses. VACANT: what makes memory nobody's comes after all that was there, and touches nothing itself.
+GENERIC, ASYNC, VACANT = "generic", "async", "none"
+
 
 @dataclass(eq=False, slots=True)
 class Epoch:

@@ -26,6 +26,7 @@ from ...errors import (
     fail,
 )
 from .between_gpus import between_gpus
+from .clocks import VACANT
 
 # The word that waits for operations of a group (`InFlight.group`).
 _FINISHED_BY = {"wgmma": "async_dot_wait", "bulk": "async_descriptor_store_wait", "cp.async": "async_load_wait_group",
@@ -105,6 +106,8 @@ def _side(access) -> str:
     strand = access.strand
     verb = ("updates" if access.scope else "writes") if access.write else "reads"
     how = f"{access.proxy} proxy" + (", in flight after the op" if strand.issued is not None else "")
+    if access.proxy is VACANT:
+        verb, how = ("allocates again", "the same memory") if access.op.row.allocates else ("frees", "it is nobody's then")
     where = _extent(access, access.bytes) and f"{_extent(access, access.bytes)} of its memory"
     return f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}{where} ({how})"
 

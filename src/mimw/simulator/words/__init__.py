@@ -8,6 +8,7 @@ Input: the families are imported. Output: the table `machine.table.HANDLERS`. Fo
 # Importing the families puts their handlers into the table.
 from . import (  # noqa: F401
     assembly,
+    barrier_memory,
     barriers,
     buffer_words,
     buffers,

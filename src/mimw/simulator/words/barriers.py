@@ -17,6 +17,7 @@ from ..machine.operands import enabled, position
 from ..machine.table import handles
 from ..machine.tasks import PipeCall, Wait
 from ..memory.mbarriers import Mbarrier, single
+from ..memory.outside import Outside
 
 
 @handles("alloc_barriers")
@@ -33,10 +34,16 @@ def alloc_barriers(task, op):
 def barrier_index(task, op):
     barriers, index = task.env[op.barrier], position(task, op, op.index)
     barriers = (barriers, ) if isinstance(barriers, Mbarrier) else barriers
-    if not 0 <= index < len(barriers):
-        raise fail(OutOfBounds, task, op, f"index {index} of the barriers of {barriers[0].name}, of which there are "
-                   f"{len(barriers)}")
-    task.env[op.result] = barriers[index]
+    if 0 <= index < len(barriers):
+        task.env[op.result] = barriers[index]
+        return
+
+    def outside() -> Exception:
+        return fail(OutOfBounds, task, op, f"index {index} of the barriers of {barriers[0].array}, of which there are {len(barriers)}")
+
+    if "lazy" not in op.attrs:
+        raise outside()
+    task.env[op.result] = Outside(outside)
 
 
 def _called(task, op, barrier, chunk: int) -> None:
@@ -84,6 +91,7 @@ def barrier_wait(task, op):
     while not barrier.completed(parity):
         barrier.waiters.append(task)
         yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity, op, chunk), lambda: barrier.coming)
+        barrier.check(task, op)
     machine = task.machine
     if barrier.phase:
         machine.awaited[barrier.root] = None

@@ -14,6 +14,7 @@ from ...ir import Value
 from ..machine.operands import position
 from ..machine.poison import spaced
 from ..machine.table import handles
+from ..memory.outside import Outside
 from ..memory.tensor_memory import TensorMemory
 from ..memory.views import StorageBytes, View, allocate
 
@@ -29,6 +30,11 @@ def alias_storage(task, op):
 
 @handles("local_alloc")
 def local_alloc(task, op):
+    before = task.cta.memory.get(op.result) if op.attrs.get("again") else None
+    if before is not None:
+        before.vacate(task, op)
+        task.env[op.result] = before
+        return
     name, place = op.result.name or f"buffer of line {op.site.line}", op.attrs.get("place")
     if place is None:
         view = allocate(name, op.result.type, op.site)
@@ -43,20 +49,27 @@ def local_alloc(task, op):
 @handles("local_free")
 def local_free(task, op):
     """Forget what was in the array: a later read is one of elements that nobody has written."""
-    task.env[op.buffer].marks[...] = 0
+    task.env[op.buffer].vacate(task, op)
 
 
 @handles("buffer_index")
 def buffer_index(task, op):
     view, index = task.env[op.buffer], position(task, op, op.index)
+    if "lazy" in op.attrs and not 0 <= index < view.count:
+        task.env[op.result] = Outside(lambda: _no_such(task, op, view, index))
+        return
     task.env[op.result] = view.kept(index) or view.keep(index, _indexed(task, op, view, index))
 
 
 def _indexed(task, op, view: View, index: int) -> View:
     if not 0 <= index < view.count:
-        raise fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.count}")
+        raise _no_such(task, op, view, index)
     select = slice(index, index + 1) if view.data.ndim == 1 else index
     return view.part(select if view.group_size == 1 else divmod(index, view.group_size), f"[{index}]")
+
+
+def _no_such(task, op, view: View, index: int) -> Exception:
+    return fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.count}")
 
 
 @handles("buffer_slice")

@@ -1,0 +1,28 @@
+"""Reader of TTGIR: what stock Triton, Gluon or another compiler leaves behind before LLVM, as a program of ours.
+
+Input: the text of a module. Output: a `Program`, which the simulator runs and checks. For example:
+
+    read_ttgir(open("tile.ttgir").read(), "tile.ttgir").program         program tile(%a: *fp16, ..)
+
+The files:
+
+    module.py        the module: its target, its warps, its function and the function's parameters
+    reading.py       one op at a time; the registry of readers
+    types.py         types of TTGIR as types of ours
+    locations.py     locations as places in the author's file
+    arithmetic.py    numbers and tiles
+    tiles.py         shapes of tiles, reductions
+    control.py       loops, branches, partitions
+    memory.py        global memory by pointers
+    buffers.py       shared and tensor memory
+    barriers.py      mbarriers, fences
+    copies.py        cp.async and TMA
+    products.py      matrix products
+    descriptors.py   tensor descriptors made in a kernel
+"""
+
+from . import arithmetic, barriers, buffers, control, copies, descriptors, memory, products, tiles  # noqa: F401
+from .module import Reading, read_ttgir
+from .reading import readable
+
+__all__ = ["Reading", "read_ttgir", "readable"]

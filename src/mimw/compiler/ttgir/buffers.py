@@ -1,0 +1,98 @@
+"""Readers of memory on chip: allocations, views, accesses by threads; shared memory, and the tensor memory of Blackwell.
+
+Input: ops of `ttg` and `ttng` on `!ttg.memdesc`. Output: ours on buffers. For example:
+
+    %2 = ttg.memdesc_index %1[%i] : ..                       buffer_index %1 %i
+    %4 = ttg.local_alloc %3 : (tensor<..>) -> ..             local_alloc, then local_store of %3
+
+Memory is that of the op: an allocation in a loop is the same memory in every trip.
+"""
+
+from __future__ import annotations
+
+from ...ir import Barrier
+from .reading import Here, reads
+
+
+@reads("ttg.local_alloc", "ttng.tmem_alloc")
+def allocated(here: Here):
+    (buffer, *_) = here.results
+    if isinstance(buffer.type, Barrier):
+        return here.op("barrier_memory", buffer.type.count or 1)
+    ops = [here.op("local_alloc", buffer.type, again=True, results=(buffer, ))]
+    if here.operands:
+        store = "local_store" if buffer.type.space == "smem" else "tmem_store"
+        ops.append(here.op(store, buffer, here.operands[0], results=()))
+    return ops
+
+
+@reads("ttg.local_dealloc")
+def freed(here: Here):
+    buffer = here.operands[0]
+    return None if isinstance(buffer.type, Barrier) else here.op("local_free", buffer)
+
+
+@reads("ttg.memdesc_index")
+def indexed(here: Here):
+    source, index = here.operands
+    return here.op("barrier_index" if isinstance(source.type, Barrier) else "buffer_index", source, index, lazy=True)
+
+
+@reads("ttg.memdesc_subslice")
+def sliced(here: Here):
+    (source, ), (type_, ) = here.operands, here.types
+    if isinstance(source.type, Barrier):
+        raise here.unreadable("a part of several mbarriers has no meaning in the simulator")
+    return here.op("buffer_slice", source, here.listed(), type_.shape)
+
+
+@reads("ttng.tmem_subslice")
+def columns(here: Here):
+    (source, ), (type_, ) = here.operands, here.types
+    start = here.integer("N")
+    return here.op("buffer_slice", source, (*(0, ) * (len(type_.shape) - 1), start), type_.shape)
+
+
+@reads("ttg.memdesc_trans")
+def transposed(here: Here):
+    return here.op("buffer_trans", here.operands[0], here.integers("order"))
+
+
+@reads("ttg.memdesc_reshape", "ttg.memdesc_reinterpret")
+def seen_as(here: Here):
+    return here.op("buffer_reinterpret", here.operands[0], here.types[0])
+
+
+@reads("ttg.local_load")
+def loaded(here: Here):
+    return here.op("local_load", here.operands[0])
+
+
+@reads("ttg.local_store")
+def stored(here: Here):
+    value, buffer = here.operands
+    return here.op("local_store", buffer, value)
+
+
+@reads("ttg.local_gather")
+def gathered(here: Here):
+    return here.op("local_gather", *here.operands, here.integer("axis"))
+
+
+@reads("ttg.local_scatter")
+def scattered(here: Here):
+    return here.op("local_scatter", *here.operands, here.integer("axis"))
+
+
+@reads("ttng.tmem_load")
+def from_tensor_memory(here: Here):
+    return here.op("tmem_load", here.operands[0])
+
+
+@reads("ttng.tmem_store")
+def to_tensor_memory(here: Here):
+    """Operands: the buffer, the value, and a predicate."""
+    buffer, value, *predicate = here.operands
+    if not predicate:
+        return here.op("tmem_store", buffer, value)
+    return here.only_if(predicate[0], here.op("tmem_store", buffer, value, results=()))

@@ -1,0 +1,97 @@
+"""Readers of tensor descriptors that a kernel makes in global memory.
+
+Input: `ttng.tensormap_create` and what is around it. Output: ours on slots for descriptors. For example:
+
+    %s = ttg.global_scratch_alloc {alignment = 128, nbytes = 128}           descriptor_slots 1
+    ttng.tensormap_create %s, %a, [%64, %128], [%K, %M], [%bytes], [..]     fill_descriptor_slot %s %a (%M, %K) (%bytes / 2, 1)
+    %d = ttng.reinterpret_tensor_descriptor %s                              view_descriptor_slot %s
+
+A tensor map lists extents from the innermost on, and strides in bytes without the innermost; ours are from the outermost on, in
+elements (CUDA driver API, "cuTensorMapEncodeTiled").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...ir import Descriptor, DescriptorSlots, Pointer, Scalar, Value
+from ..triton_port.mlir_tree import Node
+from .reading import Here, reads
+from .types import type_in
+
+_BYTES = 128
+_I32, _I64 = Scalar("i32"), Scalar("i64")
+
+
+@reads("ttg.global_scratch_alloc")
+def scratch(here: Here):
+    size = here.integer("nbytes")
+    if size % _BYTES:
+        raise here.unreadable(f"{size} bytes of scratch memory are no tensor descriptors")
+    slots = here.value(DescriptorSlots(size // _BYTES))
+    here.stands_for(slots)
+    return here.op("descriptor_slots", size // _BYTES, results=(slots, ))
+
+
+@reads("ttng.tensormap_create")
+def created(here: Here):
+    slot, base, *numbers = here.operands
+    rank = (len(numbers) + 1) // 4
+    boxes, extents, strides = numbers[:rank], numbers[rank:2 * rank], numbers[2 * rank:3 * rank - 1]
+    slot_ops, slot = slot_of(here, slot)
+    element = base.type.pointee
+    one, unit = here.number(1, _I64)
+    size, width = here.number(element.bytes, _I64)
+    ops, steps = [*slot_ops, one, size], []
+    for stride in reversed(strides):
+        steps.append(here.value(_I64))
+        ops.append(here.op("sdiv", stride, width, results=(steps[-1], )))
+    type_ = _block(here, Descriptor(element, tuple(map(here.known, reversed(boxes)))))
+    filled = here.value(type_)
+    padding = "PAD_NAN" if here.integer("fill_mode", 0) else "PAD_ZERO"
+    return [*ops, here.op("fill_descriptor_slot", slot, base, tuple(reversed(extents)), (*steps, unit), padding, type=type_,
+                          results=(filled, ))]
+
+
+@reads("ttng.tensormap_fenceproxy_acquire")
+def acquired(here: Here):
+    """A descriptor is read by what stands behind, in the order of the program."""
+
+
+@reads("ttng.reinterpret_tensor_descriptor")
+def seen_as(here: Here):
+    ops, slot = slot_of(here, here.operands[0])
+    (type_, ) = here.types
+    return [*ops, here.op("view_descriptor_slot", slot, type=type_)]
+
+
+def _block(here: Here, box: Descriptor) -> Descriptor:
+    """The block that copies by a descriptor bring. A tensor map has the box of one instruction, and a copy of a block takes several
+    side by side; the block is what the memory is looked at as."""
+    looks = here.reader.notes["looks"]
+    found = looks.get(here.node.operands[0]) or [one for types in looks.values() for one in types]
+    fitting = [one for one in found if one.element == box.element and one.shape[:-1] == box.shape[:-1] and
+               one.shape[-1] % box.shape[-1] == 0]
+    if len(set(fitting)) > 1:
+        raise here.unreadable("which block this descriptor is for cannot be told")
+    return fitting[0] if fitting else box
+
+
+def looks(nodes: Iterable[Node]) -> dict[int, list[Descriptor]]:
+    """The descriptors that memory is looked at as, by the number of the memory's value."""
+    found: dict[int, list[Descriptor]] = {}
+    for node in nodes:
+        if node.name == "ttng.reinterpret_tensor_descriptor":
+            found.setdefault(node.operands[0], []).append(type_in(node.results[0][1]))
+    return found
+
+
+def slot_of(here: Here, value: Value):
+    """The ops that give a slot, and the slot: the first one where memory for several is named."""
+    if isinstance(value.type, Pointer):
+        raise here.unreadable("a tensor descriptor in memory of an argument has no meaning in the simulator")
+    if not value.type.count:
+        return [], value
+    slot = here.value(DescriptorSlots(0))
+    zero, index = here.number(0, _I32)
+    return [zero, here.op("descriptor_slot", value, index, results=(slot, ))], slot

@@ -1,0 +1,57 @@
+"""Readers of accesses to global memory by pointers, and of printing.
+
+Input: loads, stores and atomics of the dialect `tt`, buffer accesses of `amdg`. Output: ours. For example:
+
+    %5 = tt.load %3, %4, %cst : tensor<128x!tt.ptr<f16>, #blocked>      masked_load %3 %4 %cst
+"""
+
+from __future__ import annotations
+
+import re
+
+from .reading import Here, reads
+
+_KINDS = {"EXCH": "XCHG"}
+_ORDERS = {"relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE", "acq_rel": "ACQUIRE_RELEASE"}
+_SCOPES = {"cta": "CTA", "gpu": "GPU", "sys": "SYSTEM"}
+
+
+@reads("tt.load")
+def load(here: Here):
+    pointer, *masked = here.operands
+    if not masked:
+        return here.op("load", pointer, None, False)
+    return here.op("masked_load", pointer, masked[0], masked[1] if len(masked) > 1 else None, None, False)
+
+
+@reads("tt.store")
+def store(here: Here):
+    return here.op("store" if len(here.operands) == 2 else "masked_store", *here.operands)
+
+
+@reads("tt.atomic_rmw")
+def atomic(here: Here):
+    """`tt.atomic_rmw fadd, acq_rel, gpu, %p, %v, %m`: kind, order, scope, pointer, value, mask."""
+    kind = re.search(r"tt\.atomic_rmw (\w+),", here.text)[1].upper()
+    mask = here.operands[2] if len(here.operands) > 2 else None
+    return here.op("atomic_rmw", _KINDS.get(kind, kind), *here.operands[:2], mask, *_order_and_scope(here, 1))
+
+
+@reads("tt.atomic_cas")
+def compared(here: Here):
+    return here.op("atomic_cas", *here.operands, *_order_and_scope(here, 0))
+
+
+def _order_and_scope(here: Here, before: int) -> tuple[str, str]:
+    words = re.search(r"tt\.atomic_\w+ ((?:\w+, )+)", here.text)[1].split(", ")
+    return _ORDERS[words[before]], _SCOPES[words[before + 1]]
+
+
+@reads("tt.print")
+def printed(here: Here):
+    return here.op("print", here.string(), "hex = true" in here.text, tuple(here.operands), None)
+
+
+@reads("tt.assert")
+def asserted(here: Here):
+    return here.op("assert", here.operands[0], here.string())

@@ -1,0 +1,105 @@
+"""Readers of matrix products: at once, by Hopper's warp groups, and by Blackwell's tensor cores.
+
+Input: `tt.dot`, ops of `ttng` that multiply. Output: ours. For example:
+
+    %3 = ttng.warp_group_dot %a, %b, %c {isAsync = true} : ..       async_dot %a %b %c
+    ttng.tc_gen5_mma %a, %b, %d, %use, %p, %done[%p] : ..           tcgen05_mma, then tcgen05_commit %done
+"""
+
+from __future__ import annotations
+
+from ...ir import Barrier, Block, Op, Scalar, Tensor, Value
+from .reading import Here, reads
+from .types import layout_in
+
+_PRECISIONS = {"0": "tf32", "1": "tf32x3", "2": "ieee", "3": "bf16x3", "4": "bf16x6"}
+_I1 = Scalar("i1")
+
+
+def _precision(here: Here, default: str) -> str:
+    found = here.word("inputPrecision")
+    return _PRECISIONS.get(found, found) or default
+
+
+@reads("tt.dot")
+def dot(here: Here):
+    return here.op("dot", *here.operands, _precision(here, "ieee"), 0)
+
+
+@reads("ttng.warp_group_dot")
+def warp_group_dot(here: Here):
+    a, b, acc, *use = here.operands
+    (type_, ) = here.types
+    is_async = here.word("isAsync") == "true"
+    ops, product = _product(here, a, b, acc, use[0] if use else None, here.results[0] if is_async else here.value(type_))
+    return ops if is_async else [*ops, here.op("async_dot_wait", 0, product)]
+
+
+def _product(here: Here, a, b, acc, use, product) -> tuple[list, Value]:
+    """The ops that start a product, which counts `acc` if the number `use` is 1, and the product. A number of the run chooses
+    between two products: a sum that is still computed cannot be chosen between."""
+    (type_, ), known = here.types, None if use is None else here.known(use)
+
+    def one(acc, result) -> Op:
+        return here.op("async_dot", a, b, acc, _precision(here, "tf32"), 0, results=(result, ), type=type_)
+
+    if use is None or known is not None:
+        return [one(acc if known is None or known else None, product)], product
+    blocks = []
+    for start in (acc, None):
+        result = here.value(type_)
+        blocks.append(Block((), (one(start, result), here.op("yield", (result, ), results=()))))
+    return [here.op("if", use, (type_, ), results=(product, ), blocks=tuple(blocks))], product
+
+
+@reads("ttng.warp_group_dot_wait")
+def warp_group_dot_wait(here: Here):
+    """Gives all its operands: sums that were pending are there behind it, and the rest is what must not be touched before."""
+    ops, pending = [], here.integer("pendings")
+    for place, (value, text) in enumerate(zip(here.operands, here.operand_texts, strict=True)):
+        if isinstance(value.type, Tensor) and not layout_in(text).startswith("#ttg.dot_op"):
+            number, kind = here.node.results[place]
+            ops.append(here.op("async_dot_wait", pending, value, results=(here.reader.new(number, kind, here.node, value.name), )))
+        else:
+            here.stands_for(value, place)
+    return ops
+
+
+@reads("ttng.tc_gen5_mma")
+def tc_gen5_mma(here: Here):
+    """Operands: a, b, the sum, whether it counts, the predicate, then barriers and a predicate for each."""
+    if here.flag("two_ctas"):
+        raise here.unreadable("products of two CTAs have no meaning in the simulator")
+    a, b, acc, use, predicate, *rest = here.operands
+    return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=()), *_commits(here, predicate, rest)]
+
+
+@reads("ttng.tc_gen5_mma_scaled")
+def tc_gen5_mma_scaled(here: Here):
+    a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
+    kinds = here.text.partition("lhs = ")[2].split()[0], here.text.partition("rhs = ")[2].split()[0]
+    return [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=()),
+            *_commits(here, predicate, rest)]
+
+
+def _commits(here: Here, predicate, rest: list) -> list:
+    """A commit for each barrier, where its own predicate and the product's hold: Triton branches around both."""
+    ops = []
+    barriers = [value for value in rest if isinstance(value.type, Barrier)]
+    predicates = [value for value in rest if value.type == _I1] or [predicate] * len(barriers)
+    for barrier, own in zip(barriers, predicates, strict=True):
+        both = here.value(_I1)
+        ops += [here.op("and", predicate, own, results=(both, )),
+                here.op("tcgen05_commit", barrier, both, results=(), of_dot=True)]
+    return ops
+
+
+@reads("ttng.tc_gen5_commit")
+def committed(here: Here):
+    return here.op("tcgen05_commit", *here.operands[:2])
+
+
+@reads("ttng.tmem_copy")
+def copied(here: Here):
+    source, buffer, *barrier = here.operands
+    return [here.op("tmem_copy", source, buffer, results=())] + [here.op("tcgen05_commit", one, results=()) for one in barrier]

@@ -1,0 +1,90 @@
+"""Launches of kernels that are given as TTGIR, or that are compiled first and read back.
+
+Input: a module of TTGIR with a grid and arguments, or a kernel with them. Output: a `Launch`, which the simulator runs and the
+checker checks as any other. For example:
+
+    launch_of(read_ttgir(text, "tile.ttgir"), (2, ), (a, b, 64), "sm_90a")
+    compiled_launch(kernel, (2, ), (a, b, 64), {"BLOCK": 64}, "sm_90a")         the kernel after all passes of its compiler
+
+Arguments are those of the compiled kernel: compile-time values are not among them, and a tensor descriptor is one argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..compiler.launch import check_grid, extents_of, grid_extents
+from ..compiler.pipeline import gpu_target
+from ..compiler.triton_port.runtime import compiled_ttgir
+from ..compiler.ttgir import Reading, read_ttgir
+from ..errors import SimulatorMisuse, TargetError
+from ..target import asking, wanted
+from ..target import target as find_target
+from .call import resolve
+from .compile_kernel import compile_kernel
+from .simulate import Launch, specialised
+
+
+def chip_of(reading: Reading, asked: str | None) -> Any:
+    """The chip whose rules hold: the one that is asked for, else the one that the module is compiled for."""
+    if asked is not None or not reading.target:
+        return wanted(asked)
+    try:
+        return find_target(reading.target)
+    except TargetError as error:
+        raise TargetError(f"{reading.file} is compiled for {reading.target}, whose rules are not known",
+                          hint="name the nearest chip with target=") from error
+
+
+def launch_of(reading: Reading, grid: Any, args: Sequence[Any], memory: Sequence[Any] = ()) -> Launch:
+    """A launch of a kernel that was read, with an argument for each of its own."""
+    program, names = reading.program, _names(reading)
+    if len(args) != len(names):
+        raise SimulatorMisuse(f"{program.name} has {len(names)} arguments, {', '.join(names)}, and {len(args)} are given",
+                              program.site, hint="compile-time values are no arguments of TTGIR; a tensor descriptor is one")
+    values = {(place, ): value for place, value in enumerate(args)}
+    for place, number in reading.divisible.items():
+        if isinstance(values[place, ], (int, np.integer)) and int(values[place, ]) % number:
+            raise SimulatorMisuse(f"{names[place]} is compiled as a multiple of {number}, and is not", program.site,
+                                  hint="give a multiple, or compile for the argument that you give")
+    extents = grid_extents(extents_of(grid, dict(zip(names, args, strict=True))))
+    check_grid(extents, program.cluster)
+    return Launch(program.name, program, extents, values, program, None, memory=tuple(memory),
+                  arguments=dict(zip(names, args, strict=True)))
+
+
+def compiled_launch(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, Any], target: str | None,
+                    memory: Sequence[Any] = ()) -> tuple[Launch, Reading]:
+    """A launch of what a compiler makes of `kernel`: stock Triton of a `triton.jit`, Gluon of a `gluon.jit`, mimw of a
+    `mimw.jit`."""
+    chip = wanted(target)
+    fn, args, meta = resolve(kernel, args, meta)
+    specialisation, arguments, values, _ = specialised(fn, args, meta, chip)
+    with asking(chip):
+        text, file = _text(specialisation, kernel, chip)
+    reading = read_ttgir(text, file)
+    first = {name: value for name, value in arguments.items()}
+    launch = launch_of(reading, extents_of(grid, first), [values[path] for path in sorted(values)], memory)
+    return replace(launch, arguments=arguments), reading
+
+
+def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str]:
+    """The TTGIR of one specialisation, and a name for it."""
+    one, fn = specialisation, specialisation.fn
+    file = f"<{fn.__name__}, compiled for {chip.name}>"
+    if type(kernel).__module__.startswith("mimw."):
+        compiled = compile_kernel(fn, one.signature, one.constants, chip.name, dict(one.options), one.attrs)
+        return compiled.asm["ttgir"], file
+    return compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options), file
+
+
+def _names(reading: Reading) -> list[str]:
+    """The name of each argument."""
+    names: dict[tuple[int, ...], str] = {}
+    for param in reading.program.params:
+        names.setdefault(param.path, param.name)
+    return list(names.values())
