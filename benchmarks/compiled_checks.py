@@ -26,13 +26,14 @@ from mimw.errors import MimwError
 from .compiled_checks_found import FOUND, NOT_TAKEN
 from .compiled_checks_gluon import GLUON
 from .compiled_checks_packages import PACKAGES
+from .compiled_checks_sanitizer import SANITIZER
 from .compiled_checks_sources import Case, Launch, to_ttgir
 from .compiled_checks_tutorials import TUTORIALS
 from .driver import append, command, machine
 from .others_sources import NotFetched
 from .progress import each
 
-CASES: dict[str, Case] = GLUON | TUTORIALS | PACKAGES
+CASES: dict[str, Case] = GLUON | TUTORIALS | PACKAGES | SANITIZER
 _OP = re.compile(r"^\s*(?:%[\w:, %]+ = )?\"?(?:tt|ttg|ttng|nvgpu|nvws|scf|arith|math|ub)\.\w+", re.MULTILINE)
 
 

@@ -33,7 +33,7 @@ from triton.experimental.gluon.language.nvidia.hopper import tma
 from .others_sources import NotFetched, Source, unpacked
 
 _ARRAY = re.compile(r"(\w+)\[([\d,]+)\](?:/([\d,]+))?")
-_ELEMENTS = {"fp16": gl.float16, "bf16": gl.bfloat16, "fp32": gl.float32, "i8": gl.int8, "u8": gl.uint8, "i32": gl.int32}
+_ELEMENTS = {"fp16": gl.float16, "bf16": gl.bfloat16, "fp32": gl.float32, "i1": gl.int1, "i8": gl.int8, "u8": gl.uint8, "i32": gl.int32}
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Case:
     target: int                 # 90: sm_90a, 100: sm_100a
     launch: Callable[[Any], Launch]
     needs: Mapping[str, Source] = field(default_factory=dict)
+    is_wrong: bool | None = None        # what its authors say of it: wrong on purpose, or right; None where they say nothing
 
 
 def module_of(source: Source, packages: Path) -> ModuleType:
@@ -102,7 +103,8 @@ def old_names() -> Iterator[None]:
     """While it is open, Gluon's functions also have the names that files of the year before call them by; 3.9 renamed them."""
     names = [(tma, "async_copy_global_to_shared", tma.async_load), (tma, "async_copy_shared_to_global", tma.async_store),
              (fifth, "async_copy_global_to_shared", fifth.async_load), (fifth, "async_copy_shared_to_global", fifth.async_store),
-             (async_copy, "async_copy_global_to_shared", async_copy.async_load), (gl, "constexpr_function", constexpr_function)]
+             (async_copy, "async_copy_global_to_shared", async_copy.async_load), (gl, "constexpr_function", constexpr_function),
+             (gl.shared_memory_descriptor, "_reinterpret", gl.shared_memory_descriptor.reinterpret)]
     kept = [(module, name, vars(module).get(name)) for module, name, _ in names]
     for module, name, new in names:
         setattr(module, name, new)
@@ -152,7 +154,8 @@ def to_ttgir(case: Case, packages: Path) -> tuple[str, Launch, list[str]]:
 
 
 def _launched(case: Case, module: ModuleType) -> tuple[str, Launch, list[str]]:
-    kernel = getattr(module, case.source.function)
+    outer, _, function = case.source.function.rpartition(".")
+    kernel = _inner(module, outer)[function] if outer else getattr(module, function)
     while not isinstance(kernel, triton.JITFunction):
         kernel = kernel.fn
     launch = case.launch(module)
@@ -170,6 +173,17 @@ def _launched(case: Case, module: ModuleType) -> tuple[str, Launch, list[str]]:
             attributes[(place,)] = [["tt.divisibility", 16]]
     made = (GluonASTSource if is_gluon else ASTSource)(kernel, signature, constants, attributes)
     return _compiled(made, case.target, dict(launch.options)), launch, [name for name, of in signature.items() if of != "constexpr"]
+
+
+def _inner(module: ModuleType, outer: str) -> dict[str, Any]:
+    """The functions that a test of a file defines in it."""
+    names = dict(vars(module))
+    tree = ast.parse(Path(module.__file__).read_text())
+    (test, ) = (one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == outer)
+    for statement in test.body:
+        if isinstance(statement, ast.FunctionDef):
+            exec(compile(ast.Module([statement], []), module.__file__, "exec"), names)
+    return names
 
 
 def _type(value: Any, layout: Any, is_gluon: bool) -> str:
