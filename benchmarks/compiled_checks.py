@@ -13,15 +13,18 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import mimw
 from mimw.cli.check import argument
 from mimw.errors import MimwError
+from mimw.simulator.machine.machine import Machine
 
 from .compiled_checks_found import FOUND, NOT_TAKEN
 from .compiled_checks_gluon import GLUON
@@ -74,8 +77,9 @@ def checked(case: Case, packages: Path, seeds: int, limit: float) -> dict[str, A
     args, expected = arguments(launch, names)
     begun = time.perf_counter()
     try:
-        report = mimw.check_ttgir(text, launch.grid, *args, file=f"{case.name}.ttgir", seeds=seeds, jobs=1, time_limit=limit,
-                                  expected=expected or None, tolerance=launch.tolerance if expected else None)
+        with memory_holds_numbers() if case.is_wrong is not None else nullcontext():
+            report = mimw.check_ttgir(text, launch.grid, *args, file=f"{case.name}.ttgir", seeds=seeds, jobs=1, time_limit=limit,
+                                      expected=expected or None, tolerance=launch.tolerance if expected else None)
     except MimwError as error:
         return row | {"said": type(error).__name__, "why": " ".join(str(error).split()), "seconds": time.perf_counter() - begun}
     kinds = sorted({found.kind for found in report.findings})
@@ -83,6 +87,18 @@ def checked(case: Case, packages: Path, seeds: int, limit: float) -> dict[str, A
                   "compared": bool(expected), "seconds": time.perf_counter() - begun, "stopped": report.stopped,
                   "verdict": FOUND.get(case.name, "" if report.ok else "not looked at"),
                   "findings": [str(found) for found in report.findings]}
+
+
+@contextmanager
+def memory_holds_numbers() -> Iterator[None]:
+    """While it is open, shared and tensor memory that nobody has written may be read: ConSan's tests do, and are about something else."""
+    begin = Machine.__init__
+
+    def begun(self, *args, **options):
+        begin(self, *args, **options | {"check_unwritten": False})
+
+    with patch.object(Machine, "__init__", begun):
+        yield
 
 
 def line(row: dict[str, Any]) -> str:
