@@ -7,9 +7,7 @@ Input: nothing. Output: sentences by the names of cases.
 
 FOUND: dict[str, str] = {}
 NOT_TAKEN = {
-    "gluon-05-overlapped": "the accumulator of a loop changes its type, before and after the first warpgroup_mma",
-    "gluon-07-stealing": "shared_memory_descriptor has no _reinterpret",
-    "gluon-12-launch-control": "gl.int128, the type of the result's buffer, is gone",
-    "triton-06-attention-pointers": "block pointers are gone",
-    "triton-09-tma": "tl._experimental_descriptor_load is gone",
+    "gluon-05-overlapped": "the loop's accumulator is a tile before the first warpgroup_mma and a product under way behind it",
+    "gluon-07-stealing": "it takes one buffer of B for a tile of C that is twice as large, which 3.9 refuses",
+    "gluon-12-launch-control": "gl.int128, the type of the buffer for the result, is gone",
 }

@@ -30,6 +30,8 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.blackwell import tma as fifth
 from triton.experimental.gluon.language.nvidia.hopper import tma
 
+from mimw.compiler.triton_port.proxy_fences import with_proxy_fences
+
 from .others_sources import NotFetched, Source, unpacked
 
 _ARRAY = re.compile(r"(\w+)\[([\d,]+)\](?:/([\d,]+))?")
@@ -216,5 +218,5 @@ def _compiled(source: ASTSource, arch: int, options: dict[str, Any]) -> str:
     for name, stage in stages.items():
         module = stage(module, metadata)
         if name == "ttgir":
-            return str(module)
+            return with_proxy_fences(str(module), arch) if arch >= 90 else str(module)
     raise LookupError(f"Triton's backend for sm_{arch} has no stage 'ttgir'")
