@@ -69,7 +69,7 @@ def _array(value: Any) -> np.ndarray | None:
 def checked(case: Case, packages: Path, seeds: int, limit: float) -> dict[str, Any]:
     """A row: what the check of one kernel said."""
     row: dict[str, Any] = {"kernel": case.name, "target": f"sm_{case.target}", "repository": case.source.package,
-                           "commit": case.source.version, "path": case.source.path, "function": case.source.function}
+                           "commit": case.source.version, "path": case.source.path, "function": case.source.function, "is_wrong": case.is_wrong}
     try:
         text, launch, names = to_ttgir(case, packages)
     except NotFetched as error:
@@ -84,12 +84,13 @@ def checked(case: Case, packages: Path, seeds: int, limit: float) -> dict[str, A
             report = mimw.check_ttgir(text, launch.grid, *args, file=f"{case.name}.ttgir", seeds=seeds, jobs=1, time_limit=limit,
                                       expected=expected or None, tolerance=launch.tolerance if expected else None)
     except MimwError as error:
-        return row | {"said": type(error).__name__, "why": " ".join(str(error).split()), "seconds": time.perf_counter() - begun}
+        return row | {"said": type(error).__name__, "why": " ".join(str(error).split()).replace(f"{packages}/", ""),
+                      "seconds": time.perf_counter() - begun}
     kinds = sorted({found.kind for found in report.findings})
     return row | {"said": "ok" if report.ok else ", ".join(kinds), "runs": report.runs, "simulated": report.ops,
                   "compared": bool(expected), "seconds": time.perf_counter() - begun, "stopped": report.stopped,
-                  "verdict": FOUND.get(case.name, "" if report.ok else "not looked at"),
-                  "findings": [str(found) for found in report.findings]}
+                  "verdict": _verdict(case, report.ok),
+                  "findings": [str(found).replace(f"{packages}/", "") for found in report.findings]}
 
 
 @contextmanager
@@ -102,6 +103,13 @@ def memory_holds_numbers() -> Iterator[None]:
 
     with patch.object(Machine, "__init__", begun):
         yield
+
+
+def _verdict(case: Case, is_ok: bool) -> str:
+    """What a person has said of the finding, or of its absence."""
+    if case.is_wrong:
+        return "not looked at" if is_ok else "wrong on purpose"
+    return FOUND.get(case.name, "" if is_ok else "not looked at")
 
 
 def line(row: dict[str, Any]) -> str:
@@ -134,16 +142,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         kept(cases, options.packages, options.keep)
         return 0
     print(f"{'kernel':32} {'target':7} {'ops':>5} {'ran':>8} {'seconds':>7}  found")
-    unexplained = 0
+    rows = []
     for case in each(cases, lambda case: case.name):
         row = checked(case, options.packages, options.seeds, options.limit)
+        rows.append(row)
         print(line(row), flush=True)
         for text in (row.get("why"), *row.get("findings", ())):
             if options.show and text:
                 print(text, flush=True)
-        unexplained += row["said"] != "ok" and not FOUND.get(case.name)
         append({"name": "compiled_checks", **row} | machine(), options.results / "compiled_checks.jsonl")
-    return 1 if unexplained else 0
+    print("\n".join(summary(rows)))
+    return 1 if any(row.get("verdict") == "not looked at" for row in rows) else 0
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The table in sentences."""
+    ran = [row for row in rows if "runs" in row]
+    on_purpose = [row for row in ran if row["is_wrong"] is True]
+    twins = [row for row in ran if row["is_wrong"] is False]
+    others = [row for row in ran if row["is_wrong"] is None]
+
+    def passed(some: Sequence[dict[str, Any]]) -> int:
+        return sum(row["said"] == "ok" for row in some)
+
+    return [f"{len(ran)} of {len(rows)} kernels ran, {sum(row['compared'] for row in ran)} with results compared",
+            f"of {len(others)} published kernels {passed(others)} are right, {len(others) - passed(others)} have a mistake",
+            f"of {len(on_purpose)} that are wrong on purpose {len(on_purpose) - passed(on_purpose)} are found; of {len(twins)} right ones "
+            f"beside them {passed(twins)} are passed"]
 
 
 if __name__ == "__main__":

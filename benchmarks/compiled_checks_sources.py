@@ -2,7 +2,7 @@
 
 Input: a `Case`, which names repository, commit, path and function, and a launch of tiny arrays. Output: the text of TTGIR, for example
 
-    text = to_ttgir(CASES["gluon-04-memcpy"], Path("/tmp/packages"))        'module attributes {"ttg.num-ctas" = 1 : i32, ..'
+    text, launch, names = to_ttgir(CASES["gluon-04-memcpy"], Path("/tmp/packages"))     'module attributes {"ttg.num-ctas" = 1 ..'
 
 Of a file all definitions run, and what needs a GPU does not; files beside it that it imports by name (`needs`) are loaded the same way.
 """
@@ -20,22 +20,20 @@ from types import ModuleType
 from typing import Any
 
 import triton
-from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from triton.compiler.compiler import make_backend
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction, constexpr_function
+from triton.experimental.gluon._runtime import GluonJITFunction, constexpr_function
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.blackwell import tma as fifth
 from triton.experimental.gluon.language.nvidia.hopper import tma
 
+from mimw.compiler.triton_port.runtime import compiled_ttgir
 from mimw.compiler.triton_port.proxy_fences import with_proxy_fences
 
 from .others_sources import NotFetched, Source, unpacked
 
 _ARRAY = re.compile(r"(\w+)\[([\d,]+)\](?:/([\d,]+))?")
-_ELEMENTS = {"fp16": gl.float16, "bf16": gl.bfloat16, "fp32": gl.float32, "i1": gl.int1, "i8": gl.int8, "u8": gl.uint8, "i32": gl.int32}
+_ELEMENTS = {"fp16": gl.float16, "bf16": gl.bfloat16, "fp32": gl.float32, "i1": gl.int1, "i8": gl.int8, "u8": gl.uint8, "i32": gl.int32, "i64": gl.int64}
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def _runs(statement: ast.stmt) -> bool:
     """Whether a statement of a file is one that its kernels may stand on: no loop, no benchmark, no test."""
     if isinstance(statement, ast.FunctionDef):
         return not statement.name.startswith(("test_", "bench"))
-    return isinstance(statement, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.Assign, ast.AnnAssign))
+    return isinstance(statement, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.If))
 
 
 @contextmanager
@@ -173,8 +171,9 @@ def _launched(case: Case, module: ModuleType) -> tuple[str, Launch, list[str]]:
         signature[name] = _type(value, launch.layouts.get(name), is_gluon)
         if signature[name].startswith("*") or isinstance(value, int) and value % 16 == 0:
             attributes[(place,)] = [["tt.divisibility", 16]]
-    made = (GluonASTSource if is_gluon else ASTSource)(kernel, signature, constants, attributes)
-    return _compiled(made, case.target, dict(launch.options)), launch, [name for name, of in signature.items() if of != "constexpr"]
+    text = compiled_ttgir(kernel, signature, constants, attributes, GPUTarget("cuda", case.target, 32), dict(launch.options))
+    names = [name for name, of in signature.items() if of != "constexpr"]
+    return with_proxy_fences(text, case.target) if case.target >= 90 else text, launch, names
 
 
 def _inner(module: ModuleType, outer: str) -> dict[str, Any]:
@@ -201,22 +200,3 @@ def _type(value: Any, layout: Any, is_gluon: bool) -> str:
     if layout is None:
         layout = gl.NVMMASharedLayout.get_default_for([int(size) for size in block.split(",")], _ELEMENTS[element])
     return f"tensordesc<{element}[{block}],{layout!r}>"
-
-
-def _compiled(source: ASTSource, arch: int, options: dict[str, Any]) -> str:
-    """Through the stages of Triton's backend up to "ttgir"."""
-    target = GPUTarget("cuda", arch, 32)
-    backend = make_backend(target)
-    parsed = backend.parse_options(options | source.parse_options())
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    module = source.make_ir(target, parsed, backend.get_codegen_implementation(parsed), backend.get_module_map(), context)
-    stages: dict[str, Any] = {}
-    backend.add_stages(stages, parsed, source.language)
-    metadata = {"target": target, **vars(parsed)}
-    for name, stage in stages.items():
-        module = stage(module, metadata)
-        if name == "ttgir":
-            return with_proxy_fences(str(module), arch) if arch >= 90 else str(module)
-    raise LookupError(f"Triton's backend for sm_{arch} has no stage 'ttgir'")

@@ -49,7 +49,7 @@ def sliced(here: Here):
 @reads("ttng.tmem_subslice")
 def columns(here: Here):
     (source, ), (type_, ) = here.operands, here.types
-    start = here.integer("N")
+    start = here.integer("offset" if "offset = " in here.text else "N")       # Triton before 3.9 says N
     return here.op("buffer_slice", source, (*(0, ) * (len(type_.shape) - 1), start), type_.shape)
 
 
