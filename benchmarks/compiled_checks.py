@@ -90,7 +90,9 @@ def checked(case: Case, packages: Path, seeds: int, limit: float) -> dict[str, A
     return row | {"said": "ok" if report.ok else ", ".join(kinds), "runs": report.runs, "simulated": report.ops,
                   "compared": bool(expected), "seconds": time.perf_counter() - begun, "stopped": report.stopped,
                   "verdict": _verdict(case, report.ok),
-                  "findings": [str(found).replace(f"{packages}/", "") for found in report.findings]}
+                  "findings": [{"kind": found.kind, "lines": [f"{Path(site.file).name}:{site.line}" for site in found.sites]}
+                               for found in report.findings],
+                  "texts": [str(found).replace(f"{packages}/", "") for found in report.findings]}
 
 
 @contextmanager
@@ -147,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         row = checked(case, options.packages, options.seeds, options.limit)
         rows.append(row)
         print(line(row), flush=True)
-        for text in (row.get("why"), *row.get("findings", ())):
+        for text in (row.get("why"), *row.pop("texts", ())):        # which quote lines of others: shown, not kept
             if options.show and text:
                 print(text, flush=True)
         append({"name": "compiled_checks", **row} | machine(), options.results / "compiled_checks.jsonl")
@@ -166,7 +168,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
         return sum(row["said"] == "ok" for row in some)
 
     return [f"{len(ran)} of {len(rows)} kernels ran, {sum(row['compared'] for row in ran)} with results compared",
-            f"of {len(others)} published kernels {passed(others)} are right, {len(others) - passed(others)} have a mistake",
+            f"of {len(others)} published kernels {passed(others)} are passed, and in {len(others) - passed(others)} something is found",
             f"of {len(on_purpose)} that are wrong on purpose {len(on_purpose) - passed(on_purpose)} are found; of {len(twins)} right ones "
             f"beside them {passed(twins)} are passed"]
 
