@@ -375,11 +375,12 @@ class MissingFence(DataRace):
 
 
 class OperandOverwritten(DataRace):
-    """Written while an asynchronous dot may still read it."""
+    """Written, or its memory freed or allocated again, while an asynchronous dot may still read it."""
 
 
 class SourceOverwritten(DataRace):
-    """Written while a TMA store, or a `tmem_copy`, may still read it; also a store's descriptor."""
+    """Written, or its memory freed or allocated again, while a TMA store, or a `tmem_copy`, may still read it; also a store's
+    descriptor."""
 
 
 class SlotReusedEarly(DataRace):
@@ -414,7 +415,7 @@ class UnwrittenRead(SimulationError):
 
 
 class CopyReadEarly(DataRace, UnwrittenRead):
-    """Read, or written again, before the asynchronous copy into it is known to have landed."""
+    """Read, written again, freed or allocated again before the asynchronous copy into it is known to have landed."""
 
 
 class OutOfBounds(SimulationError):

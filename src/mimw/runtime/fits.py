@@ -122,16 +122,22 @@ def _allocated(launch: Specialisation, chip: Target) -> tuple[Program, int, tupl
     for each specialisation."""
     known = launch.fn.__dict__.setdefault("_allocated", {})
     if launch.key not in known:
-        backend, options, cluster = _options(launch, chip)
-        kernel = Kernel(launch.fn, launch.signature, launch.constants, launch.attrs, cluster or ALONE)
-        context = mlir_context()
-        backend.load_dialects(context)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the remarks have been made when the launch was recorded
-            module = kernel.to_ttgir(chip, options, backend, context)
-        found = allocation(final_ttgir(module, backend, options), chip.arch)
-        known[launch.key] = kernel.program, found.total, found.pieces
+        program, module = finished(launch, chip)
+        found = allocation(module, chip.arch)
+        known[launch.key] = program, found.total, found.pieces
     return known[launch.key]
+
+
+def finished(launch: Specialisation, chip: Target) -> tuple[Program, Any]:
+    """The program as it is compiled, and its module after all passes that run over TTGIR; no binary is made."""
+    backend, options, cluster = _options(launch, chip)
+    kernel = Kernel(launch.fn, launch.signature, launch.constants, launch.attrs, cluster or ALONE)
+    context = mlir_context()
+    backend.load_dialects(context)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the remarks have been made when the launch was recorded
+        module = kernel.to_ttgir(chip, options, backend, context)
+    return kernel.program, final_ttgir(module, backend, options)
 
 
 def _options(launch: Specialisation, chip: Target) -> tuple[Any, Any, Any]:

@@ -25,7 +25,7 @@ from ..errors import SimulatorMisuse, TargetError
 from ..target import asking, wanted
 from ..target import target as find_target
 from .call import resolve
-from .compile_kernel import compile_kernel
+from .fits import finished
 from .simulate import Launch, specialised
 
 
@@ -73,12 +73,13 @@ def compiled_launch(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str,
 
 
 def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str]:
-    """The TTGIR of one specialisation, and a name for it."""
+    """The TTGIR of one specialisation, and a name for it. A kernel of mimw's without a word of ours goes Triton's way."""
     one, fn = specialisation, specialisation.fn
     file = f"<{fn.__name__}, compiled for {chip.name}>"
     if type(kernel).__module__.startswith("mimw."):
-        compiled = compile_kernel(fn, one.signature, one.constants, chip.name, dict(one.options), one.attrs)
-        return compiled.asm["ttgir"], file
+        program, module = finished(one, chip)
+        if program.orchestrates():
+            return str(module), file
     return compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options), file
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...ir.byte_maps import byte_offset
-from ...ir.layouts import LinearShared, PaddedShared, RegisterLayout, SharedLayout
+from ...ir.layouts import Linear, LinearShared, PaddedShared, RegisterLayout, SharedLayout
 from ...ir.linear import linear_of
 from ...target import Target
 from .banks import WIDEST, WORD, first_lanes, phase
@@ -55,8 +55,11 @@ class BankAccess:
 def bank_access(access: TileAccess, shape: tuple[int, ...], element: int, chip: Target) -> BankAccess | None:
     """An access in the dimensions of the allocation, of that shape and bytes of an element; None if it is no linear map here."""
     linear = None if access.layout is None else linear_of(access.layout, shape[::-1] if access.transposed else shape)
-    if linear is None:
-        return None
+    return None if linear is None else held_access(linear, access, element, chip)
+
+
+def held_access(linear: Linear, access: TileAccess, element: int, chip: Target) -> BankAccess | None:
+    """`bank_access` of a tile whose map is known."""
     maps = (linear.registers, linear.lanes, linear.warps)
     if access.transposed:
         maps = tuple(tuple(basis[::-1] for basis in bases) for bases in maps)
@@ -83,9 +86,25 @@ def turned(registers: tuple[Position, ...], lanes: tuple[Position, ...], warps: 
     return BankAccess((*across[:wide], *kept), (*across[wide:], *down, *lanes[4:]), warps)
 
 
+@dataclass(frozen=True)
+class Counted:
+    """Wavefronts of one warp for one tile, how many there would be without conflicts, instructions, and bytes a lane of each."""
+
+    wavefronts: int
+    least: int
+    instructions: int
+    width: int
+
+
+def counted(access: BankAccess, offset: Callable[[Position], int], element: int, chip: Target, gaps: Gaps = ()) -> Counted:
+    """The cost of an access to a warp; `offset` gives the byte of a position, without the unused bytes, `gaps`, before it."""
+    found = _Instructions.of(access, offset, element, gaps)
+    return Counted(found.wavefronts(chip, access.writes), found.phases(chip, access.writes) * found.count, found.count, found.width)
+
+
 def cost(access: BankAccess, offset: Callable[[Position], int], element: int, chip: Target) -> Cost:
     """Wavefronts and instructions of a warp for one tile, where `offset` is the byte of a position."""
-    found = _Instructions.of(access, offset, element)
+    found = _Instructions.of(access, offset, element)       # the search of layouts asks often, and not for the least
     return found.wavefronts(chip, access.writes), found.count
 
 
@@ -102,8 +121,8 @@ def conflicts(access: BankAccess, layout: SharedLayout, shape: tuple[int, ...], 
         offset = partial(_numbered, numbers, element)
     else:
         offset = partial(offset_in, layout, shape, element)
-    found = _Instructions.of(access, offset, element, gaps)
-    return found.wavefronts(chip, access.writes), found.phases(chip, access.writes) * found.count
+    found = counted(access, offset, element, chip, gaps)
+    return found.wavefronts, found.least
 
 
 @dataclass(frozen=True)

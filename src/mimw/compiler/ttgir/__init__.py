@@ -18,10 +18,12 @@ The files:
     barriers.py      mbarriers, fences
     copies.py        cp.async and TMA
     products.py      matrix products
+    assembly.py      native code of mimw's own lowering
+    amd.py           buffer accesses of AMD's chips
     descriptors.py   tensor descriptors made in a kernel
 """
 
-from . import arithmetic, barriers, buffers, control, copies, descriptors, memory, products, tiles  # noqa: F401
+from . import amd, arithmetic, assembly, barriers, buffers, control, copies, descriptors, memory, products, tiles  # noqa: F401
 from .module import Reading, read_ttgir
 from .reading import readable
 

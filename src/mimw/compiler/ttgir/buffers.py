@@ -21,6 +21,7 @@ def allocated(here: Here):
         return here.op("barrier_memory", buffer.type.count or 1)
     ops = [here.op("local_alloc", buffer.type, again=True, results=(buffer, ))]
     if here.operands:
+        here.accesses(here.operand_texts[0], here.node.results[0][1])
         store = "local_store" if buffer.type.space == "smem" else "tmem_store"
         ops.append(here.op(store, buffer, here.operands[0], results=()))
     return ops
@@ -49,7 +50,7 @@ def sliced(here: Here):
 @reads("ttng.tmem_subslice")
 def columns(here: Here):
     (source, ), (type_, ) = here.operands, here.types
-    start = here.integer("offset" if "offset = " in here.text else "N")       # Triton before 3.9 says N
+    start = here.integer("offset", -1) if here.has("offset = ") else here.integer("N")
     return here.op("buffer_slice", source, (*(0, ) * (len(type_.shape) - 1), start), type_.shape)
 
 
@@ -60,17 +61,23 @@ def transposed(here: Here):
 
 @reads("ttg.memdesc_reshape", "ttg.memdesc_reinterpret")
 def seen_as(here: Here):
-    return here.op("buffer_reinterpret", here.operands[0], here.types[0])
+    """Bytes in row-major order stay where they are. The buffers of an array in tensor memory lie side by side instead."""
+    (source, ), (type_, ) = here.operands, here.types
+    if source.type.space == "tmem" and source.type.count != type_.count:
+        raise here.unreadable("tensor memory that is seen as another number of buffers has no meaning in the simulator")
+    return here.op("buffer_reinterpret", source, type_)
 
 
 @reads("ttg.local_load")
 def loaded(here: Here):
+    here.accesses(here.node.results[0][1], here.operand_texts[0])
     return here.op("local_load", here.operands[0])
 
 
 @reads("ttg.local_store")
 def stored(here: Here):
     value, buffer = here.operands
+    here.accesses(*here.operand_texts)
     return here.op("local_store", buffer, value)
 
 

@@ -42,6 +42,32 @@ def compared(here: Here):
     return here.op("atomic_cas", *here.operands, *_order_and_scope(here, 0))
 
 
+@reads("tt.atomic_load")
+def atomic_load(here: Here):
+    return here.op("atomic_load", here.operands[0], here.operands[1] if len(here.operands) > 1 else None, *_order_and_scope(here, 0))
+
+
+@reads("tt.atomic_store")
+def atomic_store(here: Here):
+    pointer, value, *mask = here.operands
+    return here.op("atomic_store", pointer, value, mask[0] if mask else None, *_order_and_scope(here, 0))
+
+
+@reads("tt.atomic_poll")
+def polled(here: Here):
+    return here.op("atomic_poll", *here.operands[:2], here.operands[2] if len(here.operands) > 2 else None, *_order_and_scope(here, 0))
+
+
+@reads("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
+def dependent(here: Here):
+    return here.op(here.name.removeprefix("tt."))
+
+
+@reads("llvm.intr.assume")
+def assumed(here: Here):
+    """What the compiler may take for true."""
+
+
 def _order_and_scope(here: Here, before: int) -> tuple[str, str]:
     words = re.search(r"tt\.atomic_\w+ ((?:\w+, )+)", here.text)[1].split(", ")
     return _ORDERS[words[before]], _SCOPES[words[before + 1]]

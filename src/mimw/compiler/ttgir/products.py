@@ -8,12 +8,16 @@ Input: `tt.dot`, ops of `ttng` that multiply. Output: ours. For example:
 
 from __future__ import annotations
 
+import re
+
 from ...ir import Barrier, Block, Op, Scalar, Tensor, Value
+from ..triton_port.enumerations import enumeration_member
 from .reading import Here, reads
 from .types import layout_in
 
 _PRECISIONS = {"0": "tf32", "1": "tf32x3", "2": "ieee", "3": "bf16x3", "4": "bf16x6"}
 _I1 = Scalar("i1")
+_SCALED = re.compile(r"dot_scaled %\S+( scale %\S+)?, %[^\s,]+( scale %[^\s,]+)?, \S+ lhs = (\w+) rhs = (\w+)")
 
 
 def _precision(here: Here, default: str) -> str:
@@ -24,6 +28,20 @@ def _precision(here: Here, default: str) -> str:
 @reads("tt.dot")
 def dot(here: Here):
     return here.op("dot", *here.operands, _precision(here, "ieee"), 0)
+
+
+@reads("tt.dot_scaled")
+def dot_scaled(here: Here):
+    """Operands: a, b, the sum, the scales of a, those of b; scales may be missing, which the text says."""
+    found = _SCALED.search(here.text)
+    if found is None:
+        raise here.unreadable("a scaled product in another form than Triton prints")
+    a, b, acc, *scales = here.operands
+    a_scale = scales.pop(0) if found[1] else None
+    b_scale = scales.pop(0) if found[2] else None
+    formats = [enumeration_member("ScaleDotElemTypeTY", one.upper()) for one in (found[3], found[4])]
+    return here.op("dot_scaled", a, a_scale, formats[0], b, b_scale, formats[1], here.word("fastMath") == "true",
+                   here.word("lhs_k_pack", "true") == "true", here.word("rhs_k_pack", "true") == "true", acc)
 
 
 @reads("ttng.warp_group_dot")
@@ -41,7 +59,7 @@ def _product(here: Here, a, b, acc, use, product) -> tuple[list, Value]:
     (type_, ), known = here.types, None if use is None else here.known(use)
 
     def one(acc, result) -> Op:
-        return here.op("async_dot", a, b, acc, _precision(here, "tf32"), 0, results=(result, ), type=type_)
+        return here.op("async_dot", a, b, acc, _precision(here, "tf32"), 0, results=(result, ), type=type_, finished=True)
 
     if use is None or known is not None:
         return [one(acc if known is None or known else None, product)], product
@@ -71,14 +89,14 @@ def tc_gen5_mma(here: Here):
     if here.flag("two_ctas"):
         raise here.unreadable("products of two CTAs have no meaning in the simulator")
     a, b, acc, use, predicate, *rest = here.operands
-    return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=()), *_commits(here, predicate, rest)]
+    return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=(), finished=True), *_commits(here, predicate, rest)]
 
 
 @reads("ttng.tc_gen5_mma_scaled")
 def tc_gen5_mma_scaled(here: Here):
     a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
     kinds = here.text.partition("lhs = ")[2].split()[0], here.text.partition("rhs = ")[2].split()[0]
-    return [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=()),
+    return [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=(), finished=True),
             *_commits(here, predicate, rest)]
 
 
@@ -102,4 +120,5 @@ def committed(here: Here):
 @reads("ttng.tmem_copy")
 def copied(here: Here):
     source, buffer, *barrier = here.operands
-    return [here.op("tmem_copy", source, buffer, results=())] + [here.op("tcgen05_commit", one, results=()) for one in barrier]
+    return [here.op("tmem_copy", source, buffer, results=(), finished=True),
+            *(here.op("tcgen05_commit", one, results=()) for one in barrier)]

@@ -13,14 +13,26 @@ The barriers of `alloc_barriers` have no life: they are there for as long as the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from ...errors import BarrierMisuse, BarrierNotReady, fail
 from ...ir import Op, Site
-from ..machine.tasks import Task
+from ..machine.tasks import InFlight, Task
 
-if TYPE_CHECKING:
-    from .mbarriers import Mbarrier
+
+class Begun(Protocol):
+    """An `Mbarrier`, as far as its lives know it."""
+
+    name: str
+    made: Site
+    count: int
+    coming: list[InFlight]
+    waiters: list[Task]
+    known: Any
+
+    def state(self) -> str: ...
+
+    def restart(self) -> None: ...
 
 
 @dataclass(eq=False)
@@ -32,7 +44,7 @@ class Life:
     last: Op | None = None
     alive: bool = False
 
-    def check(self, barrier: Mbarrier, task: Task, op: Op) -> None:
+    def check(self, barrier: Begun, task: Task, op: Op) -> None:
         """Refuse an op on a barrier that is not initialised."""
         if self.alive:
             return
@@ -44,7 +56,7 @@ class Life:
                    "invalidated", self.last.site, hint="invalidate the barrier behind its last use, or initialise it again before "
                    "this one")
 
-    def begin(self, barrier: Mbarrier, task: Task, op: Op) -> None:
+    def begin(self, barrier: Begun, task: Task, op: Op) -> None:
         """`op` initialises the barrier: it is in phase 0."""
         if not 1 <= op.count < 1 << 20:
             raise fail(BarrierMisuse, task, op, f"{barrier.name} with {op.count} arrivals a phase: PTX has 1 to 2^20 - 1",
@@ -58,7 +70,7 @@ class Life:
         task.machine.order.begins(task, op, barrier)
         self.last, self.alive, barrier.made, barrier.count = op, True, op.site, op.count
 
-    def end(self, barrier: Mbarrier, task: Task, op: Op) -> None:
+    def end(self, barrier: Begun, task: Task, op: Op) -> None:
         """`op` invalidates the barrier, or allocates its memory again."""
         allocates = bool(op.row.allocates)
         if self.alive:
@@ -74,7 +86,7 @@ class Life:
         barrier.restart()
 
 
-def _under_way(barrier: Mbarrier) -> tuple:
+def _under_way(barrier: Begun) -> tuple:
     """(what is on its way to a barrier, or waits for it; its line); ("", ) if nothing is or does."""
     if barrier.coming:
         copy = barrier.coming[0]
@@ -83,7 +95,7 @@ def _under_way(barrier: Mbarrier) -> tuple:
     return next(((f"{task.where} waits for it at {op.site}", op.site) for task, op in waits), ("", ))
 
 
-def _use(barrier: Mbarrier) -> tuple:
+def _use(barrier: Begun) -> tuple:
     """(what is the matter with a barrier that is initialised, line of it)."""
     under_way, *sites = _under_way(barrier)
     return (under_way or barrier.state(), *sites)

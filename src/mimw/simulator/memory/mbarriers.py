@@ -66,7 +66,7 @@ class Mbarrier:
         return self.made if self.life is None else self.life.memory
 
     def restart(self) -> None:
-        """As when it was made, for the life that begins next."""
+        """Forget what happened in the life that is over."""
         self.phase = self.arrived = self.pending_bytes = 0
         self.latest, self.completed_at, self.products = 0.0, [0.0, 0.0], False
         self.waiters.clear()

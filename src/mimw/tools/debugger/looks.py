@@ -176,6 +176,8 @@ def around(session: Standing, barrier: Any) -> str:
     blocked = session.player.machine.blocked
     waiting = dict.fromkeys(task.name for task in barrier.waiters if task in blocked)
     parts = [f"{', '.join(waiting)} wait{'s' * (len(waiting) == 1)}"] if waiting else []
+    if barrier.life is not None and not barrier.life.alive:
+        parts.append("not initialised")
     coming: dict[str, list[str]] = defaultdict(list)
     for copy in barrier.coming:
         coming[copy.kind].append(shown(copy.op.site))

@@ -1,0 +1,69 @@
+"""Readers of AMD's own ops: buffer accesses, which name a base and offsets, and slices of registers.
+
+Input: ops of `amdg` and `rocdl`. Output: ours by pointers. For example:
+
+    %6 = amdg.buffer_load %base[%offsets], %mask : ..            addptr, then masked_load
+    %7 = amdg.buffer_load_to_local %base[%offsets] into %tile    addptr, then async_load
+"""
+
+from __future__ import annotations
+
+from ...ir import Buffer, Op, Scalar, Tensor, Value, like
+from ...ir.types import TOKEN
+from .reading import Here, reads
+
+_I1 = Scalar("i1")
+
+
+def _parts(here: Here) -> tuple[list[Op], Value, list[Value]]:
+    """The ops that make pointers of a base and offsets, the pointers, and the other tiles among the operands but buffers."""
+    operands = [value for value in here.operands if not isinstance(value.type, Buffer)]
+    place = next(at for at, value in enumerate(operands) if hasattr(value.type, "pointee"))
+    base, offsets = operands[place], operands[place + 1]
+    bases, pointers = (here.value(like(offsets.type, base.type)) for _ in range(2))
+    ops = [here.op("splat", bases.type, base, results=(bases, )), here.op("addptr", bases, offsets, results=(pointers, ))]
+    rest = [value for at, value in enumerate(operands) if at not in (place, place + 1) and isinstance(value.type, Tensor)]
+    return ops, pointers, rest
+
+
+def _masked(rest: list[Value]) -> tuple[Value | None, list[Value]]:
+    """The mask among tiles, and the others."""
+    mask = next((value for value in rest if value.type.element == _I1), None)
+    return mask, [value for value in rest if value is not mask]
+
+
+@reads("amdg.buffer_load")
+def loaded(here: Here):
+    ops, pointers, rest = _parts(here)
+    mask, others = _masked(rest)
+    if mask is None:
+        return [*ops, here.op("load", pointers, None, False)]
+    return [*ops, here.op("masked_load", pointers, mask, others[0] if others else None, None, False)]
+
+
+@reads("amdg.buffer_store")
+def stored(here: Here):
+    ops, pointers, rest = _parts(here)
+    mask, (value, ) = _masked(rest)
+    return [*ops, here.op("store", pointers, value) if mask is None else here.op("masked_store", pointers, value, mask)]
+
+
+@reads("amdg.buffer_load_to_local")
+def copied(here: Here):
+    ops, pointers, rest = _parts(here)
+    mask, others = _masked(rest)
+    buffer = next(value for value in here.operands if isinstance(value.type, Buffer))
+    return [*ops, here.op("async_load", pointers, buffer, mask, others[0] if others else None, None, False,
+                          results=(here.value(TOKEN), ))]
+
+
+@reads("amdg.extract_slice")
+def cut(here: Here):
+    return here.op("cut", here.operands[0], here.listed(), here.types[0].shape)
+
+
+@reads("rocdl.sched.barrier", "amdg.sched_barrier", "amdg.instruction_sched_hint")
+def scheduled(here: Here):
+    """A hint to the scheduler of instructions; where it is the border of a stage, two halves of the waves are one stage apart."""
+    if here.has("warp_pipeline"):
+        raise here.unreadable("stages that halves of the waves run one apart are not read")

@@ -1,0 +1,95 @@
+r"""Readers of native code that a whole task runs, by its text: what mimw's own lowering writes where TTGIR has no op.
+
+Input: `ttg.inline_asm`. Output: the op of ours that the text does. For example:
+
+    ttg.inline_asm "bar.warp.sync 0xffffffff;\0Abarrier.sync 8, 256;"         named_barrier_wait 8 256
+    ttg.inline_asm "" {constraints = "=r,=r,0,1"} %tile                       its operand, which stays in its registers
+
+A text without a meaning here is refused whole: what assembly does to memory cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ...ir import Barrier
+from .reading import Here, Ops, reads
+
+_NEWLINE = r"(?:\\0A|\n|\s)*"
+_FORMS: list[tuple[re.Pattern[str], Callable[[Here, re.Match[str]], Ops]]] = []
+
+
+def form(pattern: str) -> Callable[[Callable[[Here, re.Match[str]], Ops]], Callable[[Here, re.Match[str]], Ops]]:
+    """Register what a text does that matches the whole pattern; a blank there matches any white space."""
+
+    def register(reader: Callable[[Here, re.Match[str]], Ops]) -> Callable[[Here, re.Match[str]], Ops]:
+        _FORMS.append((re.compile(pattern.replace(" ", r"\s+")), reader))
+        return reader
+
+    return register
+
+
+@reads("ttg.inline_asm")
+def assembly(here: Here):
+    text = " ".join(here.string().replace("\\0A", "\n").replace("\\09", " ").split())
+    for pattern, reader in _FORMS:
+        if found := pattern.fullmatch(text):
+            return reader(here, found)
+    raise here.unreadable("this assembly has no meaning in the simulator")
+
+
+@form(r"|s_nop 1 v_readfirstlane_b32 \$0, \$1")
+def same(here: Here, found):
+    """Values as they are, in the registers that the text names; of a number that all lanes have, one lane's."""
+    for place, value in enumerate(here.operands[:len(here.node.results)]):
+        here.stands_for(value, place)
+
+
+@form(r"bar\.warp\.sync 0xffffffff; barrier\.(sync|arrive) (\d+), (\d+);")
+def named_barrier(here: Here, found):
+    name = "named_barrier_wait" if found[1] == "sync" else "named_barrier_arrive"
+    return here.op(name, int(found[2]), int(found[3]))
+
+
+@form(r"setmaxnreg\.(?:inc|dec)\.sync\.aligned\.u32 \d+;")
+def registers(here: Here, found):
+    """The number of registers changes no value."""
+
+
+@form(r"wgmma\.wait_group\.sync\.aligned (\d+);")
+def products_awaited(here: Here, found):
+    return [here.op("async_dot_wait", int(found[1]), value, results=(result, ))
+            for value, result in zip(here.operands, here.results, strict=True)]
+
+
+@form(r"bar\.warp\.sync 0xffffffff; barrier\.cluster\.arrive\.release\.aligned; barrier\.cluster\.wait\.acquire\.aligned;")
+def cluster(here: Here, found):
+    return here.op("cluster_barrier")
+
+
+@form(r"\{ \.reg \.pred first; setp\.eq\.s32 first, \$0, 0; @first fence\.mbarrier_init\.release\.cluster; \}")
+def announced(here: Here, found):
+    return here.op("fence_mbarrier_init")
+
+
+@form(r"mov\.u32 \$0, %cluster_ctarank;")
+def rank(here: Here, found):
+    return here.op("cluster_cta_rank")
+
+
+@form(r"\{ \.reg \.pred on.* (?:cp\.async\.bulk\.)?prefetch\.[^;]*; \}")
+def prefetched(here: Here, found):
+    """A hint."""
+
+
+@form(r"mov\.u32 \$0, %tid\.([xyz]);")
+def thread(here: Here, found):
+    return here.op("thread_id", "xyz".index(found[1]))
+
+
+@form(r"\{ \.reg \.pred on, leader; \.reg \.b32 lane; setp\.lt\.u32 on, \$0, 32; @!on bra over; elect\.sync lane\|leader, 0xffffffff; "
+      r"@leader tcgen05\.commit\.cta_group::1\.mbarrier::arrive::one\.shared::cluster\.b64 \[\$1\]; over: \}")
+def products_committed(here: Here, found):
+    """By one thread of the first warp: its number among the task's threads is the first operand."""
+    return here.op("tcgen05_commit", next(value for value in here.operands if isinstance(value.type, Barrier)))
