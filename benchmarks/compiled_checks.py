@@ -1,8 +1,8 @@
-"""`mimw.check_ttgir` over published kernels, as stock Triton compiles them: the tutorials of Triton and Gluon, and kernels of packages.
+"""`mimw.check_ttgir` over published kernels as stock Triton compiles them: tutorials, kernels of packages, ConSan's tests.
 
     python -m benchmarks.compiled_checks --packages /tmp/packages               all, a line each, and rows in compiled_checks.jsonl
     python -m benchmarks.compiled_checks --packages /tmp/packages gluon-08 --show       whose name has that in it, with all findings
-    python -m benchmarks.compiled_checks --packages /tmp/packages --keep /tmp/dumps     the TTGIR of each in a folder, nothing checked
+    python -m benchmarks.compiled_checks --packages /tmp/packages --keep /tmp/dumps     the TTGIR of each, nothing checked
 
 Input: the files, fetched into the folder unless they are there. Output: the table (kernel, target, ops of the module, ops that ran,
 what was found, seconds). Results are compared with numpy. What a finding is of, the kernel or the checker, `FOUND` says.
@@ -69,7 +69,8 @@ def _array(value: Any) -> np.ndarray | None:
 def checked(case: Case, packages: Path, seeds: int, limit: float) -> dict[str, Any]:
     """A row: what the check of one kernel said."""
     row: dict[str, Any] = {"kernel": case.name, "target": f"sm_{case.target}", "repository": case.source.package,
-                           "commit": case.source.version, "path": case.source.path, "function": case.source.function, "is_wrong": case.is_wrong}
+                           "commit": case.source.version, "path": case.source.path, "function": case.source.function,
+                           "is_wrong": case.is_wrong}
     try:
         text, launch, names = to_ttgir(case, packages)
     except NotFetched as error:
@@ -97,7 +98,8 @@ def checked(case: Case, packages: Path, seeds: int, limit: float) -> dict[str, A
 
 @contextmanager
 def memory_holds_numbers() -> Iterator[None]:
-    """While it is open, shared and tensor memory that nobody has written may be read: ConSan's tests do, and are about something else."""
+    """While it is open, shared and tensor memory that nobody has written may be read: ConSan's tests do, and are about something
+    else."""
     begin = Machine.__init__
 
     def begun(self, *args, **options):
@@ -136,7 +138,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--packages", type=Path, required=True, metavar="DIR", help="where the files are, or are fetched to")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="write TTGIR and launches there, and check nothing")
     parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="for one kernel, which then is checked in part")
+    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS",
+                        help="for one kernel, which then is checked in part")
     parser.add_argument("--show", action="store_true", help="print findings in full")
     options = parser.parse_args(argv)
     cases = [case for name, case in CASES.items() if not options.names or any(part in name for part in options.names)]
@@ -168,9 +171,9 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
         return sum(row["said"] == "ok" for row in some)
 
     return [f"{len(ran)} of {len(rows)} kernels ran, {sum(row['compared'] for row in ran)} with results compared",
-            f"of {len(others)} published kernels {passed(others)} are passed, and in {len(others) - passed(others)} something is found",
-            f"of {len(on_purpose)} that are wrong on purpose {len(on_purpose) - passed(on_purpose)} are found; of {len(twins)} right ones "
-            f"beside them {passed(twins)} are passed"]
+            f"of {len(others)} published kernels {passed(others)} are passed, and in {len(others) - passed(others)} something is "
+            "found", f"of {len(on_purpose)} that are wrong on purpose {len(on_purpose) - passed(on_purpose)} are found; of "
+            f"{len(twins)} right ones beside them {passed(twins)} are passed"]
 
 
 if __name__ == "__main__":

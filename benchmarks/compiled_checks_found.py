@@ -14,7 +14,7 @@ FOUND: dict[str, str] = {
     "gluon-07-overlapped-100": _AHEAD,
     "gluon-08-matmul": "the epilogue steps on to the next accumulator, and then frees that one",
     "gluon-09-matmul": _AHEAD,
-    "gluon-12-static": "the kernel takes rows for columns: wrong for a result that is not square, and the tutorial tests square ones",
+    "gluon-12-static": "the kernel takes rows for columns: wrong for a result that is not square; the tutorial tests square ones",
     "consan-tma_wait_does_not_publish_overwritten_row-WAIT_LATEST":
         "two loads of the same bytes into one buffer, and a wait for the second: the first may still be writing what is read",
     "consan-tma_store": "two TMA stores to the same bytes of global memory, in no order; ConSan looks at shared memory",

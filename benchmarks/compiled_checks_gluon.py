@@ -2,8 +2,8 @@
 
     GLUON["gluon-04-memcpy"]        a Case: file, target, and a launch whose arrays are as small as the kernel's tiles allow
 
-Input: nothing. Output: `GLUON`. Files are those of Triton's repository, or, where no commit of it that Triton 3.9 takes could be read,
-those of a fork at a commit of 2026, whose text is the same.
+Input: nothing. Output: `GLUON`. Files are those of Triton's repository, or, where no commit of it that Triton 3.9 takes could be
+read, those of a fork at a commit of 2026, with the same text.
 """
 
 from __future__ import annotations
@@ -251,7 +251,8 @@ def _(tutorial: Any) -> Launch:
 
 @case("gluon-08-matmul", *EIGHT, "matmul_warp_specialized_kernel", 100)
 def _(tutorial: Any) -> Launch:
-    return _product(128, 256, 64, 128, 64, 32, (1,), SchedulerImpl=tutorial.t7.PersistentTileScheduler, num_buffers=2, SUBTILE_FACTOR=2, store_n=32)
+    return _product(128, 256, 64, 128, 64, 32, (1,), SchedulerImpl=tutorial.t7.PersistentTileScheduler,
+                    num_buffers=2, SUBTILE_FACTOR=2, store_n=32)
 
 
 @case("gluon-09-gather", *NINE, "async_gather_kernel", 100)
@@ -271,7 +272,8 @@ def _(tutorial: Any) -> Launch:
 
 def _rows(tutorial: Any, **shapes: tuple[int, int]) -> dict[str, Any]:
     """Layouts of the tiles that rows are gathered into: those of the tile, while a descriptor's block is one row."""
-    return {name: tutorial.gl.NVMMASharedLayout.get_default_for(list(shape), tutorial.gl.bfloat16) for name, shape in shapes.items()}
+    gl = tutorial.gl
+    return {name: gl.NVMMASharedLayout.get_default_for(list(shape), gl.bfloat16) for name, shape in shapes.items()}
 
 
 @case("gluon-09-matmul", *NINE, "matmul_fused_gather_scatter_kernel", 100)
@@ -296,12 +298,14 @@ def _(tutorial: Any) -> Launch:
 def _(tutorial: Any) -> Launch:
     return Launch((1,), dict(a_desc="fp16[256,64]/128,32", b_desc="fp16[64,64]/32,32", c_desc="fp32[256,64]/128,32",
                              d_ptr="fp32[256,64]", d_stride_m=64, d_stride_n=1),
-                  dict(SchedulerImpl=tutorial.t7.GroupedPersistentTileScheduler(8), num_buffers=2), {"d_ptr": f"{PRODUCT} + c_desc"})
+                  dict(SchedulerImpl=tutorial.t7.GroupedPersistentTileScheduler(8), num_buffers=2),
+                  {"d_ptr": f"{PRODUCT} + c_desc"})
 
 
 @case("gluon-12-launch-control", *TWELVE, "persistent_matmul_kernel", 100)
 def _(tutorial: Any) -> Launch:
-    return _product(256, 64, 96, 128, 32, 32, (4,), MMAImpl=tutorial.t7.MMAv5, SchedulerImpl=tutorial.ClcTileScheduler, num_buffers=3)
+    return _product(256, 64, 96, 128, 32, 32, (4,), MMAImpl=tutorial.t7.MMAv5, SchedulerImpl=tutorial.ClcTileScheduler,
+                    num_buffers=3)
 
 
 @case("gluon-12-static", *TWELVE, "persistent_matmul_kernel", 100)

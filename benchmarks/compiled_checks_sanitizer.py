@@ -1,9 +1,9 @@
-"""The tests of Triton's own concurrency sanitizer (ConSan), for `compiled_checks`: kernels that are wrong on purpose, and their right twins.
+"""The tests of ConSan, Triton's concurrency sanitizer, for `compiled_checks`: kernels that are wrong on purpose, and right twins.
 
     SANITIZER["consan-tma_store-FAILURE"]       a Case that is to be found wrong: `is_wrong`
 
-Input: nothing. Output: `SANITIZER`. ConSan finds these mistakes while they run on a GPU; its tests say of each kernel, by an assertion
-about what ConSan prints, whether it is wrong. Those of one CTA are here, at one CTA; each takes tiles of 128 x 128.
+Input: nothing. Output: `SANITIZER`. ConSan finds these mistakes while they run on a GPU; its tests say of each kernel, by an
+assertion about what ConSan prints, whether it is wrong. Those of one CTA are here, at one CTA; each takes tiles of 128 x 128.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ TILE, WIDE = "fp16[128,128]/128,128", dict(output="fp16[128]")
 WITH_OUT = dict(input_desc=TILE, out="fp16[128,128]")
 
 
-def case(test: str, is_wrong: bool, args: dict[str, Any], target: int = 90, kernel: str = "kernel", results: dict[str, str] | None = None,
-         **constants: Any) -> None:
-    said = "-".join(name if value is True else f"{value}" for name, value in constants.items() if value is not False and name != "TWO_CTAS")
+def case(test: str, is_wrong: bool, args: dict[str, Any], target: int = 90, kernel: str = "kernel",
+         results: dict[str, str] | None = None, **constants: Any) -> None:
+    """A kernel inside a test, or, if `kernel` is "", one of the file, with the test's arguments as its constants."""
+    said = "-".join(name if value is True else f"{value}" for name, value in constants.items()
+                    if value is not False and name != "TWO_CTAS")
     name = f"consan-{test.removesuffix('_kernel')}" + f"-{said}" * bool(said)
     function = f"test_{test}.{kernel}" if kernel else test
     SANITIZER[name] = Case(name, Source(*FILE, function), target, lambda module: Launch((1,), args, constants, results or {}),

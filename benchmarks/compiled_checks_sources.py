@@ -1,10 +1,11 @@
 """Published kernels for `compiled_checks`: a file is fetched, its kernel compiled by stock Triton up to TTGIR, without a GPU.
 
-Input: a `Case`, which names repository, commit, path and function, and a launch of tiny arrays. Output: the text of TTGIR, for example
+Input: a `Case`: repository, commit, path and function, and a launch of tiny arrays. Output: the text of TTGIR. For example:
 
     text, launch, names = to_ttgir(CASES["gluon-04-memcpy"], Path("/tmp/packages"))     'module attributes {"ttg.num-ctas" = 1 ..'
 
-Of a file all definitions run, and what needs a GPU does not; files beside it that it imports by name (`needs`) are loaded the same way.
+Of a file all definitions run, and what needs a GPU does not; files beside it that it imports by name (`needs`) are loaded the same
+way.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.blackwell import tma as fifth
 from triton.experimental.gluon.language.nvidia.hopper import tma
 
-from mimw.compiler.triton_port.runtime import compiled_ttgir
 from mimw.compiler.triton_port.proxy_fences import with_proxy_fences
+from mimw.compiler.triton_port.runtime import compiled_ttgir
 
 from .others_sources import NotFetched, Source, unpacked
 
 _ARRAY = re.compile(r"(\w+)\[([\d,]+)\](?:/([\d,]+))?")
-_ELEMENTS = {"fp16": gl.float16, "bf16": gl.bfloat16, "fp32": gl.float32, "i1": gl.int1, "i8": gl.int8, "u8": gl.uint8, "i32": gl.int32, "i64": gl.int64}
+_ELEMENTS = {"fp16": gl.float16, "bf16": gl.bfloat16, "fp32": gl.float32, "u8": gl.uint8, "i32": gl.int32}      # of descriptors
 
 
 @dataclass(frozen=True)
 class Launch:
-    """`args` by name, as `mimw check --args` takes them: 'fp16[64,64]' is an array, 'fp16[128,64]/64,64' a descriptor with that block,
-    and numbers. `constants`: the constexprs. `results`: for an argument that the kernel writes its right value, an expression in the
-    other arguments, of numpy in float32. `fill`: what an array begins with, where random numbers (integers: zeros) will not do.
-    `layouts`: of a descriptor whose shared memory is not what Gluon chooses for its block."""
+    """`args` by name, as `mimw check --args` takes them: 'fp16[64,64]' is an array, 'fp16[128,64]/64,64' a descriptor with that
+    block, and numbers. `constants`: the constexprs. `results`: for an argument that the kernel writes its right value, as
+    an expression of the other arguments, of numpy in float32. `fill`: what an array begins with, where random numbers (integers: zeros) will not
+    do. `layouts`: of a descriptor whose shared memory is not what Gluon chooses for its block."""
 
     grid: tuple[int, ...]
     args: Mapping[str, Any]
@@ -55,7 +56,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel of a file. `launch`: takes the file's module, as constants may be classes of it. `needs`: {module's name: its file}."""
+    """A kernel of a file; "test.kernel" is one inside a function. `launch` takes the file's module, as constants may be classes of
+    it. `needs`: {module's name: its file}."""
 
     name: str
     source: Source
@@ -86,7 +88,7 @@ def _run(statement: ast.stmt, path: Path, names: dict[str, Any]) -> None:
     try:
         exec(compile(ast.Module([statement], []), str(path), "exec"), names)
     except Exception:       # of any kind: the file's own code runs without what it asks for
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):  # .. such as an autotuner's configurations for the GPU that is there
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):      # .. such as an autotuner's configurations for a GPU
             statement.decorator_list = [one for one in statement.decorator_list if "jit" in ast.unparse(one)]
             exec(compile(ast.Module([statement], []), str(path), "exec"), names)
 

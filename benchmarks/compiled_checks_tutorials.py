@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from .compiled_checks_sources import Case, Launch
 from .others_sources import Source
@@ -21,7 +20,6 @@ SECOND = TRITON, "fd237c7cf9a7262f32fedbaa5027ab2736ead134", "python/tutorials/0
 THIRD = *LATER, "python/tutorials/03-matrix-multiplication.py"
 NORM = TRITON, "545699290b851e70231ee3017481851170f1583d", "python/tutorials/05-layer-norm.py"
 OLD_NORM = TRITON, "0a99ae9ad2f7872191b7acb1f7afb11cdb5382e5", "python/tutorials/05-layer-norm.py"     # no barrier before the lock
-GROUPED = *LATER, "python/tutorials/08-grouped-gemm.py"
 MADE = Callable[[], Launch]
 
 
@@ -41,8 +39,8 @@ def _() -> Launch:
 
 @case("triton-02-softmax", SECOND, "softmax_kernel")
 def _() -> Launch:
-    return Launch((2,), dict(output_ptr="fp32[6,100]", input_ptr="fp32[6,100]", input_row_stride=100, output_row_stride=100, n_rows=6,
-                             n_cols=100), dict(BLOCK_SIZE=128, num_stages=4),
+    return Launch((2,), dict(output_ptr="fp32[6,100]", input_ptr="fp32[6,100]", input_row_stride=100,
+                             output_row_stride=100, n_rows=6, n_cols=100), dict(BLOCK_SIZE=128, num_stages=4),
                   {"output_ptr": "np.exp(input_ptr) / np.exp(input_ptr).sum(1, keepdims=True)"})
 
 
@@ -77,8 +75,8 @@ def _() -> Launch:
 
 
 def _norm(**constants: int) -> Launch:
-    return Launch((3,), dict(X="fp16[3,200]", Y="fp16[3,200]", W="fp16[200]", B="fp16[200]", Mean="fp32[3]", Rstd="fp32[3]", stride=200,
-                             N=200, eps=1e-5), constants,
+    return Launch((3,), dict(X="fp16[3,200]", Y="fp16[3,200]", W="fp16[200]", B="fp16[200]", Mean="fp32[3]", Rstd="fp32[3]",
+                             stride=200, N=200, eps=1e-5), constants,
                   {"Y": "(X - X.mean(1, keepdims=True)) / np.sqrt(X.var(1, keepdims=True) + eps) * W + B", "Mean": "X.mean(1)",
                    "Rstd": "1 / np.sqrt(X.var(1) + eps)"})
 
@@ -98,8 +96,10 @@ def _backward(**more: str) -> Launch:
     mean, rstd = (names.get(name, name) for name in ("Mean", "Rstd"))
     hat, wdy = f"((X - {mean}[:, None]) * {rstd}[:, None])", "(W * DY)"
     return Launch((4,), arrays | dict(Lock="i32[4]", stride=200, N=200), dict(GROUP_SIZE_M=2, BLOCK_SIZE_N=256),
-                  {"DX": f"({wdy} - ({hat} * ({hat} * {wdy}).mean(1, keepdims=True) + {wdy}.mean(1, keepdims=True))) * {rstd}[:, None]",
-                   "DW": f"(DY * {hat}).reshape(2, 2, 200).sum(0)", "DB": "DY.reshape(2, 2, 200).sum(0)", "Lock": "np.array([0, 0, 1, 1])"},
+                  {"DX": f"({wdy} - ({hat} * ({hat} * {wdy}).mean(1, keepdims=True) + {wdy}.mean(1, keepdims=True)))"
+                         f" * {rstd}[:, None]",
+                   "DW": f"(DY * {hat}).reshape(2, 2, 200).sum(0)", "DB": "DY.reshape(2, 2, 200).sum(0)",
+                   "Lock": "np.array([0, 0, 1, 1])"},
                   {"DW": "np.zeros((2, 200))", "DB": "np.zeros((2, 200))"})
 
 
@@ -124,8 +124,8 @@ SOFTMAX = "(lambda s: np.exp(s - s.max(-1, keepdims=True)) / np.exp(s - s.max(-1
 
 def _attention(causal: bool) -> Launch:
     scores = "desc_q @ desc_k.T * 0.125" + (" + np.triu(np.full((128, 128), -1e9), 1)" if causal else "")
-    return Launch((2, 1), dict(sm_scale=0.125, M="fp32[1,1,128]", Z=1, H=1, desc_q="fp16[128,64]/64,64", desc_k="fp16[128,64]/64,64",
-                               desc_v="fp16[128,64]/64,64", desc_o="fp16[128,64]/64,64", N_CTX=128),
+    return Launch((2, 1), dict(sm_scale=0.125, M="fp32[1,1,128]", Z=1, H=1, desc_q="fp16[128,64]/64,64",
+                               desc_k="fp16[128,64]/64,64", desc_v="fp16[128,64]/64,64", desc_o="fp16[128,64]/64,64", N_CTX=128),
                   dict(HEAD_DIM=64, BLOCK_M=64, BLOCK_N=64, FP8_OUTPUT=False, STAGE=3 if causal else 1),
                   {"desc_o": f"{SOFTMAX}({scores}) @ desc_v"}, options=dict(num_warps=4, num_stages=2))
 
@@ -200,10 +200,3 @@ def _() -> Launch:
 @case("triton-09-specialised-100", PERSISTENT, "matmul_kernel_descriptor_persistent", 100)
 def _() -> Launch:
     return _made(256, 128, True)
-
-
-@case("triton-08-grouped", GROUPED, "grouped_matmul_kernel")
-def _() -> Launch:
-    """No group: the addresses of matrices are no arguments that a check can make."""
-    return Launch((1,), dict(group_a_ptrs="i64[1]", group_b_ptrs="i64[1]", group_c_ptrs="i64[1]", group_gemm_sizes="i32[3]", g_lds="i32[3]",
-                             group_size=0), dict(NUM_SM=1, BLOCK_SIZE_M=64, BLOCK_SIZE_N=64, BLOCK_SIZE_K=32), options=dict(num_stages=3))

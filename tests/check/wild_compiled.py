@@ -1,6 +1,6 @@
 """Small Gluon kernels with mistakes that published kernels have: `check_compiled` finds each, and passes it with the switch.
 
-    freed_the_next_one[(1, )](out, RIGHT=False)         a reader gives back the slot that it reads next, not the one that it has read
+    freed_the_next_one[(1, )](out, RIGHT=False)         a reader gives back the slot that it reads next
 
 Input: arrays or descriptors of numpy, `RIGHT` to mend the mistake. Output: the arrays. docs/BUGS.md says where the mistakes are.
 """

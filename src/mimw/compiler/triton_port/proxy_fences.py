@@ -2,11 +2,11 @@
 
 Input: the text of a module that stock Triton made, after its passes on TTGIR. Output: the same with fences, which is what runs:
 
-    with_proxy_fences(compiled.asm["ttgir"], 90)        .. ttg.local_store %0, %tile; ttng.fence_async_shared; ttng.async_tma_copy ..
+    with_proxy_fences(compiled.asm["ttgir"], 90)        .. ttg.local_store ..; ttng.fence_async_shared; ttng.async_tma_copy ..
 
-Kernels rely on it: Triton's own front end writes fewer fences than that. It looks at one task at a time, and leaves out what only an
-mbarrier orders, so that an author's missing fence between two partitions is missing here, too. The pass asks where arrays lie, so it
-runs behind the allocation of shared memory, which the text has then as `allocation.offset`.
+Kernels rely on it: Triton's own front end writes fewer fences than that. It looks at one task at a time, and leaves out what only
+an mbarrier orders, so that an author's missing fence between two partitions is missing here, too. The pass asks where arrays lie,
+so it runs behind the allocation of shared memory, which the text has then as `allocation.offset`.
 """
 
 from __future__ import annotations
