@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import NotYet, TtgirError
-from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Param, Program, Site
+from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Op, Param, Program, Site
 from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
@@ -34,7 +34,8 @@ _DIVISIBLE = re.compile(r"tt\.divisibility = (\d+)")
 class Reading:
     """A kernel as it was read. `target` is the chip's name as ours, "" if the module says none; `arguments` how many arguments a
     launch has: a tensor descriptor is one, with its extents and strides; `divisible` the parameters that the compiler takes for
-    multiples of a number, by their place among the arguments."""
+    multiples of a number, by their place among the arguments; `numbers` which op of the recorded program each op comes from, of a
+    kernel that mimw compiled."""
 
     program: Program
     target: str
@@ -44,6 +45,7 @@ class Reading:
     divisible: dict[int, int]
     text: str
     file: str
+    numbers: dict[Op, int]
 
 
 def read_ttgir(text: str, file: str = "<ttgir>") -> Reading:
@@ -79,7 +81,7 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str) ->
     divisible = {place: int(found[1]) for place, (_, said) in zip(places, header, strict=False) if (found := _DIVISIBLE.search(said))}
     program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, LaunchFacts())
     return Reading(program, _target(top.text), reader.notes["num_warps"], _number(top.text, "ttg.threads-per-warp", 32),
-                   len(set(places)), divisible, text, file)
+                   len(set(places)), divisible, text, file, reader.numbers)
 
 
 def _kernel(top: Node, file: str) -> Node:
