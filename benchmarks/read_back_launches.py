@@ -41,7 +41,7 @@ class Forms:
 
     def read(self) -> tuple[Launch, Reading]:
         """The compiled form; `NotYet` where it cannot be read."""
-        reading = read_ttgir(self.text, self.file)
+        reading = read_ttgir(self.text, self.file, self.recorded.program.launch_facts)
         values = self.simulated.values
         return launch_of(reading, self.simulated.grid, [values[path] for path in sorted(values)], self.simulated.memory), reading
 

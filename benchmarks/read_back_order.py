@@ -80,8 +80,8 @@ def order_of_run(launch: Launch, numbers: Mapping[Op, int], seed: int = 1) -> di
 @dataclass(frozen=True)
 class Kept:
     """What became of the recorded ops with a fixed place: `numbers` are those of the compiled ops that count; `dropped` are the recorded
-    ops that have no op there, `doubled` those that have several of one name, barriers of threads aside; `added` the compiled ops with a
-    fixed place that come from no recorded op."""
+    ops that have no op there, `doubled` those that have several of one name; `added` the compiled ops with a fixed place that come from
+    no recorded op, or are fences and barriers beside one."""
 
     numbers: dict[Op, int]
     dropped: Counter[str]
@@ -93,12 +93,19 @@ def kept(recorded: Program, compiled: Program, said: Mapping[Op, int]) -> Kept:
     """The ops of `compiled` that stand for ops of `recorded`; `said` are the numbers that their locations say."""
     wanted = {number: op for op, number in fixed(recorded).items()}
     found = {op: said.get(op, -1) for op in compiled.walk() if order_of(op) is not Order.FREE}
-    numbers = {op: number for op, number in found.items() if number in wanted}
-    names = Counter((number, op.name) for op, number in numbers.items() if op.name != "barrier")
+    numbers = {op: number for op, number in found.items() if number in wanted and op.name in (wanted[number].name, *_own(op))}
+    names = Counter((number, op.name) for op, number in numbers.items())
     there = set(numbers.values())
     return Kept(numbers, Counter(op.name for number, op in wanted.items() if number not in there),
                 Counter(wanted[number].name for number in {number for (number, _), count in names.items() if count > 1}),
-                Counter(op.name for op, number in found.items() if number < 0 and order_of(op) is Order.FIXED))
+                Counter(op.name for op, number in found.items()
+                        if op not in numbers and (number < 0 or not _own(op)) and order_of(op) is Order.FIXED))
+
+
+def _own(op: Op) -> tuple[str, ...]:
+    """The name of an op that may stand for a recorded one of another name: any but fences and barriers of threads, which lowering and
+    Triton put beside ops, with the locations of these."""
+    return () if op.name in ("barrier", "fence") else (op.name, )
 
 
 def difference(recorded: Mapping[Key, list[int]], compiled: Mapping[Key, list[int]], ops: list[Op], there: set[int]) -> str:

@@ -19,11 +19,27 @@ The files:
     copies.py        cp.async and TMA
     products.py      matrix products
     assembly.py      native code of mimw's own lowering
+    assembly_copies.py, assembly_cluster.py, assembly_products.py      its copies by TMA, accesses to other CTAs, products
     amd.py           buffer accesses of AMD's chips
     descriptors.py   tensor descriptors made in a kernel
 """
 
-from . import amd, arithmetic, assembly, barriers, buffers, control, copies, descriptors, memory, products, tiles  # noqa: F401
+from . import (  # noqa: F401
+    amd,
+    arithmetic,
+    assembly,
+    assembly_cluster,
+    assembly_copies,
+    assembly_products,
+    barriers,
+    buffers,
+    control,
+    copies,
+    descriptors,
+    memory,
+    products,
+    tiles,
+)
 from .module import Reading, read_ttgir
 from .reading import readable
 

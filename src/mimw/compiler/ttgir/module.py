@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...errors import NotYet, TtgirError
 from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Op, Param, Program, Site
@@ -48,8 +48,9 @@ class Reading:
     numbers: dict[Op, int]
 
 
-def read_ttgir(text: str, file: str = "<ttgir>") -> Reading:
-    """Read the kernel of a module. `file` is what lines without a location of the author's are in."""
+def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = None) -> Reading:
+    """Read the kernel of a module. `file` is what lines without a location of the author's are in; `facts` are what the launch asks
+    for and no module says: the shape of the clusters of a kernel whose programs are one CTA each."""
     try:
         top = module_tree(text, file)
     except MlirProblem as problem:
@@ -63,23 +64,26 @@ def read_ttgir(text: str, file: str = "<ttgir>") -> Reading:
     if _number(top.text, "ttg.num-ctas", 1) != 1:
         raise NotYet("a kernel whose tiles lie in several CTAs (num_ctas) is not simulated", Site(file, 1))
     try:
-        return _reading(reader, top, function, text, file)
+        return _reading(reader, top, function, text, file, facts or LaunchFacts())
     except Unreadable as problem:
         node = problem.node
         raise NotYet(f"{problem.what}\n    {node.text}", site_in(node.location, Site(file, node.line))) from None
 
 
-def _reading(reader: Reader, top: Node, function: Node, text: str, file: str) -> Reading:
+def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, facts: LaunchFacts) -> Reading:
     (region, ) = function.regions
     header = _header(text, function)
     values = []
     for place, (number, type_) in enumerate(region.arguments):
         values.append(reader.new(number, type_, function, header[place][0] if place < len(header) else f"arg{place}"))
+    reader.notes["parameters"] = values
     places = _places(values)
     params = tuple(Param(value, value.name, (place, )) for value, place in zip(values, places, strict=True))
     ops = tuple(reader.ops(region))
     divisible = {place: int(found[1]) for place, (_, said) in zip(places, header, strict=False) if (found := _DIVISIBLE.search(said))}
-    program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, LaunchFacts())
+    program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, facts)
+    if program.named("grid_barrier"):
+        program = replace(program, launch_facts=facts.with_grid_barrier())
     return Reading(program, _target(top.text), reader.notes["num_warps"], _number(top.text, "ttg.threads-per-warp", 32),
                    len(set(places)), divisible, text, file, reader.numbers)
 
