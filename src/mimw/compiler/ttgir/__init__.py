@@ -15,6 +15,7 @@ The files:
     control.py       loops, branches, partitions
     memory.py        global memory by pointers
     buffers.py       shared and tensor memory
+    same_bytes.py    views of a buffer as another type
     barriers.py      mbarriers, fences
     copies.py        cp.async and TMA
     products.py      matrix products
