@@ -20,7 +20,9 @@ The files:
     copies.py        cp.async and TMA
     products.py      matrix products
     assembly.py      native code of mimw's own lowering
-    assembly_copies.py, assembly_cluster.py, assembly_products.py      its copies by TMA, accesses to other CTAs, products
+    assembly_copies.py, assembly_cluster.py, assembly_elements.py, assembly_products.py
+                     its copies by TMA, its accesses to other CTAs, its products
+    launch_control.py    requests for the work of other clusters
     amd.py           buffer accesses of AMD's chips
     descriptors.py   tensor descriptors made in a kernel
 """
@@ -31,12 +33,14 @@ from . import (  # noqa: F401
     assembly,
     assembly_cluster,
     assembly_copies,
+    assembly_elements,
     assembly_products,
     barriers,
     buffers,
     control,
     copies,
     descriptors,
+    launch_control,
     memory,
     products,
     tiles,

@@ -66,13 +66,13 @@ def copied_there(here: Here, found):
 def stored_there(here: Here, found):
     """A flat tile into the same place of another CTA; of narrow elements each register holds one."""
     _, buffer, rank, *rest = here.operands
-    ops, tile = _elements(here, rest[-1], buffer.type.element)
+    ops, tile = elements(here, rest[-1], buffer.type.element)
     if found["bar"]:
         return [*ops, here.op("async_remote_store", buffer, tile, rank, rest[0])]
     return [*ops, here.op("remote_store", buffer, tile, rank)]
 
 
-def _elements(here: Here, bits: Value, element: Scalar) -> tuple[list[Op], Value]:
+def elements(here: Here, bits: Value, element: Scalar) -> tuple[list[Op], Value]:
     """The ops that make elements of a tile of integers of one register each, and the tile."""
     ops = []
     if bits.type.element.bits > element.bits:

@@ -81,7 +81,7 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, fa
     values = []
     for place, (number, type_) in enumerate(region.arguments):
         values.append(reader.new(number, type_, function, header[place][0] if place < len(header) else f"arg{place}"))
-    reader.notes["parameters"] = values
+    reader.notes["parameters"], reader.notes["cluster"] = values, facts.cluster_size
     places = _places(values)
     params = tuple(Param(value, value.name, (place, )) for value, place in zip(values, places, strict=True))
     ops = tuple(reader.ops(region))

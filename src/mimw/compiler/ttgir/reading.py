@@ -94,7 +94,8 @@ class Reader:
             made = self.read(node)
             found, number = (made, ) if isinstance(made, Op) else tuple(made or ()), number_said(node.location)
             if number >= 0:
-                self.numbers.update(dict.fromkeys((op for op in found if op not in self.numbers), number))
+                inside = found if node.regions else [one for op in found for one in op.walk()]
+                self.numbers.update(dict.fromkeys((op for op in inside if op not in self.numbers), number))
             yield from found
 
     def read(self, node: Node) -> Ops:
