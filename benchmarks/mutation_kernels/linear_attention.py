@@ -16,7 +16,7 @@ from mimw.kernels import linear_attention, linear_attention_backward
 from .case import Case, numbers
 
 
-def _recurrence(by_key: bool = False, again: bool = False) -> tuple:
+def _recurrence(by_key: bool = False, again: bool = False, tensor_memory: bool = False) -> tuple:
     """Five chunks of one sequence, the last of 4 rows, after what prepares them: more than there are slots."""
     q, k, v = numbers(*[(1, 260, 1, 64)] * 3, dtype=ml_dtypes.bfloat16)
     k /= np.linalg.norm(k.astype(np.float32), axis=-1, keepdims=True).astype(k.dtype)
@@ -26,7 +26,8 @@ def _recurrence(by_key: bool = False, again: bool = False) -> tuple:
     made = linear_attention.workspace(k, v, g, beta, tables, _empty)
     results = dict(new=np.zeros_like(v), states=_empty((5, 1, 64, 64))) if again else dict(o=np.zeros_like(v))
     states = np.ones((1, 1, 64, 64), np.float32)
-    *before, last = linear_attention.forward(q, k, v, g, beta, tables, made, initial=states, final=states.copy(), **results)
+    *before, last = linear_attention.forward(q, k, v, g, beta, tables, made, initial=states, final=states.copy(),
+                                             tensor_memory=tensor_memory, **results)
     for kernel, grid, args, meta in before:
         mimw.simulate(kernel, grid, *args, **meta)
     return last
@@ -55,8 +56,10 @@ def _empty(shape: tuple[int, ...], kind: str | None = None) -> np.ndarray:
 
 
 FILE = "src/mimw/kernels/linear_attention/kernel.py"
+BLACKWELL = "src/mimw/kernels/linear_attention/blackwell.py"
 GRADIENTS = "src/mimw/kernels/linear_attention_backward/kernel.py"
 CASES = (Case("Linear attention", FILE, _recurrence),
          Case("Linear attention, gates by key", FILE, lambda: _recurrence(by_key=True)),
          Case("Linear attention, states", FILE, lambda: _recurrence(again=True)),
-         Case("Linear attention, gradients", GRADIENTS, _gradients))
+         Case("Linear attention, gradients", GRADIENTS, _gradients),
+         Case("Linear attention, Blackwell", BLACKWELL, lambda: _recurrence(tensor_memory=True), target="sm_100a"))

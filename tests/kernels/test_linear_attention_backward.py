@@ -120,7 +120,8 @@ def test_gradients_of_chunks(machine, gates, delta, type_, more):
     ("head", True, 1, dict(K=128, V=128, T=70)), ("head", True, 4, dict(T=250)), ("head", False, 3, dict(T=190, V=128)),
     ("key", True, 2, dict(T=250, ends=[0, 5, 5, 250])), ("key", False, 3, dict(T=190)),
     ("head", True, 2, dict(T=450, decay=(-2, -1))), ("key", True, 2, dict(T=260, decay=(-60, -20))),
-    ("none", True, 1, dict(ends=PACKED, HV=2)), ("none", False, 2, dict(T=129, state=False))])
+    ("none", True, 1, dict(ends=PACKED, HV=2)), ("none", False, 2, dict(T=129, state=False)),
+    ("head", True, 2, dict(K=256, V=128, T=140)), ("key", True, 1, dict(K=256, HV=2, T=66))])
 def test_gradients(machine, gates, delta, parts, more):
     """Behind the forward's kernels, in one part or several side by side; one or two consumers; packed; without states;
     parts that forget."""
@@ -145,9 +146,9 @@ def test_tables_go_from_the_last_part_to_the_first():
     assert not backward.tables(forward.tables(2, 100)).cut
 
 
-@pytest.mark.parametrize("gates", ["head", "key"])
-def test_every_interleaving_is_right(gates):
-    case = Case(torch.bfloat16, gates=gates, delta=True, T=260, K=64, V=64)
+@pytest.mark.parametrize("gates, K", [("head", 64), ("key", 64), ("head", 256)])
+def test_every_interleaving_is_right(gates, K):
+    case = Case(torch.bfloat16, gates=gates, delta=True, T=260 if K == 64 else 200, K=K, V=64)
     steps = case.whole()
     for kernel, grid, args, meta in steps[:2]:
         mimw.simulate(kernel, grid, *args, **meta)
@@ -156,12 +157,13 @@ def test_every_interleaving_is_right(gates):
     assert report.ok, report
 
 
-def test_heads_of_128_fit():
-    """One compilation: operands come from registers and from slots, none by way of other memory."""
-    case = Case(torch.bfloat16, gates="head", delta=True, T=64, K=128, V=128)
+@pytest.mark.parametrize("K", [128, 256])
+def test_wide_heads_fit(K):
+    """Operands come from registers and from slots, none by way of other memory; with keys of 256 D from a slot of results."""
+    case = Case(torch.bfloat16, gates="head", delta=True, T=64, K=K, V=128)
     kernel, grid, args, meta = case.whole()[2]
     with stopping(("ttgir", )):
         found = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
     assert found.metadata.shared <= target("sm_90a").shared_bytes
-    assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1
+    assert found.ttgir.count("warp_group_dot ") == (2 if K == 128 else 1) * 5 + 1       # of consumers, and of the scores
     assert found.ttgir.count("ttg.local_alloc %") == 0

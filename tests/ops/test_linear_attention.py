@@ -70,6 +70,12 @@ def test_by_kernels(gates, delta, cu_seqlens):
     assert "by linear_attention" in str(ops.explain(ops.linear_attention, *(given[name] for name in ("q", "k", "v", "g", "beta"))))
 
 
+def test_which_heads_kernels_take():
+    q, v = (torch.empty(1, 70, 2, columns, dtype=torch.float16) for columns in (256, 64))
+    assert "by linear_attention" in str(ops.explain(ops.linear_attention, q, q, v, torch.empty(1, 70, 2)))
+    assert "values have 32 columns, and it takes 64 or 128 or 256" in str(ops.explain(ops.linear_attention, q, q, v[..., :32]))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_types_strides_and_a_state_alone(dtype):
     """Numbers of 16 bits as the recurrence of the rounded ones; gradients of the final states alone; no state, no final state."""

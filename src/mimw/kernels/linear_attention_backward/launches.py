@@ -17,7 +17,7 @@ import mimw
 from ..attention_varlen.maps import ending
 from ..linear_attention import nouns as forward
 from ..linear_attention.join import COLUMNS
-from ..linear_attention.launches import SHARED, Workspace, bytes_of_results, slot_bytes
+from ..linear_attention.launches import Workspace, fitting
 from ..powers import tile
 from .beta import small_betas
 from .gradients import gradients
@@ -35,7 +35,7 @@ def form_of(given: Given, exact: bool = False) -> Form:
     (H, K), (HV, V), g = given.q.shape[2:], given.v.shape[2:], given.g
     gate = NO_GATE if g is None else BY_HEAD if len(g.shape) == 3 else BY_KEY
     bf16 = "bfloat16" in str(given.q.dtype)
-    return Form(K, V, tile(K), min(64, tile(V)), gate.value, given.beta is not None, HV // H, bf16, exact)
+    return Form(K, V, min(128, tile(K)), min(64, tile(V)), gate.value, given.beta is not None, HV // H, bf16, exact)
 
 
 def workspace(given: Given, tables: Tables, empty: Callable[..., Any], of_forward: Workspace) -> Work:
@@ -72,7 +72,7 @@ def of_chunks(given: Given, work: Work, results: Results, table, problem: forwar
     written = results._replace(dq=work.dq, dk=work.dk) if several else results
     steps = [(gradients, each, (given, work, written, table, problem), dict(FORM=one, num_warps=8, num_stages=1))
              for one in _of_gradients(form)]
-    meta = dict(FORM=form, num_warps=8, num_stages=1)
+    meta = dict(FORM=form.replace(K_TILE=tile(form.K.value)), num_warps=8, num_stages=1)
     if given.beta is not None:
         steps.append((small_betas, each, (given, work, written, table, problem), meta))
     if several:
@@ -102,8 +102,7 @@ def _recurrence(given: Given, work: Work, dv, spans, of_forward: Workspace, prob
                 bounds=None) -> tuple:
     """One launch of the recurrence; without dv only D before spans is written."""
     K, V, gate = given.q.shape[3], given.v.shape[3], of_forward.gate
-    form = forward.Form(K, V, min(V // WIDTH, 2), 2, given.beta is not None, gate, True, dv is not None)
-    form = form.replace(STAGES=min(4, (SHARED - bytes_of_results(form)) // slot_bytes(form)))
+    form = fitting(forward.Form(K, V, 2, 2, given.beta is not None, gate, True, dv is not None))
 
     def flat(x, *block):
         return None if x is None else mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), list(block))
