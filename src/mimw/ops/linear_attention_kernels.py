@@ -93,7 +93,7 @@ def backward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor | Non
         launches = library.forward(*(arrays[name] for name in GIVEN), tables, work, scale, new=arrays["new"],
                                    states=arrays["states"], initial=arrays["initial"])
         launches += gradients.launches(arrays["given"], arrays["back"], results, back, work, arrays["dfinal"], arrays["dinitial"],
-                                       scale)
+                                       scale, programs(q))
         launch = named(q, _flat(arrays, tables, back), launches)
 
         def run(*given: Tensor | None) -> tuple[Tensor | None, ...]:
