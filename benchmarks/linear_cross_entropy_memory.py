@@ -4,8 +4,9 @@
     python -m benchmarks.linear_cross_entropy_memory 8192x4096x128256 --sums bf16   one of them, tokens x hidden x classes
 
 The call runs on the CPU with tensors of the real sizes, planned for an H200, and launches nothing (a second time, as the first call
-makes plans): what it allocates is what torch's allocator of the CPU tells the profiler. Printed are the buffers that were there when there were most, and how much that is of the
-bytes of inputs and gradients, as benchmarks.linear_cross_entropy has it on a GPU. For example:
+makes plans): what it allocates is what torch's allocator of the CPU tells the profiler. Printed are the buffers that were there
+when there were most, and how much that is of the bytes of inputs and gradients, as benchmarks.linear_cross_entropy has it on a GPU.
+For example:
 
     peak(8192, 4096, 128256, torch.bfloat16)        Peak(ratio=1.199, forward=1.199, buffers=[("weight", 1050673152), ..])
 """
@@ -39,8 +40,9 @@ class Peak(NamedTuple):
     buffers: list[tuple[str, int]]
 
 
-def peak(tokens: int, hidden: int, classes: int, sums: torch.dtype, kept: bool = False, dtype: torch.dtype = torch.bfloat16) -> Peak:
+def peak(tokens: int, hidden: int, classes: int, sums: torch.dtype, kept: bool = False) -> Peak:
     """Of a loss and its gradients; with `kept` the graph is kept, so that backward must leave what it has for another one."""
+    dtype = torch.bfloat16
     x, weight = (torch.empty(rows, hidden, dtype=dtype, requires_grad=True) for rows in (tokens, classes))
     target, inputs = torch.zeros(tokens, dtype=torch.int64), x.nbytes + weight.nbytes
     there, at_most, largest, forward = {}, {}, 0, 0
@@ -98,7 +100,8 @@ def main() -> None:
         for name in options.sums:
             found = peak(*shape, SUMS[name])
             whole = sum(size for _, size in found.buffers)
-            print(f"{'x'.join(map(str, shape))}, sums of {name}: {found.ratio:.4f} of inputs and gradients, forward {found.forward:.4f}")
+            print(f"{'x'.join(map(str, shape))}, sums of {name}: {found.ratio:.4f} of inputs and gradients, "
+                  f"forward {found.forward:.4f}")
             for what, size in found.buffers:
                 print(f"    {size / 1e6:9.1f} MB {size / whole * found.ratio:7.4f}  {what}")
 

@@ -38,7 +38,8 @@ class Spread(NamedTuple):
         """Add the product of its transpose with x (rows, hidden), for classes from `first` up to `end`, to sums, fp32."""
         scaled = self.factors[:, None] * x.float()
         here = (self.places >= first) & (self.places < end)
-        sums.index_add_(0, torch.where(here, self.places - first, 0), torch.where(here, self.of_classes.sum(), 0.0)[:, None] * scaled)
+        total = torch.where(here, self.of_classes.sum(), 0.0)
+        sums.index_add_(0, torch.where(here, self.places - first, 0), total[:, None] * scaled)
         sums.addr_(self.of_classes[first:end], scaled.sum(0), alpha=-1)
 
     def add_sums_of_columns(self, sums: Tensor) -> None:
