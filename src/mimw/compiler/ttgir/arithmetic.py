@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 
-from ...ir import I1, OPS, Block, Scalar, Tensor, like
+from ...ir import I1, OPS, Block, Buffer, Scalar, Tensor, like
 from .reading import Here, reads
 
 # The op of ours that takes the same operands in the same order.
@@ -40,8 +40,13 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _BITS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
 
 
+_I128 = Scalar("i128")
+
+
 @reads(*_TWINS)
 def twin(here: Here):
+    if isinstance(here.operands[0].type, Buffer):       # an answer of launch control, which stands for its bytes
+        return here.stands_for(here.operands[0])
     return here.op(_TWINS[here.name], *here.operands)
 
 
@@ -64,6 +69,8 @@ def cast(here: Here):
 
 @reads(*_INTEGERS)
 def integer(here: Here):
+    if isinstance(here.operands[0].type, Buffer):
+        return here.stands_for(here.operands[0])
     return here.op("int_cast", here.operands[0], here.types[0], _INTEGERS[here.name])
 
 
@@ -112,6 +119,8 @@ def compared_floats(here: Here):
 @reads("arith.constant")
 def constant(here: Here):
     type_ = here.types[0]
+    if type_ == _I128:
+        return here.stands_for(None)    # a number of bits by which an answer of launch control is shifted
     element = type_.element if isinstance(type_, Tensor) else type_
     number = _constant(here, element)
     here.reader.constants[here.results[0]] = number

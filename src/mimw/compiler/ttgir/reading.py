@@ -21,8 +21,10 @@ from types import MappingProxyType
 from typing import Any
 
 from ...ir import OPS, Block, Op, Site, Token, Type, Value
+from ..triton_port.enumerations import enumeration_member, enumeration_names
 from ..triton_port.mlir_tree import Block as Nodes
 from ..triton_port.mlir_tree import Node
+from ..triton_port.numbers import number_said
 from .locations import name_in, site_in
 from .shared_accesses import SharedAccess
 from .types import type_in
@@ -75,6 +77,7 @@ class Reader:
         self.accesses: list[SharedAccess] = []
         self.constants: dict[Value, int | float] = {}
         self.notes: dict[str, Any] = {}
+        self.numbers: dict[Op, int] = {}      # of the recorded op that an op comes from, where mimw compiled it
 
     def block(self, nodes: Nodes, arguments: Iterable[Value | None] | None = None) -> Block:
         """A block of ours. `arguments` are the values that stand for the block's own, if they are known from outside; else they are
@@ -90,7 +93,11 @@ class Reader:
         """The ops of a block, in order."""
         for node in nodes.nodes:
             made = self.read(node)
-            yield from (made, ) if isinstance(made, Op) else made or ()
+            found, number = (made, ) if isinstance(made, Op) else tuple(made or ()), number_said(node.location)
+            if number >= 0:
+                inside = found if node.regions else [one for op in found for one in op.walk()]
+                self.numbers.update(dict.fromkeys((op for op in inside if op not in self.numbers), number))
+            yield from found
 
     def read(self, node: Node) -> Ops:
         """The ops of ours in the place of one."""
@@ -169,9 +176,21 @@ class Here:
     def op(self, name: str, *args: Any, results: tuple[Value, ...] | None = None, blocks: tuple[Block, ...] = (),
            **attrs: Any) -> Op:
         """An op of ours at this place; by default it gives the results."""
-        args += (None, ) * (len(OPS[name].operands) - len(args))
+        operands = OPS[name].operands
+        filled = args + (None, ) * len(operands)
+        args = tuple(self._member(operand.text, arg) for operand, arg in zip(operands, filled, strict=False))
         given = self.results if results is None else results
         return Op(name, args, given, blocks, MappingProxyType(attrs), self.site)
+
+    def _member(self, kind: str, arg: Any) -> Any:
+        """The argument; for a word, where an op of ours takes one of Triton's enumerations, its member of that name."""
+        if not kind.startswith("@") or not isinstance(arg, str):
+            return arg
+        enumeration = kind.strip("@?")
+        names = [name for name in enumeration_names(enumeration) if name.lower() == arg.lower()]
+        if not names:
+            raise self.unreadable(f"the word {arg} has no meaning in the simulator")
+        return enumeration_member(enumeration, names[0])
 
     def value(self, type_: Type, name: str = "") -> Value:
         """A value between two ops of ours that stand for one of TTGIR."""
