@@ -15,15 +15,36 @@ The files:
     control.py       loops, branches, partitions
     memory.py        global memory by pointers
     buffers.py       shared and tensor memory
+    same_bytes.py    views of a buffer as another type
     barriers.py      mbarriers, fences
     copies.py        cp.async and TMA
     products.py      matrix products
     assembly.py      native code of mimw's own lowering
+    assembly_copies.py, assembly_cluster.py, assembly_elements.py, assembly_products.py
+                     its copies by TMA, its accesses to other CTAs, its products
+    launch_control.py    requests for the work of other clusters
     amd.py           buffer accesses of AMD's chips
     descriptors.py   tensor descriptors made in a kernel
 """
 
-from . import amd, arithmetic, assembly, barriers, buffers, control, copies, descriptors, memory, products, tiles  # noqa: F401
+from . import (  # noqa: F401
+    amd,
+    arithmetic,
+    assembly,
+    assembly_cluster,
+    assembly_copies,
+    assembly_elements,
+    assembly_products,
+    barriers,
+    buffers,
+    control,
+    copies,
+    descriptors,
+    launch_control,
+    memory,
+    products,
+    tiles,
+)
 from .module import Reading, read_ttgir
 from .reading import readable
 
