@@ -59,10 +59,9 @@ class Tally:
         kernels = len({report.kernel for report in self.reports} | set(self.unchecked))
         findings = sum(len(report.findings) for report in self.found)
         wrong = sorted({report.kernel for report in self.found})
-        told = f"{findings} finding{'s' * (findings != 1)} in {', '.join(wrong)}" if wrong else "nothing found"
-        under = f"{self.seeds} interleaving{'s' * (self.seeds != 1)}"
+        told = f"{_many(findings, 'finding')} in {', '.join(wrong)}" if wrong else "nothing found"
         text = [f"{_many(self.launches, 'launch', 'es')} of {_many(kernels, 'kernel')}, "
-                f"{_many(len(self.reports), 'different one')} checked under {under}: {told}"]
+                f"{_many(len(self.reports), 'different one')} checked under {_many(self.seeds, 'interleaving')}: {told}"]
         late = sum(bool(report.stopped) for report in self.reports)
         parts = sum(bool(report.unseen) for report in self.reports)
         text += [f"{_many(late, 'check')} not complete: after {SECONDS:g} s no further run began"] if late else []
