@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mimw.errors import MimwError, NotYet
+from mimw.errors import MimwError, NotYet, SimulationError
 from mimw.runtime.simulate import Launch
 from mimw.simulator import run
 from mimw.target import asking, wanted
@@ -45,11 +45,9 @@ def compared(forms: Forms, target: str, seeds: int = 2, settled=list) -> dict:
     except NotYet as error:
         return {"refused": _reason(error)}
     saved = Arrays(forms.simulated.arrays())
-    arrays = [array for array, _ in saved.copies]
+    row = {"recorded": sum(1 for _ in forms.recorded.program.walk()), "read": sum(1 for _ in compiled.program.walk())}
     with asking(wanted(target)):
-        wanted_arrays, found_arrays = (_written(one, saved, arrays, settled) for one in (forms.simulated, compiled))
-        row = {"recorded": sum(1 for _ in forms.recorded.program.walk()), "read": sum(1 for _ in compiled.program.walk()),
-               "arrays": _first_wrong(wanted_arrays, found_arrays)}
+        row["arrays"] = _arrays(forms.simulated, compiled, saved, settled)
         if forms.is_ours:
             row |= _order(forms, compiled, reading.numbers, saved)
         row["findings"] = _findings(forms.simulated, compiled, seeds)
@@ -57,10 +55,19 @@ def compared(forms: Forms, target: str, seeds: int = 2, settled=list) -> dict:
     return row
 
 
-def _written(launch: Launch, saved: Arrays, arrays: list, settled) -> list[np.ndarray]:
-    saved.restore()
-    run(launch.program, launch.grid, launch.values, seed=1, memory=launch.memory)
-    return [np.array(array) for array in settled(arrays)]
+def _arrays(one: Launch, other: Launch, saved: Arrays, settled) -> str:
+    """Whether both write the same, or end in the same error."""
+    written, ends = [], []
+    for launch in (one, other):
+        saved.restore()
+        try:
+            run(launch.program, launch.grid, launch.values, seed=1, memory=launch.memory)
+        except SimulationError as error:
+            ends.append(error.kind)
+        written.append([np.array(array) for array in settled([array for array, _ in saved.copies])])
+    if ends:
+        return "same" if len(ends) == 2 and ends[0] == ends[1] else f"one of the two ends in {ends[0]}"
+    return _first_wrong(*written)
 
 
 def _first_wrong(wanted_arrays: list[np.ndarray], found: list[np.ndarray]) -> str:
@@ -79,7 +86,10 @@ def _order(forms: Forms, compiled: Launch, said, saved: Arrays) -> dict:
     saved.restore()
     recorded = order_of_run(forms.recorded, fixed(program))
     saved.restore()
-    found = order_of_run(compiled, became.numbers)
+    try:
+        found = order_of_run(compiled, became.numbers)
+    except SimulationError as error:
+        return {"order": f"the compiled kernel ends in {error.kind}", "effects": 0, "dropped": dict(became.dropped)}
     wrong = difference(recorded, found, list(program.walk()), set(became.numbers.values()))
     return {"order": wrong or "same", "effects": sum(map(len, recorded.values())), "dropped": dict(became.dropped),
             "doubled": dict(became.doubled), "added": dict(became.added)}
