@@ -1,6 +1,6 @@
 """Is what compiled what was simulated? Each kernel is compiled up to the TTGIR behind all passes, read back, and run both ways.
 
-    python -m benchmarks.read_back [--kernels TEXT...] [--seeds 3] [--texts DIR] [--out FILE.md]
+    python -m benchmarks.read_back [--kernels TEXT...] [--seeds 3] [--texts DIR] [--page FILE.md]
     python -m benchmarks.read_back --list           the table of the rows that are there: nothing is compiled
 
 Of each kernel of `mutation_kernels.CASES` a row, in benchmarks/results/read_back.jsonl: whether the arrays that the two write are the
@@ -163,7 +163,7 @@ def main(words: list[str] | None = None) -> None:
     options.add_argument("--kernels", nargs="*", default=[""], metavar="TEXT")
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--texts", type=Path, metavar="DIR")
-    options.add_argument("--out", type=Path)
+    options.add_argument("--page", type=Path, metavar="FILE")
     options.add_argument("--list", action="store_true")
     with_results(options)
     options = options.parse_args(words)
@@ -177,8 +177,8 @@ def main(words: list[str] | None = None) -> None:
         print(json.dumps(row, sort_keys=True), flush=True)
     names = [case.name for case in chosen]
     rows = sorted((row for row in _rows(file) if row["kernel"] in names), key=lambda row: names.index(row["kernel"]))
-    if options.out:
-        options.out.write_text(table(rows) + "\n")
+    if options.page:
+        options.page.write_text(table(rows) + "\n")
     else:
         print(table(rows))
     sys.exit(any(map(disagrees, rows)))
