@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 
-from ...ir import I1, OPS, Buffer, Scalar, Tensor, like
+from ...ir import I1, OPS, Block, Buffer, Scalar, Tensor, like
 from .reading import Here, reads
 
 # The op of ours that takes the same operands in the same order.
@@ -21,7 +21,7 @@ _TWINS = {
     "arith.minnumf": "minnumf", "arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul", "arith.divsi": "sdiv",
     "arith.divui": "udiv", "arith.remsi": "srem", "arith.remui": "urem", "arith.andi": "and", "arith.ori": "or",
     "arith.xori": "xor", "arith.shli": "shl", "arith.shrsi": "ashr", "arith.shrui": "lshr", "arith.maxsi": "maxsi",
-    "arith.minsi": "minsi", "arith.maxui": "maxui", "arith.minui": "minui", "arith.select": "select",
+    "arith.minsi": "minsi", "arith.maxui": "maxui", "arith.minui": "minui",
     "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2", "math.sqrt": "sqrt", "math.rsqrt": "rsqrt",
     "math.sin": "sin", "math.cos": "cos", "math.erf": "erf", "math.absf": "fabs", "math.absi": "iabs", "math.ceil": "ceil",
     "math.floor": "floor", "math.fma": "fma", "tt.addptr": "addptr", "tt.precise_divf": "precise_divf",
@@ -50,6 +50,18 @@ def twin(here: Here):
     return here.op(_TWINS[here.name], *here.operands)
 
 
+@reads("arith.select")
+def select(here: Here):
+    """By one number between a tile and a sum that is still computed: a branch that hands on the one or the other. Triton writes so
+    in a persistent loop, LLVM sinks it behind the wait in the branch of the same condition, and no register is read."""
+    condition, *choices = here.operands
+    makers = [here.reader.made_by.get(number) for number in here.node.operands]
+    if isinstance(condition.type, Scalar) and any(one is not None and one.name.startswith("ttng.warp_group_dot") for one in makers):
+        blocks = tuple(Block((), (here.op("yield", (one, ), results=()), )) for one in choices)
+        return here.op("if", condition, tuple(here.types), blocks=blocks)
+    return here.op("select", condition, *choices)
+
+
 @reads(*_CASTS)
 def cast(here: Here):
     return here.op(_CASTS[here.name], here.operands[0], here.types[0])
@@ -74,7 +86,8 @@ def rounded_quotient(here: Here):
     left, differ, further = (here.value(truth) for _ in range(3))
     return [zero, step, here.op("sdiv", lhs, rhs, results=(quotient, )), here.op("srem", lhs, rhs, results=(remainder, )),
             here.op("icmpNE", remainder, none, results=(left, )), here.op("xor", lhs, rhs, results=(signs, )),
-            here.op("icmpSGE" if up else "icmpSLT", signs, none, results=(differ, )), here.op("and", left, differ, results=(further, )),
+            here.op("icmpSGE" if up else "icmpSLT", signs, none, results=(differ, )),
+            here.op("and", left, differ, results=(further, )),
             here.op("add" if up else "sub", quotient, one, results=(moved, )), here.op("select", further, moved, quotient)]
 
 
