@@ -3,10 +3,10 @@
     python -m benchmarks.read_back [--kernels TEXT...] [--seeds 3] [--texts DIR] [--page FILE.md]
     python -m benchmarks.read_back --list           the table of the rows that are there: nothing is compiled
 
-Of each kernel of `mutation_kernels.CASES` a row, in benchmarks/results/read_back.jsonl: whether the arrays that the two write are the
-same byte for byte, whether the fixed effects of each task come in the same order (read_back_order.py), whether a check finds the same
-on so many seeds, and why a kernel cannot be read back. `--texts` is a folder for the TTGIR: what is there is not compiled again.
-Ends with 1 if two forms disagree.
+Of each kernel of `mutation_kernels.CASES` a row, in benchmarks/results/read_back.jsonl: whether the arrays that the two write are
+the same byte for byte, whether the fixed effects of each task come in the same order (read_back_order.py), whether a check finds the
+same on so many seeds, and why a kernel cannot be read back. `--texts` is a folder for the TTGIR: what is there is not compiled
+again. Ends with 1 if two forms disagree.
 """
 
 from __future__ import annotations
@@ -136,18 +136,20 @@ def disagrees(row: dict) -> bool:
 
 def table(rows: list[dict]) -> str:
     """The rows as a table of Markdown, and a line of sums."""
-    lines = ["| Kernel | Chip | Ops recorded / read | Arrays | Order | Findings | Dropped, doubled |", "|---|---|---|---|---|---|---|"]
+    lines = ["| Kernel | Chip | Ops recorded / read | Arrays | Order | Findings | Dropped, doubled |",
+             "|---|---|---|---|---|---|---|"]
     for row in rows:
         if said := row.get("refused") or row.get("failed"):
             lines.append(f"| {row['kernel']} | {row['chip']} | {_cell(said)} | | | | |")
             continue
         changed = [f"{what}: " + ", ".join(f"{name} {count}" for name, count in row.get(what, {}).items())
                    for what in ("dropped", "doubled") if row.get(what)]
-        order = f"{row['order']}, {row['effects']} effects" if row.get("order") == "same" else row.get("order", "of Triton's own path")
+        order = row.get("order", "of Triton's own path") + (f", {row['effects']} effects" if row.get("order") == "same" else "")
         lines.append(f"| {row['kernel']} | {row['chip']} | {row['recorded']} / {row['read']} | {row['arrays']} | {_cell(order)} | "
                      f"{_cell(row['findings'])} | {'; '.join(changed)} |")
     refused, wrong = sum("refused" in row for row in rows), sum(map(disagrees, rows))
-    return "\n".join([*lines, "", f"{len(rows)} kernels: {len(rows) - refused - wrong} agree, {wrong} disagree, {refused} are refused."])
+    said = f"{len(rows)} kernels: {len(rows) - refused - wrong} agree, {wrong} disagree, {refused} are refused."
+    return "\n".join([*lines, "", said])
 
 
 def _cell(text: str) -> str:

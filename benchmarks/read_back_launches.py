@@ -31,8 +31,8 @@ from mimw.target import Target, asking, wanted
 
 @dataclass(frozen=True)
 class Forms:
-    """Launches of the same arrays. `text` is the compiled kernel's TTGIR; `is_ours` says that mimw compiled it, and not Triton alone,
-    so that its ops have numbers."""
+    """Launches of the same arrays. `text` is the compiled kernel's TTGIR; `is_ours` is true if mimw compiled it, and not Triton
+    alone, so that its ops have numbers."""
 
     chip: Target
     simulated: Launch
@@ -61,11 +61,13 @@ def forms_of(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, Any], 
             program, module = finished(one, chip)
             text = str(module)
         else:
-            program, text = launch.program, compiled_ttgir(one.fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options)
+            program = launch.program
+            text = compiled_ttgir(one.fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options)
     if kept is not None and not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(text)
-    return Forms(chip, launch, replace(launch, program=program), text, str(kept or f"<{launch.name}, compiled for {chip.name}>"), is_ours)
+    file = str(kept or f"<{launch.name}, compiled for {chip.name}>")
+    return Forms(chip, launch, replace(launch, program=program), text, file, is_ours)
 
 
 def _recorded(one: Any, chip: Any) -> Program:

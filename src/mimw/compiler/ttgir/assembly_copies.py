@@ -56,7 +56,8 @@ def _boxes(here: Here, text: str, type_: Descriptor) -> tuple[str, int, list[int
 
 
 def _check_boxes(here: Here, type_: Descriptor, places: dict[tuple[int, ...], int], count: int) -> None:
-    """That boxes cover the block, each once, and lie in the order of its elements: boxes further right as a whole behind all rows."""
+    """Refuse boxes that do not cover the block, each once, or do not lie in the order of its elements: boxes further right lie
+    behind all rows."""
     steps = []
     for dim, extent in enumerate(type_.shape):
         firsts = sorted({corner[dim] for corner in places})
@@ -180,7 +181,7 @@ def _warps(here: Here) -> int:
 
 
 def _check_rows(here: Here, text: str, instructions: list, count: int, warps: int, pitch: int) -> None:
-    """That each row goes to its place: lane `l` of register `r` holds row `l` of a warp's and, of the next round of all the task's
+    """Refuse rows that do not go to their places: lane `l` of register `r` holds row `l` of a warp's and, of the next round of all the task's
     threads, register `r + 1`."""
     lanes, threads = min(32, count), 32 * _warps(here)
     held = len(instructions) // lanes
