@@ -4,8 +4,8 @@
     python -m benchmarks.read_back --list           the table of the rows that are there: nothing is compiled
 
 Of each kernel of `mutation_kernels.CASES` a row, in benchmarks/results/read_back.jsonl: whether the arrays that the two write are
-the same byte for byte, whether the fixed effects of each task come in the same order (read_back_order.py), whether a check finds the
-same on so many seeds, and why a kernel cannot be read back. `--texts` is a folder for the TTGIR: what is there is not compiled
+the same byte for byte, whether the fixed effects of each task come in the same order (read_back_order.py), whether a check finds
+the same on so many seeds, and why a kernel cannot be read back. `--texts` is a folder for the TTGIR: what is there is not compiled
 again. Ends with 1 if two forms disagree.
 """
 

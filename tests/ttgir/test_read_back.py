@@ -73,3 +73,15 @@ def nvmma(shape: str, swizzle: int = 128) -> str:
 def test_views_of_a_swizzled_tile(source, view, how):
     """A tile that is wider than its swizzle lies stripe by stripe."""
     assert seen(nvmma(source), nvmma(view)) is how
+
+
+@pytest.mark.parametrize("name, text, said", [
+    ("Tutorial 04", ("add.u32 to, $1, 0;", "add.u32 to, $1, 64;"), "do not lie in the order"),
+    ("Tutorial 04", ("[map, {c1, c0}]", "[map, {c0, c1}]"), "in another form than mimw writes"),
+    ("Tutorial 16", ("st.shared::cluster.b32 [to], $3;", "red.shared::cluster.add.u32 [to], $3;"), "no meaning in the simulator")])
+def test_assembly_that_says_something_else_is_refused(name, text, said):
+    case = CHOSEN[name]
+    forms = forms_of(*case.make(), case.target)
+    changed = forms.text.replace(*text)
+    assert changed != forms.text
+    assert said in compared(replace(forms, text=changed), case.target)["refused"]

@@ -79,8 +79,8 @@ def compiled_launch(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str,
 
 
 def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str, LaunchFacts]:
-    """The TTGIR of one specialisation, a name for it, and what it asks of its launch. A kernel of mimw's without a word of ours goes
-    Triton's way."""
+    """The TTGIR of one specialisation, a name for it, and what it asks of its launch. A kernel of mimw's without a word of ours
+    goes Triton's way."""
     one, fn = specialisation, specialisation.fn
     file = f"<{fn.__name__}, compiled for {chip.name}>"
     if type(kernel).__module__.startswith("mimw."):

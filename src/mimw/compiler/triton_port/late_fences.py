@@ -4,9 +4,9 @@ Input: the text of a finished module for an NVIDIA chip, and its capability. Out
 
     with_late_fences(text, 90)        ttng.fence_async_shared before a wgmma that reads what a cp.async of the loop has written
 
-Triton's pass of the stage before, `fence_insertion`, puts a fence in front of a loop if the buffers are made there, whatever the loop
-writes; this one looks at each access and its bytes, for which shared memory is allocated first. Stock Triton runs it where control
-flow has become branches; here loops stay loops, and it finds the same.
+Triton's pass of the stage before, `fence_insertion`, puts a fence in front of a loop if the buffers are made there, whatever the
+loop writes; this one looks at each access and its bytes, for which shared memory is allocated first. Stock Triton runs it where
+control flow has become branches; here loops stay loops.
 """
 
 from __future__ import annotations

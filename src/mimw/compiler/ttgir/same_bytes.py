@@ -1,6 +1,7 @@
 """The order of elements of a buffer that is seen as another type: row-major, or stripe by stripe.
 
-Input: the types of a buffer and of a view of the same bytes, as MLIR writes them. Output: a `Seen`. For example, of 128-byte swizzles:
+Input: the types of a buffer and of a view of the same bytes, as MLIR writes them. Output: a `Seen`. For example, of swizzles of
+128 bytes:
 
     seen("!ttg.memdesc<64x128xf16, #ttg.nvmma_shared<..>, ..>", "!ttg.memdesc<2x64x64xf16, ..>")      Seen.BY_STRIPES
     seen("!ttg.memdesc<128x64xf16, ..>", "!ttg.memdesc<2x64x64xf16, ..>")                             Seen.BY_ROWS
