@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mimw.errors import MimwError, NotYet, SimulationError
+from mimw.errors import MimwError, NotYet, SimulationError, SimulatorMisuse
 from mimw.runtime.simulate import Launch
 from mimw.simulator import run
 from mimw.target import asking, wanted
@@ -34,6 +34,7 @@ from .mutation_kernels import CASES, Case
 from .progress import each
 from .read_back_launches import Forms, forms_of
 from .read_back_order import difference, fixed, kept, order_of_run
+from .read_back_page import disagrees, page, table
 
 FILE = "read_back.jsonl"
 
@@ -47,7 +48,11 @@ def compared(forms: Forms, target: str, seeds: int = 2, settled=list) -> dict:
     saved = Arrays(forms.simulated.arrays())
     row = {"recorded": sum(1 for _ in forms.recorded.program.walk()), "read": sum(1 for _ in compiled.program.walk())}
     with asking(wanted(target)):
-        row["arrays"] = _arrays(forms.simulated, compiled, saved, settled)
+        try:
+            row["arrays"] = _arrays(forms.simulated, compiled, saved, settled)
+        except SimulatorMisuse as error:        # a view, say, that memory of the simulator does not have
+            saved.restore()
+            return {"refused": _reason(error)}
         if forms.is_ours:
             row |= _order(forms, compiled, reading.numbers, saved)
         row["findings"] = _findings(forms.simulated, compiled, seeds)
@@ -62,6 +67,8 @@ def _arrays(one: Launch, other: Launch, saved: Arrays, settled) -> str:
         saved.restore()
         try:
             run(launch.program, launch.grid, launch.values, seed=1, memory=launch.memory)
+        except SimulatorMisuse:
+            raise
         except SimulationError as error:
             ends.append(error.kind)
         written.append([np.array(array) for array in settled([array for array, _ in saved.copies])])
@@ -130,32 +137,6 @@ def measure(case: Case, seeds: int, texts: Path | None = None) -> dict:
     return {**row, "seconds": round(time.perf_counter() - begun, 1)}
 
 
-def disagrees(row: dict) -> bool:
-    return "failed" in row or any(not row.get(what, "same").startswith("same") for what in ("arrays", "order", "findings"))
-
-
-def table(rows: list[dict]) -> str:
-    """The rows as a table of Markdown, and a line of sums."""
-    lines = ["| Kernel | Chip | Ops recorded / read | Arrays | Order | Findings | Dropped, doubled |",
-             "|---|---|---|---|---|---|---|"]
-    for row in rows:
-        if said := row.get("refused") or row.get("failed"):
-            lines.append(f"| {row['kernel']} | {row['chip']} | {_cell(said)} | | | | |")
-            continue
-        changed = [f"{what}: " + ", ".join(f"{name} {count}" for name, count in row.get(what, {}).items())
-                   for what in ("dropped", "doubled") if row.get(what)]
-        order = row.get("order", "of Triton's own path") + (f", {row['effects']} effects" if row.get("order") == "same" else "")
-        lines.append(f"| {row['kernel']} | {row['chip']} | {row['recorded']} / {row['read']} | {row['arrays']} | {_cell(order)} | "
-                     f"{_cell(row['findings'])} | {'; '.join(changed)} |")
-    refused, wrong = sum("refused" in row for row in rows), sum(map(disagrees, rows))
-    said = f"{len(rows)} kernels: {len(rows) - refused - wrong} agree, {wrong} disagree, {refused} are refused."
-    return "\n".join([*lines, "", said])
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())[:240]
-
-
 def _rows(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -180,7 +161,7 @@ def main(words: list[str] | None = None) -> None:
     names = [case.name for case in chosen]
     rows = sorted((row for row in _rows(file) if row["kernel"] in names), key=lambda row: names.index(row["kernel"]))
     if options.page:
-        options.page.write_text(table(rows) + "\n")
+        options.page.write_text(page(rows))
     else:
         print(table(rows))
     sys.exit(any(map(disagrees, rows)))

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.mutation_kernels import CASES
-from benchmarks.read_back import compared, disagrees
+from benchmarks.read_back import compared
 from benchmarks.read_back_launches import forms_of
 from benchmarks.read_back_order import difference
+from benchmarks.read_back_page import disagrees
 from mimw.compiler.ttgir.same_bytes import Seen, seen
 from mimw.ir import Op
 from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
