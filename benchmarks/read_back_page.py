@@ -9,9 +9,10 @@ from __future__ import annotations
 
 _ABOUT = """# Recorded and compiled
 
-What `mimw.simulate` and `mimw check` run is the program that was recorded. What a GPU runs has been through mimw's lowering
-and all of Triton's passes. Here both are run: each kernel of the library and of the tutorials is compiled up to the TTGIR
-behind all passes, read back ([TTGIR.md](TTGIR.md)), and simulated on the same arguments as the recorded program.
+What `mimw.simulate` and `mimw check` run is the program that was recorded. What a GPU runs has been through mimw's
+lowering and all of Triton's passes. Here both are run: each kernel of the library and of the tutorials is compiled up
+to the TTGIR behind all passes, read back ([TTGIR.md](TTGIR.md)), and simulated on the same arguments as the recorded
+program.
 
 ```sh
 python -m benchmarks.read_back                        # all kernels: some minutes on two cores, no GPU
@@ -20,23 +21,24 @@ python -m benchmarks.read_back --kernels "Tutorial 0"       # those whose name h
 
 * **Arrays**: what the two write is the same byte for byte.
 * **Order**: each task of each CTA does its effects with a fixed place (copies, barriers, fences, products that run on,
-  writes to memory of the kernel's own; `analysis/order.py`) in the same order. An op of the compiled kernel is known by the
-  number of the recorded op in its location. Effects are compared as they ran, so that an unrolled loop is no other order.
-  Of an op that became several in a row one counts. A kernel that draws its work by launch control is compared in its first
-  cluster alone: who gets which tile depends on time.
-* **Findings**: a check with races finds the same classes of mistakes at the same lines on so many seeds. Of these kernels,
-  which are right, that is nothing; `tests/ttgir/test_read_back.py` plants mistakes, and takes a wait out of a compiled text.
-* **Dropped** are recorded ops that no op of the compiled kernel names, such as a commit that became part of its product;
-  **doubled** are those that several name, as in an unrolled loop.
+  writes to memory of the kernel's own; `analysis/order.py`) in the same order. An op of the compiled kernel is known by
+  the number of the recorded op in its location. Effects are compared as they ran, so that an unrolled loop is no other
+  order. Of an op that became several in a row one counts. A kernel that draws its work by launch control is compared in
+  its first cluster alone: who gets which tile depends on time.
+* **Findings**: a check with races finds the same classes of mistakes at the same lines on so many seeds. Of these
+  kernels, which are right, that is nothing; `tests/ttgir/test_read_back.py` plants mistakes, and takes a wait out of a
+  compiled text.
+* **Dropped** are recorded ops that no op of the compiled kernel names, such as a commit that became part of its
+  product; **doubled** are those that several name, as in an unrolled loop.
 
-Fences between proxies that Triton adds in its stage for LLVM are put in first (`triton_port/late_fences.py`). The numbers of
-wgmma's matrix descriptors in mimw's assembly are not looked at, nor is anything behind that stage: LLVM and ptxas are compared
-on a GPU. On AMD's chips the stages in which two halves of the waves take turns are hints for the scheduler in TTGIR, and
-counted as dropped.
+Fences between proxies that Triton adds in its stage for LLVM are put in first (`triton_port/late_fences.py`). The
+numbers of wgmma's matrix descriptors in mimw's assembly are not looked at, nor is anything behind that stage: LLVM and
+ptxas are compared on a GPU. On AMD's chips the stages in which two halves of the waves take turns are hints for the
+scheduler in TTGIR, and counted as dropped.
 
-What this has found: the reader took a swizzled tile that is wider than its swizzle, and seen as an array of its stripes, in
-row-major order (tutorial 04; mended); and TTGIR by itself lacks the fence in a loop between cp.async and wgmma that Triton adds
-later, which was an alarm (tutorial 01; mended by reading it).
+What this has found: the reader took a swizzled tile that is wider than its swizzle, and seen as an array of its
+stripes, in row-major order (tutorial 04; mended); and TTGIR by itself lacks the fence in a loop between cp.async and
+wgmma that Triton adds later, which was an alarm (tutorial 01; mended by reading it).
 
 """
 
