@@ -136,7 +136,7 @@ def _ranks(here: Here, operand: int) -> tuple[tuple, list]:
         elif node is not None and node.name == "arith.shli" and _known(here, node, 0) == 1:
             ranks.append(here.reader.values[node.operands[1]])
         else:
-            raise here.unreadable("the CTAs that this copy goes to cannot be told")
+            raise here.unreadable("the CTAs that this copy goes to are not known")
 
     look(here.node.operands[operand])
     return tuple(ranks), made

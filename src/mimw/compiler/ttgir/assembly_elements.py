@@ -65,7 +65,7 @@ def handed_out(here: Here, found):
 def handed_in(here: Here, found):
     bits = here.reader.notes.get("handed on", {}).get(here.operands[0])
     if bits is None or bits.type != here.types[0]:
-        raise here.unreadable("what these threads are handed cannot be told")
+        raise here.unreadable("what these threads are handed is not known")
     here.stands_for(bits)
 
 
