@@ -1,0 +1,167 @@
+r"""Readers of accesses to picked elements of shared memory: Triton's atomics, and assembly of ours by computed addresses.
+
+Input: `ttg.local_atomic_scatter_rmw`, and `ttg.inline_asm` whose text is that of `lowering/nvidia/per_thread.py`. Output: ours on flat
+buffers. For example:
+
+    %1 = ttg.local_atomic_scatter_rmw min, %buffer[%at], %v, %mask {axis = 0 : i32}     local_atomic_rmw MIN %buffer %v %at %mask
+    "{ .. add.u32 at, $1, $2; .. @on st.shared.b16 [at], $3; }"                         local_masked_scatter of the elements there
+
+Assembly counts in bytes of memory. The layout of the buffer says which element lies there: the number of an element and its place are
+XOR-linear maps of each other, so that the number is made of the place by shifts.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...ir import I1, I32, Op, Scalar, Value, like
+from ...ir.byte_maps import inverse
+from ..triton_port.enumerations import enumeration_member
+from .assembly import form
+from .layout_memory import buffer_map
+from .layout_text import LayoutProblem
+from .reading import Here, reads
+from .types import layout_in
+
+_BEGIN = (r"\{{ \.reg \.pred on, mine; \.reg \.b32 at; \.reg \.b16 h0, h1, h2; setp\.lt\.u32 mine, \$(\d+), (\d+); ((?:{step})+)\}}")
+_ADDRESS = r"add\.u32 at, \$\d+, \$\d+; "
+_SCATTER = _ADDRESS + r"setp\.ne\.s32 on, \$\d+, 0; and\.pred on, on, mine; @on st\.shared\.b\d+ \[at\], \$\d+; "
+_SWAP = _ADDRESS + (r"(?:mov\.b\d+ \$\d+, 0; @mine atom\.relaxed\.cta\.shared\.cas\.b\d+ \$\d+, \[at\], \$\d+, \$\d+; |"
+                    r"cvt\.u16\.u32 h0, \$\d+; cvt\.u16\.u32 h1, \$\d+; mov\.b16 h2, 0; @mine atom\.relaxed\.cta\.shared\.cas\.b16 "
+                    r"h2, \[at\], h0, h1; cvt\.u32\.u16 \$\d+, h2; )")
+_KIND = re.compile(r"local_atomic_scatter_rmw (\w+),")
+_KINDS = {"EXCH": "XCHG"}
+
+
+@reads("ttg.local_atomic_scatter_rmw")
+def atomic(here: Here):
+    buffer, value, indices, *mask = here.operands
+    if here.integer("axis") or len(buffer.type.shape) != 1 or len(indices.type.shape) != 1:
+        raise here.unreadable("an atomic along one of several dimensions of a buffer has no meaning in the simulator")
+    kind = _KIND.search(here.text)[1].upper()
+    kind = enumeration_member("ATOMIC_OP", _KINDS.get(kind, kind))
+    return here.op("local_atomic_rmw", kind, buffer, value, indices, mask[0] if mask else None)
+
+
+@form(_BEGIN.format(step=_SCATTER))
+def scattered(here: Here, found):
+    _, buffer, offsets, value, flags = _operands(here)
+    count = int(found[2])
+    _checked(here, found[3], 0, offsets.type.shape[0], count)
+    ops, flat, numbers = _flat(here, buffer, offsets)
+    more, tile = _elements(here, value, flat)
+    zero, nothing = here.number(0, flags.type)
+    mask = here.value(like(flags.type, I1))
+    return [*ops, *more, zero, here.op("icmpNE", flags, nothing, results=(mask, )),
+            here.op("local_masked_scatter", flat, tile, numbers, mask)]
+
+
+@form(_BEGIN.format(step=_SWAP))
+def swapped(here: Here, found):
+    """The result has an element for each thread, of which the first ones are meant: the others are 0 here."""
+    _, buffer, offsets, compare, value = _operands(here)
+    (extent, ) = offsets.type.shape
+    (type_, ) = here.types
+    if type_.shape != (extent, ):
+        raise here.unreadable("compare-and-swap of fewer elements than threads, each of which holds a result")
+    _checked(here, found[3], 1, extent, int(found[2]))
+    ops, flat, numbers = _flat(here, buffer, offsets)
+    first, old = _elements(here, compare, flat)
+    second, new = _elements(here, value, flat)
+    result = here.value(like(type_, flat.type.element))
+    ops += [*first, *second, here.op("local_atomic_cas", flat, old, new, numbers, results=(result, ))]
+    return [*ops, *_registers(here, result, type_)]
+
+
+def _operands(here: Here) -> list[Value]:
+    if len(here.operands) != 5:
+        raise here.unreadable("picked elements of other operands than mimw's lowering has")
+    return here.operands
+
+
+def _checked(here: Here, steps: str, results: int, extent: int, count: int) -> None:
+    """Refuse a text whose registers are not one step each: offsets, then tiles, all by the same number."""
+    held = steps.count("add.u32 at")
+    outputs = held * results
+    for number, step in enumerate(re.split(r"(?=add\.u32 at)", steps)[1:]):
+        wanted = [outputs + 1] + [outputs + 2 + tile * held + number for tile in range(3)] + [number] * results
+        if set(map(int, re.findall(r"\$(\d+)", step))) != set(wanted) or count != extent:
+            raise here.unreadable("picked elements whose registers are not one step each")
+
+
+def _flat(here: Here, buffer: Value, offsets: Value) -> tuple[list[Op], Value, Value]:
+    """The ops that see the buffer as flat and make numbers of elements of bytes; the flat buffer; the numbers."""
+    size, shape = buffer.type.element.bytes, buffer.type.shape
+    try:
+        layout = buffer_map(layout_in(here.operand_texts[1]), shape[-_rank(here):], 8 * size)
+    except LayoutProblem as problem:
+        raise here.unreadable(f"picked elements of memory whose layout is not followed: {problem}") from None
+    if layout.gaps:
+        raise here.unreadable("picked elements of padded memory")
+    images = [step for along in reversed(layout.steps) for step in along]
+    tile = size
+    for extent in layout.shape:
+        tile *= extent
+    slots = 1
+    for extent in shape[:-len(layout.shape)]:
+        slots *= extent
+    images += [tile << bit for bit in range((slots - 1).bit_length())]
+    back = inverse([image // size for image in images])
+    flat = here.value(type(buffer.type)(buffer.type.element, (1 << len(images), )))
+    ops = [here.op("buffer_reinterpret", buffer, flat.type, results=(flat, ))]
+    numbers = None
+    for bit, image in enumerate(back):
+        for place in range(image.bit_length()):
+            if image >> place & 1:
+                made, one = _moved(here, offsets, bit + size.bit_length() - 1, place)
+                ops += made
+                if numbers is not None:
+                    both = here.value(offsets.type)
+                    ops.append(here.op("or" if False else "xor", numbers, one, results=(both, )))
+                    one = both
+                numbers = one
+    return ops, flat, numbers
+
+
+def _rank(here: Here) -> int:
+    from .layout_text import read_layout
+
+    layout = read_layout(layout_in(here.operand_texts[1]))
+    return len(layout.get("order", ())) or layout.get("rank", 0) or len(here.operands[1].type.shape)
+
+
+def _moved(here: Here, tile: Value, bit: int, place: int) -> tuple[list[Op], Value]:
+    """One bit of each element, at another place."""
+    taken, moved = here.value(tile.type), here.value(tile.type)
+    chosen, mask = here.number(1 << bit, tile.type)
+    by, steps = here.number(abs(bit - place), tile.type)
+    return [chosen, by, here.op("and", tile, mask, results=(taken, )),
+            here.op("lshr" if bit >= place else "shl", taken, steps, results=(moved, ))], moved
+
+
+def _elements(here: Here, registers: Value, buffer: Value) -> tuple[list[Op], Value]:
+    """Integers of one register each as elements of the buffer."""
+    element, ops = buffer.type.element, []
+    bits = like(registers.type, Scalar(f"i{element.bits}"))
+    if bits != registers.type:
+        narrow = here.value(bits)
+        ops.append(here.op("int_cast", registers, bits, False, results=(narrow, )))
+        registers = narrow
+    if element.is_float:
+        tile = here.value(like(registers.type, element))
+        ops.append(here.op("bitcast", registers, tile.type, results=(tile, )))
+        registers = tile
+    return ops, registers
+
+
+def _registers(here: Here, tile: Value, wanted) -> list[Op]:
+    """Elements as integers of one register each, which the op's result is."""
+    element, ops = tile.type.element, []
+    if element.is_float:
+        bits = here.value(like(tile.type, Scalar(f"i{element.bits}")))
+        ops.append(here.op("bitcast", tile, bits.type, results=(bits, )))
+        tile = bits
+    if tile.type == wanted:
+        here.stands_for(tile)
+        return ops
+    return [*ops, here.op("int_cast", tile, wanted, False)]
