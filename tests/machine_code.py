@@ -11,21 +11,13 @@ for a kernel. `instructions` gives the lines of one kernel at once, for a test t
 from __future__ import annotations
 
 import re
-import struct
-import subprocess
-import tempfile
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import accumulate
-from pathlib import Path
 
 import pytest
 from triton import knobs
 
 from mimw.runtime.compiled import Compiled
-
-_SECTION = "<IIQQQQIIQQ"    # of a header of ELF64: name, type, flags, address, offset, size, link, info, alignment, entry size
+from mimw.tools.sass import disassembled as with_addresses
 
 
 def instructions(compiled: Compiled, pattern: str) -> list[str]:
@@ -40,25 +32,8 @@ def matching(sass: str, pattern: str) -> list[str]:
 def disassembled(cubins: list[bytes], chip: str, addresses: bool = False) -> list[str]:
     """The instructions of each cubin for a chip, a line each; all by one run of nvdisasm. Addresses, as branches name them, count
     through all of them."""
-    codes = [b"".join(_code(cubin)) for cubin in cubins]
-    with tempfile.TemporaryDirectory() as folder:
-        raw = Path(folder) / "code"
-        raw.write_bytes(b"".join(codes))
-        printed = subprocess.run([knobs.nvidia.nvdisasm.path, "--binary", chip.replace("sm_", "SM"), str(raw)],
-                                 capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"^\s*/\*([0-9a-f]+)\*/\s+(.*?;)", printed, re.MULTILINE)
-    places, lines = [int(at, 16) for at, _ in found], [f"/*{at}*/ {line}" if addresses else line for at, line in found]
-    ends = list(accumulate(map(len, codes)))
-    return ["\n".join(lines[bisect_left(places, begin):bisect_left(places, end)]) for begin, end in zip([0, *ends], ends)]
-
-
-def _code(cubin: bytes) -> Iterator[bytes]:
-    """The contents of the sections of an ELF64 file that hold code."""
-    (table, ), (size, count, names) = struct.unpack_from("<Q", cubin, 0x28), struct.unpack_from("<HHH", cubin, 0x3a)
-    sections = [struct.unpack_from(_SECTION, cubin, table + index * size) for index in range(count)]
-    for name, _, _, _, offset, length, *_ in sections:
-        if cubin[sections[names][4] + name:].startswith(b".text."):
-            yield cubin[offset:offset + length]
+    found = with_addresses(cubins, chip, knobs.nvidia.nvdisasm.path)
+    return found if addresses else [re.sub(r"^/\*\w+\*/ ", "", lines, flags=re.MULTILINE) for lines in found]
 
 
 class Expected:

@@ -5,30 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import triton.language as tl
 
 import mimw
-import mimw.tlx as tlx
 from mimw.errors import CheckFailed, KernelWarning
 from mimw.tools import checking
+from tests.kernels import handed_over as shelf
+from tests.kernels.counted import counted
+from tests.kernels.handed_over import handed_over
 from tests.processes import mimw as command
 
 ROOT = Path(__file__).parent.parent
-
-
-@mimw.jit
-def handed_over(x, y, RIGHT: tl.constexpr, N: tl.constexpr):
-    """One task stores what the other loads; without the barrier nothing orders them."""
-    tile, full = tlx.local_alloc((N, ), tl.float32, 1), tlx.alloc_barriers(1)
-    at = tl.program_id(0) * N + tl.arange(0, N)
-    with tlx.async_tasks():
-        with tlx.async_task("default"):
-            if RIGHT:
-                tlx.barrier_wait(full[0], 0)
-            tl.store(y + at, tlx.local_load(tile[0]))
-        with tlx.async_task(num_warps=4):
-            tlx.local_store(tile[0], tl.load(x + tl.program_id(0) * N + tl.arange(0, N)))
-            tlx.barrier_arrive(full[0])
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +52,7 @@ def test_a_racy_one_is_not_launched_again_and_again(checks):
             handed_over[(2, )](x, y, False, 32)
     assert (y == -1).all() and len(checks) == 1 and not caught.value.report.ok
     told = str(caught.value)
-    assert __file__ in told and "was not launched" in told and "MIMW_CHECK=0" in told and "tlx.local_load(tile[0])" in told
+    assert shelf.__file__ in told and "was not launched" in told and "MIMW_CHECK=0" in told and "tlx.local_load(tile[0])" in told
 
 
 @pytest.mark.parametrize("value", ["", "0"])
@@ -105,15 +91,6 @@ def test_of_a_large_grid_a_sample_runs(monkeypatch):
     assert report.unseen
 
 
-@mimw.jit
-def counted(x, tiles, N: tl.constexpr):
-    """Work from a counter: which CTA takes which tile no sample shows."""
-    tile = tl.atomic_add(tiles, 1)
-    while tile < N:
-        tl.store(x + tile, 1.0)
-        tile = tl.atomic_add(tiles, 1)
-
-
 @pytest.mark.parametrize("ctas, warned", [(checking.FEW, False), (checking.FEW + 1, True)])
 def test_ctas_that_no_sample_shows_run_all_or_are_told(ctas, warned):
     x, tiles = np.zeros(64, np.float32), np.zeros(1, np.int32)
@@ -143,7 +120,7 @@ def test_what_is_no_tensor_of_a_gpu_stays_as_it_is():
 
 _SCRIPT = '''
 import numpy as np
-from tests.test_checking import handed_over
+from tests.kernels.handed_over import handed_over
 x, y = np.arange(64, dtype=np.float32), np.full(64, -1, np.float32)
 handed_over[(2, )](x, y, {right}, 32)
 print((x == y).all())

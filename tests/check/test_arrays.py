@@ -50,3 +50,15 @@ def test_cells_of_a_large_memory_are_split_where_somebody_was():
     shadow.view(memory[:199_998].reshape(-1, 6)).cells[...] = 3
     shadow.view(memory[200_001:]).cells[...] = 4
     assert shadow.grain in (1, 2, 3) and (np.repeat(shadow.cells, shadow.grain)[:199_998] == 3).all()
+
+
+def test_of_a_check_autograd_knows_nothing():
+    """A parameter, which no one may write in place, and what a derivative needs later."""
+    torch = pytest.importorskip("torch", reason="autograd is torch's")
+    x, y = torch.ones(32, requires_grad=True), torch.zeros(32)
+    needed = x * y
+    saved = Arrays([x, y])
+    y.data[3], x.data[5] = 7, 8
+    saved.restore()
+    assert not y.any() and x.eq(1).all() and y._version == x._version == 0
+    needed.sum().backward()

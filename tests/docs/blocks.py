@@ -14,8 +14,10 @@ that names the page and the line where what happens is not what the page says. F
     text        is what the Python block above printed, if it stands right below one. Else it is a picture or a pattern: lines that
                 begin with a command of mimw name options that it has
     diff        changes the file that was written last: as the page has it or, where only that has such lines, as it is by now
-    console     each line behind `$ ` runs in this process; what follows is what it prints. `...` stands for anything.
+    console     each line behind `$ ` runs in this process, `pytest` in one of its own; what follows is what it prints. `...` stands
+                for anything.
     sh          each command exists, with those options; it is not run
+    yaml        so does each that stands behind `run:`, and behind `entry:`, of hooks, with the name of a file behind it
     c, mlir     are for tests/docs/test_package.py and test_raw_mlir.py
 """
 
@@ -31,17 +33,20 @@ import runpy
 import shlex
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from mimw.cli import COMMANDS, main, parser_of
+from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
 OURS = {"mimw", "make", "python", "python3"}
 SYSTEM = {".", "cc", "cd", "check-wheel-contents", "export", "g++", "git", "grep", "mypy", "nvcc", "pip", "pyright", "pyroma",
-          "torchrun", "twine", "validate-pyproject"}     # not looked up
-LANGUAGES = {"python", "text", "diff", "console", "sh", "c", "mlir"}
+          "pytest", "torchrun", "twine", "validate-pyproject"}     # not looked up
+LANGUAGES = {"python", "text", "diff", "console", "sh", "yaml", "c", "mlir"}
 READ_ONLY = ("excerpt", "on a GPU")         # marks of Python that is compiled and not run
+pytest = partial(python, "-m", "pytest")
 PRELUDE = "import mimw, numpy as np, triton, triton.language as tl\nfrom mimw import tle, tlx\n"
 
 
@@ -186,6 +191,8 @@ class Reader:
         with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
             if program == "mimw":
                 main(rest)
+            elif program == "pytest":
+                print(pytest("-p", "mimw.cli.pytest_plugin", "-p", "no:cacheprovider", *rest).stdout)
             elif program == "grep":
                 assert rest[0] == "-c"
                 print(sum(rest[1] in line for line in (self.folder / rest[2]).read_text().splitlines()))
@@ -209,6 +216,11 @@ class Reader:
         for words in commands(block.text):
             fault = self.fault(words)
             assert fault is None, f"{block.place}: {shlex.join(words)}: {fault}"
+
+    def yaml(self, block: Block) -> None:
+        """Settings of tools that call commands, hooks with the files behind them."""
+        found = re.findall(r"^ *(?:- )?(run|entry): (.*)", block.text, re.M)
+        self.sh(replace(block, text="".join(f"{command}{' changed.py' * (key == 'entry')}\n" for key, command in found)))
 
     def fault(self, words: list[str]) -> str | None:
         """What is wrong with a command that is not run; None if it could be."""

@@ -78,7 +78,8 @@ def test_few_programs_are_only_read():
     ("<!-- file: a.py -->\n```python\na = 1\n```\n\n```diff\n-b = 1\n+b = 2\n```\n", "do not stand once"),
     ("<!-- file: a.py -->\n```python\nprint(5)\n```\n\n```console\n$ python a.py\n6\n```\n", "and what happened is\n5"),
     ("text\n\n    a = 1\n", "begin the block by"),
-    ("```\nmimw doctor\n```\n\n```yaml\na\n```\n", "a block is one of"),
+    ("```\nmimw doctor\n```\n\n```toml\na\n```\n", "a block is one of"),
+    ("```yaml\nhooks:\n  - run: mimw check --nonsense a.py:b\n```\n", "nonsense"),
 ])
 def test_what_a_reader_stumbles_over(page, said, folder):
     path = folder / "page.md"

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "mimw"
 PAGES = [ROOT / "README.md", ROOT / "tutorials" / "README.md",
          *(ROOT / "docs" / f"{name}.md" for name in """
-             START DEBUGGING CHECKING PYTHON CLI tlx tle LAUNCHING EXTENTS COMING_FROM AMD SPACES RAW RAW_BODIES RAW_MLIR THREE_WAYS
-             BUGS PACKAGE DISTRIBUTED TIMING SCALING OPERATORS index""".split()),
+             START DEBUGGING CHECKING CI PYTHON CLI tlx tle LAUNCHING EXTENTS COMING_FROM AMD SPACES RAW RAW_BODIES RAW_MLIR
+             THREE_WAYS BUGS PACKAGE DISTRIBUTED TIMING SCALING OPERATORS index""".split()),
          *(path for folder in ("concepts", "gallery", "operators", "reference")
            for path in sorted((ROOT / "docs" / folder).rglob("*.md")))]
 MODULES = ["mimw", "mimw.tlx", "mimw.tle", "mimw.tle.gpu", "mimw.tle.dsa", "mimw.tle.raw", "mimw.distributed", "mimw.errors"]

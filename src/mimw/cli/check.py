@@ -7,8 +7,8 @@ as text or JSON:
 
 Arguments are made up: arrays by type and shape, filled with random numbers (integers with zeros), and numbers. Exit
 status 0: nothing found, in as many runs as there was time for; 1: something found, by a run or by the compiler; 2: not
-checked, for wrong arguments or a kernel that does not compile. A check that takes longer than two seconds says on
-stderr how far the check is.
+checked, for wrong arguments or a kernel that does not compile, and so if this is true of one of several cases. A check
+that takes longer than two seconds says on stderr how far the check is.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
+from .cases import check_cases
 from .errors import CommandError
 from .gpus import SYMMETRIC, WORLD, Named, add_gpus, on_ranks, several
 from .load import launch_named, load, names_launch
 from .mends import add_mends, apply_mend, with_mend
 from .page import add_page, check_page, name_page, write_page
 from .places import nearer
+from .review import add_sarif, check_sarif, write_sarif
 from .script import existing_file
 
 REFUSED = 2
@@ -40,6 +42,8 @@ EXAMPLES = """\
   mimw check ring.py:case --compiled         what its compiler makes of it: stock Triton, Gluon or mimw
   mimw check tile.ttgir --grid 2,2 --args 'fp16[128,64]/64,64' 'fp16[128,64]' 128      a kernel as a compiler left it
   mimw check ring.py:case --fix              what mends it as a diff; --fix --apply writes it into ring.py
+  mimw check ring.py:case --sarif ring.sarif the findings for code review
+  mimw check --cases kernels/*.py            each function `case` and `case_...` of these files; files without one are passed over
 
 Arguments: TYPE[SHAPE] an array, TYPE[SHAPE]/BLOCK a tensor descriptor with that block, a number, or NAME=VALUE of these.
 With --gpus: one such array for each rank, symmetric:TYPE[SHAPE] arrays that peers reach, `world` the table of the rank.
@@ -50,9 +54,9 @@ _TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16": "bflo
           **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}}
 
 
-def add_launch_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments that name a launch."""
-    parser.add_argument("kernel", metavar="FILE:KERNEL",
+def add_launch_arguments(parser: ArgumentParser, several: bool = False) -> None:
+    """Add the arguments that name a launch, or `several`: `options.kernel` is then a list."""
+    parser.add_argument("kernel", metavar="FILE:KERNEL", nargs="+" if several else None,
                         help="the kernel, or a function that returns (kernel, grid, args, meta); also MODULE:NAME")
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the kernel's arguments, as below")
     add_gpus(parser)
@@ -60,7 +64,9 @@ def add_launch_arguments(parser: ArgumentParser) -> None:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add_launch_arguments(parser)
+    add_launch_arguments(parser, several=True)
+    parser.add_argument("--cases", action="store_true",
+                        help="the names are of files: check each function `case` and `case_...` of them that needs no arguments")
     parser.add_argument("--seeds", type=int, default=8, metavar="N", help="how many random interleavings (default 8)")
     parser.add_argument("--replay", type=seed_or_schedule, metavar="SEED",
                         help="run only this seed or schedule, as a finding names it")
@@ -78,17 +84,40 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--compiled", action="store_true", help="compile the kernel first, and check the TTGIR that comes out")
     add_mends(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_sarif(parser)
     add_page(parser)
 
 
 def execute(options: Namespace) -> int:
+    check_page(options)
+    check_sarif(options)
+    if options.cases:
+        return check_cases(options, _checked)
+    (options.kernel, ) = _one(options)
+    report = _checked(options)
+    write_page(options, report)
+    write_sarif(options, [report], options.kernel)
+    print(json.dumps(report.as_json(), indent=2) if options.json else nearer(report))
+    mended = apply_mend(options, report)
+    name_page(options)
+    return 0 if report.ok or mended else 1
+
+
+def _one(options: Namespace) -> list[str]:
+    if len(options.kernel) > 1:
+        raise CommandError(f"{' '.join(options.kernel)} are {len(options.kernel)} names, and one launch is checked at a time; with "
+                           "--cases each `case` function of several files.")
+    return options.kernel
+
+
+def _checked(options: Namespace) -> Any:
+    """The report on the launch that `options.kernel` names."""
     from ..runtime.call import Given
     from ..runtime.case import case_of
     from ..tools.check import check
     from ..tools.check_ttgir import check_compiled, check_ttgir
     from ..tools.search import Meter
 
-    check_page(options)
     is_text = options.kernel.endswith((".ttgir", ".mlir"))
     if is_text or options.compiled:
         refuse_source_options(options)
@@ -100,15 +129,11 @@ def execute(options: Namespace) -> int:
                 jobs=options.jobs, ctas=options.ctas, protocol=options.protocol, time_limit=options.time_limit, progress=meter,
                 expected=case.expected, tolerance=case.tolerance)
     given = Given(kernel, meta)
-    if is_text or options.compiled:
-        report = check_ttgir(kernel, grid, *args, **how) if is_text else check_compiled(given, grid, *args, **how)
-    else:
-        report = with_mend(options, check(given, grid, *args, **how), given, grid, args, how)
-    write_page(options, report)
-    print(json.dumps(report.as_json(), indent=2) if options.json else nearer(report))
-    mended = apply_mend(options, report)
-    name_page(options)
-    return 0 if report.ok or mended else 1
+    if is_text:
+        return check_ttgir(kernel, grid, *args, **how)
+    if options.compiled:
+        return check_compiled(given, grid, *args, **how)
+    return with_mend(options, check(given, grid, *args, **how), given, grid, args, how)
 
 
 def refuse_source_options(options: Namespace) -> None:

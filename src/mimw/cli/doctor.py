@@ -28,6 +28,8 @@ EXAMPLES = """\
   mimw doctor
   mimw doctor --json
   mimw doctor --triton             which private names of Triton are missing, or have other parameters
+  mimw doctor --assembler          what each ptxas here is known to get wrong; status 1 if that reaches a kernel
+  mimw doctor --assembler /usr/local/cuda/bin/ptxas --json         the same of one file, for programs
   MIMW_TRACEBACK=1 mimw doctor     stop at the first thing that does not work, with its traceback
 """
 _PACKAGES = ("triton", "numpy", "ml_dtypes", "rich", "torch")
@@ -40,11 +42,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     parser.add_argument("--triton", action="store_true", help=(
         "compare the names of Triton that this package stands on with the Triton that is installed; try nothing else"))
+    parser.add_argument("--assembler", nargs="?", const="", metavar="PTXAS", help=(
+        "find every ptxas that Triton could use, or take the one given, and say which known faults it has; try nothing else"))
 
 
 def execute(options: Namespace) -> int:
     if options.triton:
         return _of_triton(options.json)
+    if options.assembler is not None:
+        from .doctor_assembler import of_assemblers
+        return of_assemblers(options.assembler, options.json)
     rows, failed = {}, []
 
     def tell(name: str, text: str) -> None:

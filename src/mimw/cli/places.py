@@ -23,3 +23,8 @@ def nearer(text: object) -> str:
     """`str(text)`, with paths from the folder on where the command was started."""
     folder = _STARTED[0] if _STARTED else ""
     return str(text) if folder in ("", os.sep) else str(text).replace(folder, "")
+
+
+def started() -> str:
+    """The folder where the command was started."""
+    return _STARTED[0] if _STARTED else os.getcwd()

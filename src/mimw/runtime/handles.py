@@ -16,6 +16,7 @@ from typing import Any
 
 from ..compiler.pipeline.binary import taken_by_cubin, taken_by_hsaco
 from ..target import Target, wanted
+from .before_launch import check_launch, checking
 
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")       # of a compilation, that a simulated launch knows as well
 
@@ -49,6 +50,8 @@ class SimulatedLauncher:
         params, constants = self._src.fn.params, self._src.constants
         given = [constants.get((place, ), arg) if param.is_constexpr else arg
                  for place, (param, arg) in enumerate(zip(params, args))]
+        if checking():
+            check_launch(self._src.fn, (x, y, z), tuple(given), dict(self._options))
         self._src.fn.simulated((x, y, z), tuple(given), dict(self._options), {})
         if exit_hook is not None:
             exit_hook(launch_metadata)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, overload
 
 from ..compiler.launch import (
@@ -193,7 +194,8 @@ class MimwFunction(Shown, JITFunction):
         kwargs, memory = _without_memory(kwargs, self.arg_names)
         limit = None if warmup else seconds()
         if not warmup and checking():
-            check_launch(self, grid, args, {name: value for name, value in kwargs.items() if name not in (_STAMPS, _WAITS)})
+            own = {name: value for name, value in kwargs.items() if name not in (_STAMPS, _WAITS)}
+            check_launch(self, grid, args, own | memory)
         if not warmup and simulating():
             for hook in self.pre_run_hooks:
                 hook(*args, **kwargs)
@@ -311,7 +313,19 @@ def wanted_numbers():
 
 def without_a_gpu(even_beside_one: bool = False) -> None:
     """Let Triton's driver answer for that target where there is no GPU, or none is to be used."""
-    stand_in(wanted_target, wanted_numbers, SimulatedLauncher, loaded, even_beside_one)
+    stand_in(wanted_target, wanted_numbers, _launcher, loaded, even_beside_one)
+
+
+def _launcher(src, metadata) -> SimulatedLauncher:
+    """The launcher of a compiled kernel. One of stock `triton.jit`, as of a module that took the name before it was ours, is
+    simulated as one of ours. LaunchError for a kernel of Gluon, which is no text in Triton's language."""
+    if isinstance(src.fn, MimwFunction):
+        return SimulatedLauncher(src, metadata)
+    if src.fn.is_gluon():
+        raise LaunchError(f"{src.fn.__name__} is a kernel of Gluon, and launches are simulated here from the source of kernels of "
+                          "triton.jit and mimw.jit", hint="launch it on a GPU, with MIMW_SIMULATE=0 and without --mimw-check.")
+    options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "maxnreg") if hasattr(metadata, name)}
+    return SimulatedLauncher(SimpleNamespace(fn=jit(src.fn), constants=src.constants, options=options, cluster=None), metadata)
 
 
 def triton_compile(src, target=None, options=None, _env_vars=None):

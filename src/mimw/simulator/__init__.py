@@ -30,6 +30,7 @@ from .machine.launches import asks
 from .machine.table import HANDLERS
 from .memory.global_memory import describe
 from .memory.live_tensors import live_tensors
+from .memory.naming import naming
 from .memory.worlds import bind_launch
 from .memory.writers import Writer, Writers
 from .run import Run, run, watching
@@ -38,5 +39,5 @@ from .search.explore import explore, schedule_of
 
 __all__ = [
     "HANDLERS", "Event", "Guide", "Hooks", "Run", "Trace", "Writer", "Writers", "asks", "bind_launch", "check_seed", "clusters",
-    "cut_short", "describe", "explore", "flipped_waits", "live_tensors", "run", "schedule_of", "verb_of_pipe", "watching",
+    "cut_short", "describe", "explore", "flipped_waits", "live_tensors", "naming", "run", "schedule_of", "verb_of_pipe", "watching",
 ]

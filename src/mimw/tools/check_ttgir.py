@@ -16,20 +16,24 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..compiler.ttgir import read_ttgir
+from ..compiler.ttgir import Reading, read_ttgir
+from ..compiler.ttgir.shared_accesses import remarks
 from ..errors import SimulatorMisuse
 from ..ir.callers import ends_at_call
 from ..runtime.call import tool
 from ..runtime.results import expectations
+from ..runtime.simulate import Launch
 from ..runtime.ttgir import chip_of, compiled_launch, launch_of
-from ..target import asking
+from ..simulator import naming
+from ..target import Target, asking
 from .check import LIMIT, SEEDS
 from .findings import Report
 from .search import Search
 from .search.processes import job_count
 from .search.sample import chosen
+from .ttgir_threads import threads_of
 
 
 @ends_at_call
@@ -54,9 +58,8 @@ def check_ttgir(text: Any, grid: Any, *args: Any, file: str | None = None, targe
     """
     text, file = text_of(text, file)
     reading = read_ttgir(text, file)
-    launch = launch_of(reading, grid, args, memory)
-    return _checked(launch, chip_of(reading, target), seeds, search, limit, shrink, rounds, progress, jobs, time_limit, ctas, protocol,
-                    expected, tolerance)
+    how = _How(seeds, search, limit, shrink, rounds, progress, jobs, time_limit, ctas, protocol, expected, tolerance)
+    return _checked(launch_of(reading, grid, args, memory), reading, chip_of(reading, target), how)
 
 
 @tool
@@ -75,8 +78,8 @@ def check_compiled(kernel: Any, grid: Any, *args: Any, target: str | Any = None,
     errors:    those of the compilation, and of `check_ttgir`
     """
     launch, reading = compiled_launch(kernel, grid, args, dict(meta), target, memory)
-    return _checked(launch, chip_of(reading, target), seeds, search, limit, shrink, rounds, progress, jobs, time_limit, ctas, protocol,
-                    expected, tolerance)
+    how = _How(seeds, search, limit, shrink, rounds, progress, jobs, time_limit, ctas, protocol, expected, tolerance)
+    return _checked(launch, reading, chip_of(reading, target), how)
 
 
 def text_of(given: Any, file: str | None = None) -> tuple[str, str]:
@@ -95,10 +98,31 @@ def text_of(given: Any, file: str | None = None) -> tuple[str, str]:
     return given, file or "<ttgir>"
 
 
-def _checked(launch, chip, seeds, search, limit, shrink, rounds, progress, jobs, time_limit, ctas, protocol, expected,
-             tolerance) -> Report:
-    begun, choice = time.monotonic(), chosen(ctas, launch)
-    with asking(chip):
-        report = Search(launch, progress, job_count(jobs), time_limit, begun, choice, protocol,
-                        expectations(expected, tolerance, launch)).all(seeds, search, limit, shrink, rounds)
-    return replace(report, kernel=launch.name)
+class _How(NamedTuple):
+    """How a check is made: the keywords of `mimw.check`."""
+
+    seeds: Any
+    search: str
+    limit: int
+    shrink: bool
+    rounds: bool
+    progress: Any
+    jobs: int | None
+    time_limit: float | None
+    ctas: Any
+    protocol: bool
+    expected: Any
+    tolerance: Any
+
+
+def _checked(launch: Launch, reading: Reading, chip: Target, how: _How) -> Report:
+    begun, choice = time.monotonic(), chosen(how.ctas, launch)
+    token = naming.set(threads_of(reading))
+    try:
+        with asking(chip):
+            report = Search(launch, how.progress, job_count(how.jobs), how.time_limit, begun, choice, how.protocol,
+                            expectations(how.expected, how.tolerance, launch)).all(how.seeds, how.search, how.limit, how.shrink,
+                                                                                  how.rounds)
+    finally:
+        naming.reset(token)
+    return replace(report, kernel=launch.name, remarks=remarks(reading.accesses, chip))

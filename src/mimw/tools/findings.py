@@ -15,6 +15,8 @@ from ..compiler.analysis import Remark
 from ..errors import Edit, excerpt
 from ..ir.shown import Shown
 
+VERSION = 1     # of the data that `as_json` gives: it grows when a reader of the older form would go wrong
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -59,9 +61,10 @@ class Finding:
                 f"Shown by mimw.check with {shown.replace('seed=', 'seeds=[')}], ctas={list(self.ctas)}.")
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data, for `mimw check --json`."""
+        """Plain data, for `mimw check --json`; docs/schemas/findings.schema.json describes it."""
         sites = [{"file": site.file, "line": site.line, "column": site.column, "function": site.function} for site in self.sites]
-        return {"kind": self.kind, "kinds": list(self.kinds), "message": self.message, "hint": self.hint, "sites": sites,
+        first = {name: sites[0][name] if sites else None for name in ("file", "line", "column")}
+        return {"kind": self.kind, "kinds": list(self.kinds), **first, "message": self.message, "hint": self.hint, "sites": sites,
                 "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes, "ctas": [list(index) for index in self.ctas],
                 "edits": [edit.as_json() for edit in self.edits]}
 
@@ -182,10 +185,12 @@ class Report(Shown):
             yield f"{'no others' if run else 'no smaller launches'} tried: {self.untried}"
 
     def as_json(self) -> dict[str, Any]:
-        return {"ok": self.ok, "runs": self.runs, "complete": self.complete, "ops": self.ops,
-                "findings": [finding.as_json() for finding in self.findings], "tried": [one.as_json() for one in self.tried],
-                "untried": self.untried, "stopped": self.stopped, "mend": self.mend.as_json() if self.mend is not None else None,
-                "unseen": list(self.unseen), "declared": list(self.declared),
-                "results": self.results, "unwritten": list(self.unwritten), "unawaited": list(self.unawaited),
+        """Plain data, for `mimw check --json`; docs/schemas/findings.schema.json describes it."""
+        return {"version": VERSION, "kernel": self.kernel, "ok": self.ok, "runs": self.runs, "complete": self.complete,
+                "ops": self.ops, "findings": [finding.as_json() for finding in self.findings],
+                "tried": [one.as_json() for one in self.tried], "untried": self.untried, "stopped": self.stopped,
+                "mend": self.mend.as_json() if self.mend is not None else None, "unseen": list(self.unseen),
+                "declared": list(self.declared), "results": self.results, "unwritten": list(self.unwritten),
+                "unawaited": list(self.unawaited),
                 "remarks": [{"message": remark.message, "hint": remark.hint, "file": remark.site.file, "line": remark.site.line}
                             for remark in self.remarks]}

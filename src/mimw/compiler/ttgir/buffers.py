@@ -21,6 +21,7 @@ def allocated(here: Here):
         return here.op("barrier_memory", buffer.type.count or 1)
     ops = [here.op("local_alloc", buffer.type, again=True, results=(buffer, ))]
     if here.operands:
+        here.accesses(here.operand_texts[0], here.node.results[0][1])
         store = "local_store" if buffer.type.space == "smem" else "tmem_store"
         ops.append(here.op(store, buffer, here.operands[0], results=()))
     return ops
@@ -69,12 +70,14 @@ def seen_as(here: Here):
 
 @reads("ttg.local_load")
 def loaded(here: Here):
+    here.accesses(here.node.results[0][1], here.operand_texts[0])
     return here.op("local_load", here.operands[0])
 
 
 @reads("ttg.local_store")
 def stored(here: Here):
     value, buffer = here.operands
+    here.accesses(*here.operand_texts)
     return here.op("local_store", buffer, value)
 
 

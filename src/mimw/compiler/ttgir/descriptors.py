@@ -12,15 +12,28 @@ elements (CUDA driver API, "cuTensorMapEncodeTiled").
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from ...ir import Descriptor, DescriptorSlots, Pointer, Scalar, Value
+from ...errors import LayoutConflict, MissingFence
+from ...ir import Descriptor, DescriptorSlots, Pointer, Scalar, Site, Value
 from ..triton_port.mlir_tree import Node
 from .reading import Here, reads
-from .types import type_in
+from .types import layout_in, type_in
 
 _BYTES = 128
+_SWIZZLES = {0: 0, 1: 32, 2: 64, 3: 128}     # bytes by the number of a mode: CUDA driver API, CUtensorMapSwizzle
 _I32, _I64 = Scalar("i32"), Scalar("i64")
+
+
+@dataclass
+class _Map:
+    """A tensor map that the kernel makes: its swizzle, the place, and whether a fence has handed it to the proxy that reads it."""
+
+    mode: int
+    site: Site
+    acquired: bool = False
 
 
 @reads("ttg.global_scratch_alloc")
@@ -36,6 +49,7 @@ def scratch(here: Here):
 @reads("ttng.tensormap_create")
 def created(here: Here):
     slot, base, *numbers = here.operands
+    here.reader.notes.setdefault("maps", {})[slot] = _Map(here.integer("swizzle_mode", 0), here.site)
     rank = (len(numbers) + 1) // 4
     boxes, extents, strides = numbers[:rank], numbers[rank:2 * rank], numbers[2 * rank:3 * rank - 1]
     slot_ops, slot = slot_of(here, slot)
@@ -56,13 +70,31 @@ def created(here: Here):
 @reads("ttng.tensormap_fenceproxy_acquire")
 def acquired(here: Here):
     """A descriptor is read by what stands behind, in the order of the program."""
+    if made := here.reader.notes.get("maps", {}).get(here.operands[0]):
+        made.acquired = True
 
 
 @reads("ttng.reinterpret_tensor_descriptor")
 def seen_as(here: Here):
+    if made := here.reader.notes.get("maps", {}).get(here.operands[0]):
+        _same_swizzle(here, made)
+        if not made.acquired:
+            raise MissingFence("copies read this tensor map through another proxy than the one that wrote it, and no fence of that "
+                               "proxy stands between", made.site, here.site,
+                               hint="ttng.tensormap_fenceproxy_acquire behind ttng.tensormap_create")
     ops, slot = slot_of(here, here.operands[0])
     (type_, ) = here.types
     return [*ops, here.op("view_descriptor_slot", slot, type=type_)]
+
+
+def _same_swizzle(here: Here, made: _Map) -> None:
+    """A copy engine swizzles as the map says, and readers of the memory look as the type says: in silence elements would be
+    exchanged. That copies and their buffers have one layout, MLIR sees to."""
+    said = re.search(r"swizzlingByteWidth = (\d+)", layout_in(here.node.results[0][1]))
+    if said and int(said[1]) != _SWIZZLES[made.mode]:
+        raise LayoutConflict(f"the tensor map is made with swizzle_mode {made.mode}, {_SWIZZLES[made.mode]} bytes, and looked at as a "
+                             f"descriptor with swizzlingByteWidth = {said[1]}: copies put elements in other places than readers look",
+                             made.site, here.site, hint="0, 1, 2, 3 are 0, 32, 64, 128 bytes")
 
 
 def _block(here: Here, box: Descriptor) -> Descriptor:

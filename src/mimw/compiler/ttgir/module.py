@@ -11,17 +11,18 @@ Errors: `NotYet` with the op and its line for what has no meaning among ours; `T
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ...errors import NotYet, TtgirError
-from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Param, Program, Site
+from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Param, Program, Site, Value
 from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
 from .descriptors import looks
 from .locations import site_in
 from .reading import Reader, Unreadable
+from .shared_accesses import SharedAccess
 
 _TARGET = re.compile(r'ttg\.target = "(cuda|hip):(\w+)"')
 _NAME = re.compile(r"@(?:\"([^\"]*)\"|([\w$.-]+))")
@@ -34,7 +35,8 @@ _DIVISIBLE = re.compile(r"tt\.divisibility = (\d+)")
 class Reading:
     """A kernel as it was read. `target` is the chip's name as ours, "" if the module says none; `arguments` how many arguments a
     launch has: a tensor descriptor is one, with its extents and strides; `divisible` the parameters that the compiler takes for
-    multiples of a number, by their place among the arguments."""
+    multiples of a number, by their place among the arguments; `accesses` those to shared memory by threads; `written` the type of
+    each value as the module has it, with its layout."""
 
     program: Program
     target: str
@@ -44,6 +46,8 @@ class Reading:
     divisible: dict[int, int]
     text: str
     file: str
+    accesses: tuple[SharedAccess, ...] = ()
+    written: Mapping[Value, str] = field(default_factory=dict, repr=False)
 
 
 def read_ttgir(text: str, file: str = "<ttgir>") -> Reading:
@@ -51,7 +55,8 @@ def read_ttgir(text: str, file: str = "<ttgir>") -> Reading:
     try:
         top = module_tree(text, file)
     except MlirProblem as problem:
-        raise TtgirError(f"MLIR cannot read this: {problem.what}", Site(file, problem.line, problem.column - 1)) from None
+        place, _, what = problem.what.partition(": error: ") if problem.what.startswith("loc(") else ("", "", problem.what)
+        raise TtgirError(f"MLIR cannot read this: {what}", site_in(place, Site(file, problem.line, problem.column - 1))) from None
     function = _kernel(top, file)
     reader = Reader(Site(file, 1, 0, ""))
     reader.notes["num_warps"] = _number(top.text, "ttg.num-warps", 4)
@@ -79,7 +84,7 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str) ->
     divisible = {place: int(found[1]) for place, (_, said) in zip(places, header, strict=False) if (found := _DIVISIBLE.search(said))}
     program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, LaunchFacts())
     return Reading(program, _target(top.text), reader.notes["num_warps"], _number(top.text, "ttg.threads-per-warp", 32),
-                   len(set(places)), divisible, text, file)
+                   len(set(places)), divisible, text, file, tuple(reader.accesses), reader.written)
 
 
 def _kernel(top: Node, file: str) -> Node:

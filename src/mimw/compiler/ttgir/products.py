@@ -59,7 +59,7 @@ def _product(here: Here, a, b, acc, use, product) -> tuple[list, Value]:
     (type_, ), known = here.types, None if use is None else here.known(use)
 
     def one(acc, result) -> Op:
-        return here.op("async_dot", a, b, acc, _precision(here, "tf32"), 0, results=(result, ), type=type_)
+        return here.op("async_dot", a, b, acc, _precision(here, "tf32"), 0, results=(result, ), type=type_, finished=True)
 
     if use is None or known is not None:
         return [one(acc if known is None or known else None, product)], product
@@ -89,14 +89,14 @@ def tc_gen5_mma(here: Here):
     if here.flag("two_ctas"):
         raise here.unreadable("products of two CTAs have no meaning in the simulator")
     a, b, acc, use, predicate, *rest = here.operands
-    return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=()), *_commits(here, predicate, rest)]
+    return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=(), finished=True), *_commits(here, predicate, rest)]
 
 
 @reads("ttng.tc_gen5_mma_scaled")
 def tc_gen5_mma_scaled(here: Here):
     a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
     kinds = here.text.partition("lhs = ")[2].split()[0], here.text.partition("rhs = ")[2].split()[0]
-    return [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=()),
+    return [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=(), finished=True),
             *_commits(here, predicate, rest)]
 
 
@@ -120,4 +120,5 @@ def committed(here: Here):
 @reads("ttng.tmem_copy")
 def copied(here: Here):
     source, buffer, *barrier = here.operands
-    return [here.op("tmem_copy", source, buffer, results=())] + [here.op("tcgen05_commit", one, results=()) for one in barrier]
+    return [here.op("tmem_copy", source, buffer, results=(), finished=True),
+            *(here.op("tcgen05_commit", one, results=()) for one in barrier)]

@@ -24,6 +24,7 @@ from ...ir import OPS, Block, Op, Site, Token, Type, Value
 from ..triton_port.mlir_tree import Block as Nodes
 from ..triton_port.mlir_tree import Node
 from .locations import name_in, site_in
+from .shared_accesses import SharedAccess
 from .types import type_in
 
 Ops = Op | Iterable[Op] | None
@@ -59,7 +60,8 @@ def readable() -> frozenset[str]:
 @dataclass
 class Reader:
     """Reads the ops of one function. `values` has our value for each of MLIR's by its number, None for a token; `texts` its type as
-    MLIR writes it; `made_by` the op that gives it. `base` is where locations stand that name no file of an author's."""
+    MLIR writes it; `made_by` the op that gives it; `written` the type of a value of ours; `accesses` those to shared memory by
+    threads. `base` is where locations stand that name no file of an author's."""
 
     base: Site
     target: Any = None
@@ -69,6 +71,8 @@ class Reader:
         self.values: dict[int, Value | None] = {}
         self.texts: dict[int, str] = {}
         self.made_by: dict[int, Node] = {}
+        self.written: dict[Value, str] = {}
+        self.accesses: list[SharedAccess] = []
         self.constants: dict[Value, int | float] = {}
         self.notes: dict[str, Any] = {}
 
@@ -106,8 +110,10 @@ class Reader:
         if type_ is None:
             raise Unreadable(f"the type {text} has no meaning in the simulator", node)
         self.texts[number] = text
-        self.values[number] = None if isinstance(type_, Token) else Value(type_, name)
-        return self.values[number]
+        made = self.values[number] = None if isinstance(type_, Token) else Value(type_, name)
+        if made is not None:
+            self.written[made] = text
+        return made
 
 
 class Here:
@@ -170,6 +176,10 @@ class Here:
     def value(self, type_: Type, name: str = "") -> Value:
         """A value between two ops of ours that stand for one of TTGIR."""
         return Value(type_, name or name_in(self.node.location))
+
+    def accesses(self, tile: str, buffer: str) -> None:
+        """Note an access to shared memory, by the types of tile and buffer."""
+        self.reader.accesses.append(SharedAccess(self.name, tile, buffer, self.site))
 
     def known(self, value: Value) -> int | float | None:
         """The number that a value is in every run; None for any other."""

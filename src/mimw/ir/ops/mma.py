@@ -21,13 +21,14 @@ define("dot_scaled",
 
 define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:@INPUT_PRECISION? max_imprecise:const",
        lambda args, attrs: (attrs["type"], ), "mma", "read async", ours=True,
-       attrs="type:#type emulated:#bool? fresh:#bool? exact:const? written:#bool?",
+       attrs="type:#type emulated:#bool? fresh:#bool? exact:const? written:#bool? finished:#bool?",
        touches="a=async-read b=async-read", traits="dot", time="dot", needs="wgmma", cost="sync",
        becomes="a product at once of what the buffers hold", lies="a=lhs b=rhs",
        doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type; emulated, if it is "
        "more precise than the tensor core: then a and b are tiles, and it is done at once; fresh, if acc only lends "
        "its registers and is not added; exact, the author's types of a, b and the result, if an extent is no power of two "
-       "(`passes.pad_tiles`); written, if the task has written a or b, and not fenced (`passes.fence_products`).")
+       "(`passes.pad_tiles`); written, if the task has written a or b, and not fenced (`passes.fence_products`); finished, if "
+       "another compiler has put in all fences there are (`compiler.ttgir`).")
 define("async_dot_wait", "pending:#int value:num[]", as_operand(1), "mma_wait", "sync wait", ours=True, time="wait",
        needs="wgmma", cost="sync", becomes="nothing: the product is done", attrs="exact:const? meets:#bool?",
        doc="Until at most `pending` newest wgmma groups of this task are unfinished. attrs: exact, the author's type of "

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...compiler.analysis import makes_pointers
 from ...errors import OutOfBounds, PeerUnreachable, SimulationError, SimulatorMisuse
+from .naming import named
 
 _BY_ADDRESS = "; an array that only an address leads to, as one out of a table, has to be in the launch's memory=[...]"
 
@@ -157,7 +158,7 @@ class GlobalMemory:
         offset = int(offset) if offset.is_integer() else offset
         elements = near.size // near.item
         further = _BY_ADDRESS if makes_pointers(task.machine.program) else ""
-        return OutOfBounds(f"{where}: element {offset} of {near.told}, which has {elements} elements", op.site,
+        return OutOfBounds(f"{where}: element {offset} of {near.told}, which has {elements} elements{named(task, op)}", op.site,
                            hint=f"mask the access or enlarge the array{further}")
 
     def name_at(self, address: int) -> str:

@@ -233,8 +233,9 @@ def _between_proxies(earlier: MemoryAccess, later: MemoryAccess) -> int | None:
     if later.space == "shared":
         if later.write:
             return REUSABLE
-        # The compiler fences what a task wrote itself before an asynchronous dot, or a tmem_copy, of that task reads it.
-        own = earlier.strand.task is later.strand.task
+        # The compiler fences what a task wrote itself before an asynchronous dot, or a tmem_copy, of that task reads it. In a
+        # program that another compiler has finished the fence stands, or is missing.
+        own = earlier.strand.task is later.strand.task and not later.op.attrs.get("finished")
         return None if own and not later.op.row.traits.isdisjoint(("dot", "fenced")) else FENCED
     if later.space == "tensor":
         return None     # Tensor memory is reached by tcgen05 operations only, whose order is that of their waits.

@@ -8,6 +8,7 @@ Input: the SASS of a kernel for Hopper. Output: `Touch`es, none for a kernel tha
 """
 
 from .code import Code
+from .disassembled import disassembled
 from .under_way import Touch, touches
 
-__all__ = ["Code", "Touch", "touches"]
+__all__ = ["Code", "Touch", "disassembled", "touches"]

@@ -35,7 +35,7 @@ class Arrays:
             if isinstance(copy, Blocks):
                 copy.restore()
             else:
-                array[...] = copy
+                _data(array)[...] = copy
 
     def shared(self) -> bool:
         """True if an array lies in memory that forked processes share, as a file mapped for writing does; then one process's
@@ -71,5 +71,11 @@ class Blocks:
 
 def _kept(array):
     if not isinstance(array, np.ndarray):
-        return array.clone()
+        return _data(array).clone()
     return Blocks(array) if array.nbytes > BLOCK and array.flags.c_contiguous else array.copy()
+
+
+def _data(array):
+    """An array of numpy, or a tensor's elements without torch's autograd: to write something and to put it back is no change of a
+    value that a derivative needs."""
+    return array if isinstance(array, np.ndarray) else array.data

@@ -1,0 +1,48 @@
+"""The threads of an access to global memory that leaves its array, in a kernel that was read from TTGIR.
+
+Input: what was read. Output: a function of a task and an op, which the simulator asks where an access is outside. For example:
+
+    naming.set(threads_of(reading))         ... element 64 of argument 'x', which has 64 elements
+                                            warp 1, lane 0, register 0: element (64)
+                                            and 63 more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..compiler.ttgir import Reading
+from ..compiler.ttgir.layout_text import LayoutProblem
+from ..compiler.ttgir.layouts import tile_map
+from ..compiler.ttgir.thread_accesses import Access, strays
+from ..compiler.ttgir.types import layout_in
+from ..ir import Tensor
+
+SHOWN = 3       # threads
+
+
+def threads_of(reading: Reading) -> Callable[[Any, Any], str]:
+    """A function that names the threads of an access outside of its array; "" for an access of a number, and for a layout that is
+    not known."""
+
+    def names(task: Any, op: Any) -> str:
+        pointer = getattr(op, "pointer", None) if "pointer" in op.row.places else None
+        written = reading.written.get(pointer)
+        if written is None or not isinstance(pointer.type, Tensor):
+            return ""
+        mask = task.env.get(op.mask) if "mask" in op.row.places and op.mask is not None else None
+        shape = pointer.type.shape
+        try:
+            tile = tile_map(layout_in(written), shape)
+        except LayoutProblem:
+            return ""
+        addresses = np.broadcast_to(np.asarray(task.env[pointer]), shape).astype(np.int64)
+        taken = None if mask is None else np.broadcast_to(np.asarray(mask, bool), shape)
+        spans = [(region.start, region.end) for region in task.memory.regions]
+        access = Access(tile, addresses, taken, pointer.type.element.pointee.bytes, op.row.stores)
+        return "\n".join(strays(access, spans, SHOWN).lines())
+
+    return names
