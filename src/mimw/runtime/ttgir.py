@@ -19,6 +19,7 @@ import numpy as np
 
 from ..compiler.launch import check_grid, extents_of, grid_extents
 from ..compiler.pipeline import gpu_target
+from ..compiler.triton_port.proxy_fences import with_proxy_fences
 from ..compiler.triton_port.runtime import compiled_ttgir
 from ..compiler.ttgir import Reading, read_ttgir
 from ..errors import SimulatorMisuse, TargetError
@@ -79,8 +80,13 @@ def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str]:
     if type(kernel).__module__.startswith("mimw."):
         program, module = finished(one, chip)
         if program.orchestrates():
-            return str(module), file
-    return compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options), file
+            return _fenced(module, chip), file
+    return _fenced(compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options), chip), file
+
+
+def _fenced(ttgir: Any, chip: Any) -> str:
+    """With the fences that Triton adds behind TTGIR, where it assigns shared memory."""
+    return with_proxy_fences(ttgir, chip.arch) if isinstance(chip.arch, int) else str(ttgir)
 
 
 def _names(reading: Reading) -> list[str]:

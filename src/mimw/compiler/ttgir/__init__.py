@@ -19,11 +19,29 @@ The files:
     copies.py        cp.async and TMA
     products.py      matrix products
     assembly.py      native code of mimw's own lowering
+    bulk_assembly.py copies of consecutive bytes by assembly
+    masked_stores.py masked stores into shared memory by assembly
+    picked.py        picked elements of shared memory
     amd.py           buffer accesses of AMD's chips
     descriptors.py   tensor descriptors made in a kernel
 """
 
-from . import amd, arithmetic, assembly, barriers, buffers, control, copies, descriptors, memory, products, tiles  # noqa: F401
+from . import (  # noqa: F401
+    amd,
+    arithmetic,
+    assembly,
+    barriers,
+    buffers,
+    bulk_assembly,
+    control,
+    copies,
+    descriptors,
+    masked_stores,
+    memory,
+    picked,
+    products,
+    tiles,
+)
 from .module import Reading, read_ttgir
 from .reading import readable
 
