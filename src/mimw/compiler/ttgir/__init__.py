@@ -19,6 +19,7 @@ The files:
     copies.py        cp.async and TMA
     products.py      matrix products
     assembly.py      native code of mimw's own lowering
+    arrivals.py      mbarriers by assembly
     bulk_assembly.py copies of consecutive bytes by assembly
     masked_stores.py masked stores into shared memory by assembly
     picked.py        picked elements of shared memory
@@ -29,6 +30,7 @@ The files:
 from . import (  # noqa: F401
     amd,
     arithmetic,
+    arrivals,
     assembly,
     barriers,
     buffers,

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import re
 
-from ...ir import I1, I32, Op, Scalar, Value, like
+from ...ir import I1, Op, Scalar, Tensor, Value, like
 from ...ir.byte_maps import inverse
 from ..triton_port.enumerations import enumeration_member
 from .assembly import form
 from .layout_memory import buffer_map
-from .layout_text import LayoutProblem
+from .layout_text import LayoutProblem, read_layout
 from .reading import Here, reads
 from .types import layout_in
 
@@ -58,19 +58,28 @@ def scattered(here: Here, found):
 
 @form(_BEGIN.format(step=_SWAP))
 def swapped(here: Here, found):
-    """The result has an element for each thread, of which the first ones are meant: the others are 0 here."""
+    """The result has an element for each thread: those behind the first ones are copies here."""
     _, buffer, offsets, compare, value = _operands(here)
     (extent, ) = offsets.type.shape
     (type_, ) = here.types
-    if type_.shape != (extent, ):
-        raise here.unreadable("compare-and-swap of fewer elements than threads, each of which holds a result")
     _checked(here, found[3], 1, extent, int(found[2]))
     ops, flat, numbers = _flat(here, buffer, offsets)
     first, old = _elements(here, compare, flat)
     second, new = _elements(here, value, flat)
-    result = here.value(like(type_, flat.type.element))
+    result = here.value(Tensor(flat.type.element, (extent, )))
     ops += [*first, *second, here.op("local_atomic_cas", flat, old, new, numbers, results=(result, ))]
-    return [*ops, *_registers(here, result, type_)]
+    more, result = _repeated(here, result, type_.shape[0])
+    return [*ops, *more, *_registers(here, result, type_)]
+
+
+def _repeated(here: Here, tile: Value, extent: int) -> tuple[list[Op], Value]:
+    """A tile again and again, until it has so many elements."""
+    (short, ) = tile.type.shape
+    if short == extent:
+        return [], tile
+    row, rows, long = (here.value(Tensor(tile.type.element, shape)) for shape in ((1, short), (extent // short, short), (extent, )))
+    return [here.op("expand_dims", tile, 0, results=(row, )), here.op("broadcast", row, rows.type, results=(rows, )),
+            here.op("reshape", rows, (extent, ), False, results=(long, ))], long
 
 
 def _operands(here: Here) -> list[Value]:
@@ -117,15 +126,13 @@ def _flat(here: Here, buffer: Value, offsets: Value) -> tuple[list[Op], Value, V
                 ops += made
                 if numbers is not None:
                     both = here.value(offsets.type)
-                    ops.append(here.op("or" if False else "xor", numbers, one, results=(both, )))
+                    ops.append(here.op("xor", numbers, one, results=(both, )))
                     one = both
                 numbers = one
     return ops, flat, numbers
 
 
 def _rank(here: Here) -> int:
-    from .layout_text import read_layout
-
     layout = read_layout(layout_in(here.operand_texts[1]))
     return len(layout.get("order", ())) or layout.get("rank", 0) or len(here.operands[1].type.shape)
 
