@@ -46,6 +46,29 @@ def scratch(here: Here):
     return here.op("descriptor_slots", size // _BYTES, results=(slots, ))
 
 
+@reads("tt.addptr")
+def moved(here: Here):
+    """In memory of descriptors, one of them; of any other pointer the arithmetic."""
+    base, offset = here.operands
+    if not isinstance(base.type, DescriptorSlots):
+        return here.op("addptr", base, offset)
+    size, width = here.number(_BYTES, offset.type)
+    index, slot = here.value(offset.type), here.value(DescriptorSlots(0))
+    if (known := here.known(offset)) is not None and known % _BYTES:
+        raise here.unreadable(f"{known} bytes into memory of tensor descriptors begins none")
+    here.stands_for(slot)
+    return [size, here.op("sdiv", offset, width, results=(index, )), here.op("descriptor_slot", base, index, results=(slot, ))]
+
+
+@reads("tt.bitcast")
+def seen_otherwise(here: Here):
+    """Of memory of descriptors, the same memory."""
+    if isinstance(here.operands[0].type, DescriptorSlots):
+        here.stands_for(here.operands[0])
+        return None
+    return here.op("bitcast", here.operands[0], here.types[0])
+
+
 @reads("ttng.tensormap_create")
 def created(here: Here):
     slot, base, *numbers = here.operands
@@ -112,9 +135,12 @@ def _block(here: Here, box: Descriptor) -> Descriptor:
 def looks(nodes: Iterable[Node]) -> dict[int, list[Descriptor]]:
     """The descriptors that memory is looked at as, by the number of the memory's value."""
     found: dict[int, list[Descriptor]] = {}
+    same: dict[int, int] = {}       # memory by another type
     for node in nodes:
+        if node.name == "tt.bitcast":
+            same[node.results[0][0]] = same.get(node.operands[0], node.operands[0])
         if node.name == "ttng.reinterpret_tensor_descriptor":
-            found.setdefault(node.operands[0], []).append(type_in(node.results[0][1]))
+            found.setdefault(same.get(node.operands[0], node.operands[0]), []).append(type_in(node.results[0][1]))
     return found
 
 
