@@ -23,6 +23,7 @@ from ..compiler.triton_port.proxy_fences import with_proxy_fences
 from ..compiler.triton_port.runtime import compiled_ttgir
 from ..compiler.ttgir import Reading, read_ttgir
 from ..errors import SimulatorMisuse, TargetError
+from ..ir import LaunchFacts
 from ..target import asking, wanted
 from ..target import target as find_target
 from .call import resolve
@@ -66,22 +67,26 @@ def compiled_launch(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str,
     fn, args, meta = resolve(kernel, args, meta)
     specialisation, arguments, values, _ = specialised(fn, args, meta, chip)
     with asking(chip):
-        text, file = _text(specialisation, kernel, chip)
-    reading = read_ttgir(text, file)
-    first = {name: value for name, value in arguments.items()}
-    launch = launch_of(reading, extents_of(grid, first), [values[path] for path in sorted(values)], memory)
+        text, file, facts = _text(specialisation, kernel, chip)
+    reading = read_ttgir(text, file, facts)
+    extents = grid_extents(extents_of(grid, arguments))
+    if facts.grid_of_clusters:
+        extents = (extents[0] * facts.cluster_size, *extents[1:])
+    launch = launch_of(reading, extents, [values[path] for path in sorted(values)], memory)
     return replace(launch, arguments=arguments), reading
 
 
-def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str]:
-    """The TTGIR of one specialisation, and a name for it. A kernel of mimw's without a word of ours goes Triton's way."""
+def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str, LaunchFacts]:
+    """The TTGIR of one specialisation, a name for it, and what the launch asks for. A kernel of mimw's without a word of ours goes
+    Triton's way."""
     one, fn = specialisation, specialisation.fn
     file = f"<{fn.__name__}, compiled for {chip.name}>"
     if type(kernel).__module__.startswith("mimw."):
         program, module = finished(one, chip)
         if program.orchestrates():
-            return _fenced(module, chip), file
-    return _fenced(compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options), chip), file
+            return _fenced(module, chip), file, program.launch_facts
+    text = compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options)
+    return _fenced(text, chip), file, LaunchFacts()
 
 
 def _fenced(ttgir: Any, chip: Any) -> str:

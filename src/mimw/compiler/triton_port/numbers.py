@@ -36,12 +36,17 @@ def number_of(value) -> int | None:
     return int(found[1]) if found else None
 
 
+def number_said(location: str) -> int:
+    """The number of the recorded op in a location as MLIR writes it; of a fusion, the first one; -1 if there is none."""
+    found = NUMBER.search(location)
+    return int(found[1]) if found else -1
+
+
 def number_at(location) -> int:
     """The number of the recorded op in an MLIR location, -1 if there is none; of a fusion, the first of its numbers."""
     name = location.get_name()
     if name is None:
         text = str(location)
-        found = NUMBER.search(text) if text.startswith("loc(fused") else None
-        return int(found[1]) if found else -1
+        return number_said(text) if text.startswith("loc(fused") else -1
     number = name.rpartition(".")[2]
     return int(number) if number.isdecimal() and len(number) < len(name) else -1

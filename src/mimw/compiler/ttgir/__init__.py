@@ -19,10 +19,10 @@ The files:
     copies.py        cp.async and TMA
     products.py      matrix products
     assembly.py      native code of mimw's own lowering
-    arrivals.py      mbarriers by assembly
-    bulk_assembly.py copies of consecutive bytes by assembly
+    arrivals.py      arrivals of each thread, fences, by assembly
     masked_stores.py masked stores into shared memory by assembly
     picked.py        picked elements of shared memory
+    assembly_copies.py, assembly_cluster.py, assembly_products.py      its copies by TMA, accesses to other CTAs, products
     amd.py           buffer accesses of AMD's chips
     descriptors.py   tensor descriptors made in a kernel
 """
@@ -32,9 +32,11 @@ from . import (  # noqa: F401
     arithmetic,
     arrivals,
     assembly,
+    assembly_cluster,
+    assembly_copies,
+    assembly_products,
     barriers,
     buffers,
-    bulk_assembly,
     control,
     copies,
     descriptors,

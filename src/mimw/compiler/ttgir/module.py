@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...errors import NotYet, TtgirError
-from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Param, Program, Site, Value
+from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Op, Param, Program, Site, Value
 from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
@@ -36,7 +36,8 @@ class Reading:
     """A kernel as it was read. `target` is the chip's name as ours, "" if the module says none; `arguments` how many arguments a
     launch has: a tensor descriptor is one, with its extents and strides; `divisible` the parameters that the compiler takes for
     multiples of a number, by their place among the arguments; `accesses` those to shared memory by threads; `written` the type of
-    each value as the module has it, with its layout."""
+    each value as the module has it, with its layout; `numbers` which op of the recorded program each op comes from, of a kernel
+    that mimw compiled."""
 
     program: Program
     target: str
@@ -48,10 +49,12 @@ class Reading:
     file: str
     accesses: tuple[SharedAccess, ...] = ()
     written: Mapping[Value, str] = field(default_factory=dict, repr=False)
+    numbers: Mapping[Op, int] = field(default_factory=dict, repr=False)
 
 
-def read_ttgir(text: str, file: str = "<ttgir>") -> Reading:
-    """Read the kernel of a module. `file` is what lines without a location of the author's are in."""
+def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = None) -> Reading:
+    """Read the kernel of a module. `file` is what lines without a location of the author's are in; `facts` are what the launch asks
+    for and no module says: the shape of the clusters of a kernel whose programs are one CTA each."""
     try:
         top = module_tree(text, file)
     except MlirProblem as problem:
@@ -66,25 +69,28 @@ def read_ttgir(text: str, file: str = "<ttgir>") -> Reading:
     if _number(top.text, "ttg.num-ctas", 1) != 1:
         raise NotYet("a kernel whose tiles lie in several CTAs (num_ctas) is not simulated", Site(file, 1))
     try:
-        return _reading(reader, top, function, text, file)
+        return _reading(reader, top, function, text, file, facts or LaunchFacts())
     except Unreadable as problem:
         node = problem.node
         raise NotYet(f"{problem.what}\n    {node.text}", site_in(node.location, Site(file, node.line))) from None
 
 
-def _reading(reader: Reader, top: Node, function: Node, text: str, file: str) -> Reading:
+def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, facts: LaunchFacts) -> Reading:
     (region, ) = function.regions
     header = _header(text, function)
     values = []
     for place, (number, type_) in enumerate(region.arguments):
         values.append(reader.new(number, type_, function, header[place][0] if place < len(header) else f"arg{place}"))
+    reader.notes["parameters"] = values
     places = _places(values)
     params = tuple(Param(value, value.name, (place, )) for value, place in zip(values, places, strict=True))
     ops = tuple(reader.ops(region))
     divisible = {place: int(found[1]) for place, (_, said) in zip(places, header, strict=False) if (found := _DIVISIBLE.search(said))}
-    program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, LaunchFacts())
+    program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, facts)
+    if program.named("grid_barrier"):
+        program = replace(program, launch_facts=facts.with_grid_barrier())
     return Reading(program, _target(top.text), reader.notes["num_warps"], _number(top.text, "ttg.threads-per-warp", 32),
-                   len(set(places)), divisible, text, file, tuple(reader.accesses), reader.written)
+                   len(set(places)), divisible, text, file, tuple(reader.accesses), reader.written, reader.numbers)
 
 
 def _kernel(top: Node, file: str) -> Node:

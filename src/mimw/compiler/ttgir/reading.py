@@ -23,6 +23,7 @@ from typing import Any
 from ...ir import OPS, Block, Op, Site, Token, Type, Value
 from ..triton_port.mlir_tree import Block as Nodes
 from ..triton_port.mlir_tree import Node
+from ..triton_port.numbers import number_said
 from .locations import name_in, site_in
 from .shared_accesses import SharedAccess
 from .types import type_in
@@ -75,6 +76,7 @@ class Reader:
         self.accesses: list[SharedAccess] = []
         self.constants: dict[Value, int | float] = {}
         self.notes: dict[str, Any] = {}
+        self.numbers: dict[Op, int] = {}      # of the recorded op that an op comes from, where mimw compiled it
 
     def block(self, nodes: Nodes, arguments: Iterable[Value | None] | None = None) -> Block:
         """A block of ours. `arguments` are the values that stand for the block's own, if they are known from outside; else they are
@@ -90,7 +92,10 @@ class Reader:
         """The ops of a block, in order."""
         for node in nodes.nodes:
             made = self.read(node)
-            yield from (made, ) if isinstance(made, Op) else made or ()
+            found, number = (made, ) if isinstance(made, Op) else tuple(made or ()), number_said(node.location)
+            if number >= 0:
+                self.numbers.update(dict.fromkeys((op for op in found if op not in self.numbers), number))
+            yield from found
 
     def read(self, node: Node) -> Ops:
         """The ops of ours in the place of one."""

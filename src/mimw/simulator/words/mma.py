@@ -11,6 +11,8 @@ overwritten before the wait gives wrong numbers here as it does on the GPU.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...compiler.triton_port.interpreter import matmul
 from ...errors import AsyncDotReadEarly
 from ..costs import abstract as costs
@@ -48,13 +50,14 @@ class Facts:
         self.dtype, self.duration = numpy_type(op.result.type, op.site), costs.dot(op)
         m, n = op.result.type.shape
         self.label = f"{m} x {n} x {op.a.type.shape[-1]}"
+        self.shape = (m, n)
 
 
 def _start(task, op, facts: Facts, product=None) -> None:
     machine, acc = task.machine, None if op.acc is None or op.attrs.get("fresh") else task.env[op.acc]
     if acc.__class__ is Poisoned:
         acc.refuse(task, op)
-    precision, dtype = op.precision, facts.dtype
+    precision = op.precision
     a, b = [data if isinstance(data := task.env[value], View) else task.read(value, op) for value in (op.a, op.b)]
     pending = PendingDot(op)
     if isinstance(acc, PendingDot) and not acc.done and not any(acc is dot.destination for dot in task.dots):
@@ -63,7 +66,7 @@ def _start(task, op, facts: Facts, product=None) -> None:
 
     def land(dot: InFlight) -> None:
         start = acc.result if isinstance(acc, PendingDot) else acc
-        pending.result = matmul(_data(a), _data(b), start, dtype, precision) if product is None else product
+        pending.result = _product(_data(a), _data(b), start, facts, precision) if product is None else product
         pending.done = True
         task.dots.remove(dot)
 
@@ -82,6 +85,16 @@ def _start(task, op, facts: Facts, product=None) -> None:
     machine.order.commit(task, "wgmma")
     task.dots.append(dot)
     task.env[op.result] = pending
+
+
+def _product(a, b, start, facts: Facts, precision) -> np.ndarray:
+    """The product, with what it is added to. In a tile that is wider than B, of powers of two, the columns behind stay as they are."""
+    columns = b.shape[1]
+    if columns == facts.shape[1]:
+        return matmul(a, b, start, facts.dtype, precision)
+    found = np.zeros(facts.shape, facts.dtype) if start is None else np.array(start)
+    found[:, :columns] = matmul(a, b, None if start is None else found[:, :columns].copy(), facts.dtype, precision)
+    return found
 
 
 @handles("async_dot_wait")
