@@ -4,7 +4,7 @@ Input: `ttng.tensormap_create` and what is around it. Output: ours on slots for 
 
     %s = ttg.global_scratch_alloc {alignment = 128, nbytes = 128}           descriptor_slots 1
     ttng.tensormap_create %s, %a, [%64, %128], [%K, %M], [%bytes], [..]     fill_descriptor_slot %s %a (%M, %K) (%bytes / 2, 1)
-    %d = ttng.reinterpret_tensor_descriptor %s                              view_descriptor_slot %s
+    %d = ttng.reinterpret_tensor_descriptor %s                              view_descriptor_slot %s, where %d is used
 
 A tensor map lists extents from the innermost on, and strides in bytes without the innermost; ours are from the outermost on, in
 elements (CUDA driver API, "cuTensorMapEncodeTiled").
@@ -99,6 +99,8 @@ def acquired(here: Here):
 
 @reads("ttng.reinterpret_tensor_descriptor")
 def seen_as(here: Here):
+    """An address as a descriptor. Passes move that in front of a loop in which the descriptor is made: it is looked at where it is
+    used."""
     if made := here.reader.notes.get("maps", {}).get(here.operands[0]):
         _same_swizzle(here, made)
         if not made.acquired:
@@ -106,8 +108,8 @@ def seen_as(here: Here):
                                "proxy stands between", made.site, here.site,
                                hint="ttng.tensormap_fenceproxy_acquire behind ttng.tensormap_create")
     ops, slot = slot_of(here, here.operands[0])
-    (type_, ) = here.types
-    return [*ops, here.op("view_descriptor_slot", slot, type=type_)]
+    here.reader.slots[here.results[0]] = slot
+    return ops
 
 
 def _same_swizzle(here: Here, made: _Map) -> None:
