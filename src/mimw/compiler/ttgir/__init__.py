@@ -23,6 +23,8 @@ The files:
     masked_stores.py masked stores into shared memory by assembly
     picked.py        picked elements of shared memory
     assembly_copies.py, assembly_cluster.py, assembly_products.py      its copies by TMA, accesses to other CTAs, products
+    remote_elements.py   picked elements of other CTAs' shared memory
+    element_registers.py what assembly holds of a tile
     amd.py           buffer accesses of AMD's chips
     descriptors.py   tensor descriptors made in a kernel
 """
@@ -44,6 +46,7 @@ from . import (  # noqa: F401
     memory,
     picked,
     products,
+    remote_elements,
     tiles,
 )
 from .module import Reading, read_ttgir

@@ -16,6 +16,7 @@ import re
 from ...ir import I32, Op, Scalar, Tensor, Value, like
 from ...ir.types import TOKEN
 from .assembly import form
+from .element_registers import elements
 from .reading import Here
 
 _I1 = Scalar("i1")
@@ -67,24 +68,10 @@ def copied_there(here: Here, found):
 def stored_there(here: Here, found):
     """A flat tile into the same place of another CTA; of narrow elements each register holds one."""
     _, buffer, rank, *rest = here.operands
-    ops, tile = _elements(here, rest[-1], buffer.type.element)
+    ops, tile = elements(here, rest[-1], buffer.type.element)
     if found["bar"]:
         return [*ops, here.op("async_remote_store", buffer, tile, rank, rest[0])]
     return [*ops, here.op("remote_store", buffer, tile, rank)]
-
-
-def _elements(here: Here, bits: Value, element: Scalar) -> tuple[list[Op], Value]:
-    """The ops that make elements of a tile of integers of one register each, and the tile."""
-    ops = []
-    if bits.type.element.bits > element.bits:
-        narrow = here.value(like(bits.type, Scalar(f"i{element.bits}")))
-        ops.append(here.op("int_cast", bits, narrow.type, False, results=(narrow, )))
-        bits = narrow
-    if bits.type.element != element:
-        seen = here.value(like(bits.type, element))
-        ops.append(here.op("bitcast", bits, seen.type, results=(seen, )))
-        bits = seen
-    return ops, bits
 
 
 @form(r"\{ \.reg \.pred odd; \.reg \.b32 me, here; mov\.u32 me, %cluster_ctarank; mapa\.shared::cluster\.u32 here, \$1, me; "

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...ir import I1, Value, like
 from .assembly import form
+from .element_registers import elements
 from .layout_memory import buffer_map
 from .layout_text import LayoutProblem
 from .layouts import tile_map
@@ -37,14 +38,11 @@ def stored(here: Here, found):
         run = _proved(here, found[0], buffer, value)
     except LayoutProblem as problem:
         raise here.unreadable(f"a masked store whose bytes cannot be told: {problem}") from None
-    bits = like(value.type, type(element)(f"i{element.bits}"))
-    narrow, tile, mask = here.value(bits), here.value(like(value.type, element)), here.value(like(value.type, I1))
+    ops, tile = elements(here, value, element)
+    mask = here.value(like(value.type, I1))
     zero, nothing = here.number(0, flags.type)
-    ops = [here.op("int_cast", value, bits, False, results=(narrow, ))] if bits != value.type else []
-    narrow = narrow if ops else value
-    ops += [here.op("bitcast", narrow, tile.type, results=(tile, ))] if element.is_float else []
     ops += [zero, here.op("icmpNE", flags, nothing, results=(mask, ))]
-    return [*ops, here.op("local_store", buffer, tile if element.is_float else narrow, mask, run=run)]
+    return [*ops, here.op("local_store", buffer, tile, mask, run=run)]
 
 
 def _proved(here: Here, text: str, buffer: Value, value: Value) -> int:

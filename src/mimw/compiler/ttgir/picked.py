@@ -18,6 +18,7 @@ from ...ir import I1, Op, Scalar, Tensor, Value, like
 from ...ir.byte_maps import inverse
 from ..triton_port.enumerations import enumeration_member
 from .assembly import form
+from .element_registers import elements, registers
 from .layout_memory import buffer_map
 from .layout_text import LayoutProblem, read_layout
 from .reading import Here, reads
@@ -49,7 +50,7 @@ def scattered(here: Here, found):
     count = int(found[2])
     _checked(here, found[3], 0, offsets.type.shape[0], count)
     ops, flat, numbers = _flat(here, buffer, offsets)
-    more, tile = _elements(here, value, flat)
+    more, tile = elements(here, value, flat.type.element)
     zero, nothing = here.number(0, flags.type)
     mask = here.value(like(flags.type, I1))
     return [*ops, *more, zero, here.op("icmpNE", flags, nothing, results=(mask, )),
@@ -64,12 +65,12 @@ def swapped(here: Here, found):
     (type_, ) = here.types
     _checked(here, found[3], 1, extent, int(found[2]))
     ops, flat, numbers = _flat(here, buffer, offsets)
-    first, old = _elements(here, compare, flat)
-    second, new = _elements(here, value, flat)
+    first, old = elements(here, compare, flat.type.element)
+    second, new = elements(here, value, flat.type.element)
     result = here.value(Tensor(flat.type.element, (extent, )))
     ops += [*first, *second, here.op("local_atomic_cas", flat, old, new, numbers, results=(result, ))]
     more, result = _repeated(here, result, type_.shape[0])
-    return [*ops, *more, *_registers(here, result, type_)]
+    return [*ops, *more, *registers(here, result, type_)]
 
 
 def _repeated(here: Here, tile: Value, extent: int) -> tuple[list[Op], Value]:
@@ -145,30 +146,3 @@ def _moved(here: Here, tile: Value, bit: int, place: int) -> tuple[list[Op], Val
     return [chosen, by, here.op("and", tile, mask, results=(taken, )),
             here.op("lshr" if bit >= place else "shl", taken, steps, results=(moved, ))], moved
 
-
-def _elements(here: Here, registers: Value, buffer: Value) -> tuple[list[Op], Value]:
-    """Integers of one register each as elements of the buffer."""
-    element, ops = buffer.type.element, []
-    bits = like(registers.type, Scalar(f"i{element.bits}"))
-    if bits != registers.type:
-        narrow = here.value(bits)
-        ops.append(here.op("int_cast", registers, bits, False, results=(narrow, )))
-        registers = narrow
-    if element.is_float:
-        tile = here.value(like(registers.type, element))
-        ops.append(here.op("bitcast", registers, tile.type, results=(tile, )))
-        registers = tile
-    return ops, registers
-
-
-def _registers(here: Here, tile: Value, wanted) -> list[Op]:
-    """Elements as integers of one register each, which the op's result is."""
-    element, ops = tile.type.element, []
-    if element.is_float:
-        bits = here.value(like(tile.type, Scalar(f"i{element.bits}")))
-        ops.append(here.op("bitcast", tile, bits.type, results=(bits, )))
-        tile = bits
-    if tile.type == wanted:
-        here.stands_for(tile)
-        return ops
-    return [*ops, here.op("int_cast", tile, wanted, False)]
