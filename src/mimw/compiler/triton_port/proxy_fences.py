@@ -30,6 +30,7 @@ def with_proxy_fences(ttgir: Any, capability: int) -> str:
     manager = mlir.pass_manager(module.context)
     passes.ttgpuir.add_allocate_warp_groups(manager, False)
     nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, _PTX)
+    nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)     # without which the next pass refuses tensor memory
     nvidia.passes.ttnvgpuir.add_proxy_fence_insertion(manager, capability)
     manager.run(module, "proxy_fences")
     return str(module)

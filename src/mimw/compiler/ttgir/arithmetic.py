@@ -25,7 +25,7 @@ _TWINS = {
     "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2", "math.sqrt": "sqrt", "math.rsqrt": "rsqrt",
     "math.sin": "sin", "math.cos": "cos", "math.erf": "erf", "math.absf": "fabs", "math.absi": "iabs", "math.ceil": "ceil",
     "math.floor": "floor", "math.fma": "fma", "tt.precise_divf": "precise_divf",
-    "tt.precise_sqrt": "precise_sqrt", "tt.mulhiui": "umulhi",
+    "tt.precise_sqrt": "precise_sqrt", "tt.approx_divf": "approx_divf", "tt.mulhiui": "umulhi",
 }
 # The op of ours that makes a value of the result's type.
 _CASTS = {"arith.sitofp": "si_to_fp", "arith.uitofp": "ui_to_fp", "arith.fptosi": "fp_to_si", "arith.fptoui": "fp_to_ui",

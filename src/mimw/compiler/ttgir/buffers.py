@@ -64,6 +64,10 @@ def seen_as(here: Here):
     """Bytes in row-major order stay where they are. The buffers of an array in tensor memory lie side by side instead."""
     (source, ), (type_, ) = here.operands, here.types
     if source.type.space == "tmem" and source.type.count != type_.count:
+        (number, ) = here.node.operands
+        made = here.reader.made_by.get(number)
+        if made is not None and made.name == "ttng.tmem_alloc" and not made.operands and here.reader.notes["uses"][number] == 1:
+            return here.op("local_alloc", type_, again=True)      # nobody else sees the memory: it is what it is seen as
         raise here.unreadable("tensor memory that is seen as another number of buffers has no meaning in the simulator")
     return here.op("buffer_reinterpret", source, type_)
 

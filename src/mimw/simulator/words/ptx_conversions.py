@@ -31,7 +31,7 @@ def meaning(opcode: str) -> Callable | None:
         return None
     *how, target, source = modifiers
     if (how, target, source) == (["rna"], "tf32", "f32"):
-        return lambda registers, names: registers.write(names[0], _tf32(registers.read(names[1], 32)))
+        return lambda registers, names: registers.write(names[0], _tf32(registers.read(names[1], 32)), 32)
     how, relu = [one for one in how if one != "relu"], "relu" in how
     saturates, how = "satfinite" in how, [one for one in how if one != "satfinite"]
     if how == ["rs"] and target in _PACKED and source == "f32":
