@@ -28,7 +28,7 @@ from .shared_accesses import SharedAccess
 _TARGET = re.compile(r'ttg\.target = "(cuda|hip):(\w+)"')
 _NAME = re.compile(r"@(?:\"([^\"]*)\"|([\w$.-]+))")
 _PARAMETER = re.compile(r"%([\w$.-]+): ([^%]*)")
-_SAID = re.compile(r'loc\("([^"]+)"')
+_SAID = re.compile(r'loc\("([^"]+)"\(')
 _DIVISIBLE = re.compile(r"tt\.divisibility = (\d+)")
 
 
