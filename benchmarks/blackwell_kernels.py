@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+import mimw
 from mimw.kernels import gather_matmul_scatter as fused
+from mimw.kernels import linear_attention
 from tests.kernels import pair_gemm
 
 from .mutation_kernels import tutorial
@@ -162,6 +164,28 @@ def _fused_small():
     return (fused.blackwell_kernel, *fused.arguments(a, b, c, rows, into, 3, chosen, blackwell=True)), lambda: [c], [wanted]
 
 
+def _linear_small():
+    """The recurrence, behind what prepares it."""
+    from tests.kernels.linear_attention_calls import GDN, Case
+    from tests.kernels.linear_attention_reference import recurrence
+    case = Case(**GDN, T=260, tensor_memory=True)
+    o = case.filled(case.v.shape)
+    *before, launch = case.steps(o=o)
+    for kernel, grid, args, meta in before:
+        mimw.simulate(kernel, grid, *args, **meta)
+    return launch, lambda: [o, case.final], [one.numpy() for one in recurrence(**case.drawn)]
+
+
+def _linear_full():
+    def empty(shape, kind=None):
+        return np.empty(shape, np.float32 if kind else ml_dtypes.bfloat16)
+
+    q, k, v = (empty((8, 8192, 16, 128)) for _ in range(3))
+    g, beta, tables = single(8, 8192, 16), single(8, 8192, 16), linear_attention.tables(8, 8192)
+    work = linear_attention.workspace(k, v, g, beta, tables, empty)
+    return linear_attention.forward(q, k, v, g, beta, tables, work, o=empty(v.shape), tensor_memory=True)[-1]
+
+
 def _fused_full():
     matrix, rows = half(4096, 4096), np.arange(4096, dtype=np.int32)
     return fused.blackwell_kernel, *fused.arguments(matrix, matrix, matrix, rows, rows, SMS, blackwell=True)
@@ -192,4 +216,6 @@ KERNELS = {
        for name in ("mxfp8", "mxfp4", "nvfp4")},
     "fused gather, GEMM, scatter": Kernel("src/mimw/kernels/gather_matmul_scatter/blackwell.py", _fused_small, _fused_full,
                                           "4096^3 fp16", 2 * 4096 ** 3),
+    "linear attention, gates a head": Kernel("src/mimw/kernels/linear_attention/blackwell.py", _linear_small, _linear_full,
+                                             "8 x 8192, 16 heads, 128 bf16"),
 }

@@ -33,6 +33,8 @@ CANDIDATES = {
                 *(Configuration(4, 128, 2, True, 5, 2, chunk) for chunk in (1024, 2048)),
                 Configuration(2, 128, 3, True, 6, 2, 2048), Configuration(4, 64, 2, True, 8, 2, 2048),
                 Configuration(2, 64, 4, True, 8, 2, 2048)],
+    "bf16": [Configuration(2, 64, 4, True, 5, 1, 2048), Configuration(1, 64, 4, True, 4, 2, 2048),
+             Configuration(4, 64, 2, True, 5, 1, 2048), Configuration(2, 128, 2, True, 4, 1, 2048)],
     "decode": [*(Configuration(0, 128, 2, False, 8, 2, chunk) for chunk in (512, 1024, 2048)),
                Configuration(0, 256, 2, False, 5, 2, 1024), Configuration(0, 256, 4, False, 5, 2, 1024),
                Configuration(0, 128, 2, False, 10, 2, 1024)],
@@ -271,7 +273,7 @@ def main() -> None:
     cases = options.cases or CASES
     if options.tune:
         for name in cases:
-            candidates = CANDIDATES["decode" if kind(name) == "decode" else "prefill"]
+            candidates = CANDIDATES.get(kind(name), CANDIDATES["prefill"])
             compiled(options.jobs, [(name, chosen) for chosen in candidates])
             for row in tried(name, candidates, lambda chosen, name=name: measure(name, options.ms, chosen), True):
                 keep(row, options.results / "indexer-tune.jsonl")

@@ -81,6 +81,11 @@ def _of_linear_attention(mutant: Mutant) -> bool:
                                       "kernels/linear_attention_backward/compute.py"))
 
 
+def _of_a_state_in_tensor_memory(mutant: Mutant) -> bool:
+    """True if the changed line is a consumer's of linear attention on Blackwell."""
+    return mutant.site.file.endswith("kernels/linear_attention/blackwell.py")
+
+
 def _of_gathered_rows(mutant: Mutant) -> bool:
     """Whether the changed line is one by which rows of other GPUs come."""
     return mutant.site.file.endswith(("kernels/all_gather_gemm/kernel.py", "kernels/all_gather_gemm/push.py"))
@@ -241,6 +246,10 @@ REASONS = (
     (lambda m: _of_linear_attention(m) and (_swapped(m, ("local_load", ), ("async_dot_wait", ))
                                             or _swapped(m, ("async_dot_wait", ), ("local_load", ))),
      "The numbers that are read lie elsewhere than the tiles of the product, and their slot is held: either may be first."),
+    (lambda m: _of_a_state_in_tensor_memory(m) and _swapped(m, ("barrier_wait", ), ("tmem_load", )),
+     "The state that is read does not come with the inputs of the chunk: either may be first."),
+    (lambda m: _of_a_state_in_tensor_memory(m) and m.word == "barrier_wait" and m.change.startswith("release early"),
+     "Behind the wait for P N, whose commit covers the product that writes the state: nothing reads the slot any more."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("async_dot", ), ("barrier_wait", )),
      "The product begins behind the wait for a slot that is given back whatever this task does: slower, and right."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("async_dot", ), ("async_dot_wait", )),

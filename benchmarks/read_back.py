@@ -115,7 +115,7 @@ def measure(case: Case, seeds: int, texts: Path | None = None) -> dict:
         try:
             kernel, grid, args, meta = case.make()
             row |= compared(forms_of(kernel, grid, args, meta, case.target, kept_at), case.target, seeds, case.settled)
-        except MimwError as error:
+        except (MimwError, ValueError, TypeError, KeyError, AttributeError) as error:      # each a defect, and the others still run
             row["failed"] = f"{type(error).__name__}: {error}"[:2000]
     return {**row, "seconds": round(time.perf_counter() - begun, 1)}
 

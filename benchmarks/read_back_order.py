@@ -23,6 +23,7 @@ from mimw.compiler.analysis.order import Order, order_of
 from mimw.ir import Op, Program
 from mimw.runtime.simulate import Launch
 from mimw.simulator import Hooks, run
+from mimw.tools.search.clusters import cluster_at
 
 Key = tuple[tuple[int, ...], int]
 
@@ -73,8 +74,16 @@ def fixed(program: Program) -> dict[Op, int]:
 def order_of_run(launch: Launch, numbers: Mapping[Op, int], seed: int = 1) -> dict[Key, list[int]]:
     """What each task did of the ops in `numbers`."""
     watcher = Watcher(numbers, places_of(launch.program))
-    run(launch.program, launch.grid, launch.values, seed=seed, memory=launch.memory, hooks=Hooks(observer=watcher))
+    run(launch.program, launch.grid, launch.values, seed=seed, memory=launch.memory,
+        hooks=Hooks(observer=watcher, clusters=_clusters(launch)))
     return watcher.seen
+
+
+def _clusters(launch: Launch) -> tuple:
+    """The clusters that run: all, but of a kernel that draws its work the first alone, since who gets which part depends on the time
+    that ops take."""
+    draws = any("steals" in op.row.traits for op in launch.program.walk())
+    return (cluster_at(launch, 0), ) if draws else ()
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,18 @@ COMMITTED = ("A commit stands for all products that its task started before. The
 TURNS = ("The arrival and its wait take the barrier as one value that goes round the loop: the two barriers take turns as "
          "before, and one product is under way at a time.")
 
+ORDERED = ("Other waits order the same: accesses are compared by what orders them, not by when they happened, and all are "
+           "ordered without this wait. Check: the launches do come to where it waits, for at a barrier of its own they hang.")
+LONGER = ("To wait where one need not is a fault only if it hangs, and no launch does. Check: the predicate is false in "
+          "some, for at a barrier of its own such a wait hangs.")
+
 
 def reason(edit: Edit, made: Made, found: Found) -> str:
     """Why the edit is harmless; "" for no reason."""
     lines, at = made.text.splitlines(), edit.line - 1
     line = lines[at]
     if edit.kind == "predicate dropped" and edit.op == "ttng.barrier_expect":
-        return EXPECT if _copies_alike(lines, line) else ""
+        return EXPECT if _copies_alike(lines, at) else ""
     if edit.kind == "predicate dropped" and edit.op == "ttng.tc_gen5_mma":
         pred = re.search(rf"tc_gen5_mma (?:{VALUE}, ){{4}}({VALUE})((?:, {VALUE}\[{VALUE}\])*)", line)
         return UNWAITED if pred and all(own == pred[1] for own in re.findall(r"\[(%[^\]]+)\]", pred[2])) else ""
@@ -64,9 +69,15 @@ def reason(edit: Edit, made: Made, found: Found) -> str:
 def _of_barrier(edit: Edit, lines: list[str], at: int, found: Found) -> str:
     line = lines[at]
     if "ttng.wait_barrier" in line and edit.kind in ("wait gone", "predicate dropped"):
-        if not found(_at_own_barrier(lines, at, edit.kind == "wait gone")):
+        if edit.kind == "predicate dropped":
+            if not found(_at_own_barrier(lines, at, "")):
+                return FIRST
+            return LONGER if found(_at_own_barrier(lines, at, "not")) else ""
+        if not found(_at_own_barrier(lines, at, "same")):
             return FIRST
-        return COMMITTED if edit.kind == "wait gone" and " deps " in line and _behind_a_wait(lines, at) else ""
+        if " deps " in line and _behind_a_wait(lines, at):
+            return COMMITTED
+        return ORDERED if not found(inserted(lines, at, [])) else ""
     if edit.kind == "arrival gone" and "ttng.arrive_barrier" in line:
         return LAST if _behind_loops(lines, at) else ""
     if edit.kind == "other count" and "ttng.init_barrier" in line:
@@ -74,31 +85,39 @@ def _of_barrier(edit: Edit, lines: list[str], at: int, found: Found) -> str:
     return ""
 
 
-def _copies_alike(lines: list[str], line: str) -> bool:
-    """Whether the copies that complete on the barrier of a `barrier_expect` have its predicate."""
-    barrier, predicate = re.search(rf"barrier_expect ({VALUE}), \d+, ({VALUE})", line).groups()
-    copies = [one for one in lines if "async_tma_copy_global_to_local" in one and re.search(rf" {re.escape(barrier)},", one)]
-    return bool(copies) and all(re.search(rf", {re.escape(predicate)} ", one) for one in copies)
+def _copies_alike(lines: list[str], at: int) -> bool:
+    """Whether the copies that a `barrier_expect` announces have its predicate: those before the next one at the barrier."""
+    barrier, predicate = re.search(rf"barrier_expect ({VALUE}), \d+, ({VALUE})", lines[at]).groups()
+    copies = []
+    for line in lines[at + 1:]:
+        if "barrier_expect" in line and f" {barrier}," in line:
+            break
+        if "async_tma_copy_global_to_local" in line and f" {barrier}," in line:
+            copies.append(line)
+    return bool(copies) and all(f", {predicate} :" in line for line in copies)
 
 
-def _at_own_barrier(lines: list[str], at: int, predicated: bool) -> str:
-    """The module with a wait at a barrier of its own, to which nobody arrives, in the place of one."""
+def _at_own_barrier(lines: list[str], at: int, predicate: str) -> str:
+    """The module with a wait at a barrier of its own, to which nobody arrives, in the place of one: always, with the "same"
+    predicate, or besides the other wait where that does "not" hold."""
     line = lines[at]
-    wait, indent = _WAIT.search(line), line[:len(line) - len(line.lstrip())]
+    wait, indent = _WAIT.search(line), line[:_depth(line)]
     one = wait[4]
     memory = one.replace("<1xi64", "<1x1xi64")
+    own = {"same": wait[3] or "", "not": ", %edit_not"}.get(predicate, "")
     return inserted(lines, at, [
         indent + text for text in (
             "%edit_0 = arith.constant 0 : i32", f"%edit_memory = ttg.local_alloc : () -> {memory}",
             f"%edit_own = ttg.memdesc_index %edit_memory[%edit_0] : {memory} -> {one}", f"ttng.init_barrier %edit_own, 1 : {one}",
-            f"ttng.wait_barrier %edit_own, {wait[2]}{(wait[3] or '') if predicated else ''} : {one}",
-            f"ttng.inval_barrier %edit_own : {one}", f"ttg.local_dealloc %edit_memory : {memory}")])
+            "%edit_true = arith.constant true", f"%edit_not = arith.xori {(wait[3] or ', %edit_true')[2:]}, %edit_true : i1",
+            f"ttng.wait_barrier %edit_own, {wait[2]}{own} : {one}", f"ttng.inval_barrier %edit_own : {one}",
+            f"ttg.local_dealloc %edit_memory : {memory}", *([line.strip()] if predicate == "not" else []))])
 
 
 def _with_nan(lines: list[str], at: int) -> str:
     """The module that stores NaN where the predicate of a `tmem_store` is false."""
     line = lines[at]
-    indent = line[:len(line) - len(line.lstrip())]
+    indent = line[:_depth(line)]
     store = re.search(rf"tmem_store ({VALUE}), ({VALUE}), ({VALUE}) : (tensor<[\dx]+x(\w+), #\w+>) -> ", line)
     return inserted(lines, at, [
         f"{indent}%edit_true = arith.constant true", f"{indent}%edit_not = arith.xori {store[3]}, %edit_true : i1",
@@ -124,8 +143,8 @@ def _beside_another(lines: list[str], at: int) -> bool:
     start = next((here for here in range(at - 1, -1, -1) if waits(here) is not None or "scf.for" in lines[here]), 0)
     if "scf.for" not in lines[start]:
         return bool(waits(start))
-    depth = len(lines[start]) - len(lines[start].lstrip())
-    end = next(here for here in range(start + 1, len(lines)) if len(lines[here]) - len(lines[here].lstrip()) <= depth)
+    depth = _depth(lines[start])
+    end = next(here for here in range(start + 1, len(lines)) if _depth(lines[here]) <= depth)
     before = (here for here in range(start - 1, -1, -1) if "local_load" not in lines[here] and "subslice" not in lines[here])
     behind = (here for here in range(end - 1, start, -1) if "local_load" not in lines[here] and "subslice" not in lines[here])
     return look(before) and look(behind)
@@ -143,22 +162,27 @@ def _behind_a_wait(lines: list[str], at: int) -> bool:
 
 def _uses(lines: list[str], at: int) -> list[int]:
     """The lines that use the value that a line makes."""
-    name = re.match(r"\s*(%\S+) =", lines[at])[1]
-    return [here for here in range(at + 1, len(lines)) if re.search(rf"{re.escape(name)}(?![\w$.#-])", lines[here])]
+    name, depth = re.match(r"\s*(%\S+) =", lines[at])[1], _depth(lines[at])
+    end = next((here for here in range(at + 1, len(lines)) if _depth(lines[here]) < depth), len(lines))
+    return [here for here in range(at + 1, end) if re.search(rf"{re.escape(name)}(?![\w$.#-])", lines[here])]
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _behind_loops(lines: list[str], at: int) -> bool:
     """Whether a line is in no loop, and no loop stands behind it in its region."""
-    depth = len(lines[at]) - len(lines[at].lstrip())
+    depth = _depth(lines[at])
     for here in range(at, -1, -1):
-        indent = len(lines[here]) - len(lines[here].lstrip())
+        indent = _depth(lines[here])
         if indent < depth:
             depth = indent
             if "scf.for" in lines[here] or "scf.while" in lines[here]:
                 return False
             break
     for line in lines[at:]:
-        if line.strip() and len(line) - len(line.lstrip()) <= depth:
+        if line.strip() and _depth(line) <= depth:
             return True
         if "scf.for" in line or "scf.while" in line:
             return False

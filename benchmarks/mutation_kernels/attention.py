@@ -24,6 +24,7 @@ from mimw.kernels import (
     sparse_mla,
     wide_attention_backward,
 )
+from tests.kernels.mla import packed, problem
 
 from .case import Case, numbers
 
@@ -53,6 +54,14 @@ def _indexer() -> tuple:
     return lightning_indexer.kernel, *lightning_indexer.arguments(q, k, weights, scores, 1, scale, causal=True, chosen=chosen)
 
 
+def _indexer_of_bf16() -> tuple:
+    """Rows of 256 bytes, in two parts: three pieces of two queries for two consumers by one program."""
+    q, k = numbers((5, 8, 128), (150, 128), dtype=ml_dtypes.bfloat16)
+    weights, scores, scale = *numbers((5, 8), (5, 150), dtype=np.float32), np.ones(150, np.float32)
+    chosen = lightning_indexer.Configuration(1, 64, 2, True, 2, 1, 192)
+    return lightning_indexer.kernel, *lightning_indexer.arguments(q, k, weights, scores, 1, scale, causal=True, chosen=chosen)
+
+
 def _indexer_of_pages() -> tuple:
     """Two sequences in pages of 32 keys by one program, whose consumers share queries and have a half of each block of keys."""
     q, cache, weights = *numbers((2, 2, 8, 32), (9, 32, 32), dtype=ml_dtypes.float8_e4m3fn), np.ones((2, 2, 8), np.float32)
@@ -70,6 +79,14 @@ def _mla_decode() -> tuple:
     out, lse = np.zeros((2, 2, 16, 128), ml_dtypes.bfloat16), np.zeros((2, 16, 2), np.float32)
     room = np.zeros(mla_decode.room_for(q, 128, 2), np.float32)
     return mla_decode.arguments(q, cache, lengths, out, lse, room, 2, table)[0]
+
+
+def _mla_decode_packed() -> tuple:
+    """The same of a packed cache, whose NaN lie behind the last keys: producers widen e4m3 by scales into the slots."""
+    arrays = problem(queries=2, heads=16, page=16, lengths=(20, 150))
+    room = np.zeros(mla_decode.room_for(arrays.q, 128, 2), np.float32)
+    return mla_decode.arguments(arrays.q, packed(arrays.cache, 128)[0], arrays.lengths, arrays.out, arrays.lse, room, 2,
+                                arrays.table)[0]
 
 
 def _simplicial_gradients() -> tuple:
@@ -185,8 +202,10 @@ CASES = (
     Case("Sparse MLA, pipe", "src/mimw/kernels/sparse_mla/pipe.py", lambda: _sparse_mla(sparse_mla.pipelined)),
     Case("Sparse MLA, without roles", "src/mimw/kernels/sparse_mla/shared.py", lambda: _sparse_mla(sparse_mla.shared)),
     Case("Lightning indexer", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer),
+    Case("Lightning indexer, bf16", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer_of_bf16),
     Case("Lightning indexer, pages", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer_of_pages),
     Case("MLA decoding", "src/mimw/kernels/mla_decode/kernel.py", _mla_decode),
+    Case("MLA decoding, packed cache", "src/mimw/kernels/mla_decode/kernel.py", _mla_decode_packed),
     Case("Decoding", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(1)),
     Case("Decoding, few rows", "src/mimw/kernels/attention_decode/few_rows_epilogue/kernel.py", lambda: _decoding_few_rows(2)),

@@ -1,74 +1,18 @@
 """Chunked linear attention, forward, against the recurrence in fp64: gates, the delta rule, packed sequences, parts, what the
 backward takes; its interleavings, and what is refused."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the reference is torch's")
 
 import mimw  # noqa: E402
-from mimw.kernels.linear_attention import forward, parts_for, tables, workspace  # noqa: E402
+from mimw.kernels.linear_attention import parts_for, tables  # noqa: E402
 from mimw.target import target  # noqa: E402
 from tests.compiling import stopping  # noqa: E402
 
-from .linear_attention_reference import chunked, draw, recurrence  # noqa: E402
-
-BF16 = ml_dtypes.bfloat16
-GDN, KDA, GLA, DELTA, SIMPLE, NONE = (dict(gates=gates, delta=delta) for gates, delta in (
-    ("head", True), ("key", True), ("key", False), ("none", True), ("head", False), ("none", False)))
-
-
-class Case:
-    """Random arguments, the arrays of a call, and what they should be, of numbers as the type rounds them."""
-
-    def __init__(self, type_=BF16, parts=1, cu_seqlens=None, T=150, H=1, HV=1, keys=None, **drawn):
-        self.drawn = draw(0, T=T, H=H, HV=HV, cu_seqlens=cu_seqlens, **drawn)
-        if keys is not None:
-            self.drawn |= keys(self.drawn)
-        self.type, torch_type = type_, torch.bfloat16 if type_ is BF16 else torch.float16
-        for name in "qkv":
-            self.drawn[name] = self.drawn[name].to(torch_type).float()
-        self.q, self.k, self.v = (self.drawn[name].numpy().astype(type_) for name in "qkv")
-        self.g, self.beta, self.initial = (None if self.drawn[name] is None else self.drawn[name].numpy()
-                                           for name in ("g", "beta", "initial_state"))
-        self.tables = tables(self.q.shape[0], T, cu_seqlens, parts)
-        self.work = workspace(self.k, self.v, self.g, self.beta, self.tables, self.filled)
-        self.final = None if self.initial is None else self.filled(self.initial.shape, "fp32")
-
-    def filled(self, shape, kind=None):
-        """An array that holds something else than results."""
-        return np.full(shape, 7, self.type if kind is None else np.float32)
-
-    def steps(self, q=True, **options):
-        return forward(self.q if q else None, self.k, self.v, self.g, self.beta, self.tables, self.work, initial=self.initial,
-                       final=self.final, **options)
-
-    def outputs(self, machine, **options):
-        o = self.filled(self.v.shape)
-        for kernel, grid, args, meta in self.steps(o=o, **options):
-            machine.launch(kernel, grid, *args, **meta)
-        return o
-
-    def rows(self, tiles):
-        """[NT, HV, C, ..] as the reference has it, [B, T, HV, ..]."""
-        rows = [one.swapaxes(0, 1)[:min(64, end - first)] for one, (first, end) in zip(tiles, self.tables.chunks)]
-        return np.concatenate(rows).reshape(*self.v.shape[:3], *tiles.shape[3:])
-
-
-def close(found, exact, error=6e-3):
-    """The relative error of all, and every element against the largest."""
-    found, exact = np.asarray(found, np.float64), np.asarray(exact, np.float64)
-    assert np.linalg.norm(found - exact) <= error * np.linalg.norm(exact)
-    assert np.abs(found - exact).max() <= 2 * error * np.abs(exact).max()
-
-
-def right(machine, case, error=6e-3, **options):
-    o, (exact, final) = case.outputs(machine, **options), recurrence(**case.drawn, **options)
-    close(o, exact, error)
-    if case.final is not None:
-        close(case.final, final, error)
-
+from .linear_attention_calls import DELTA, GDN, GLA, KDA, NONE, SIMPLE, Case, close, right  # noqa: E402
+from .linear_attention_reference import chunked, recurrence  # noqa: E402
 
 # ---- o and the last states ------------------------------------------------------------------------------------------------------
 
@@ -78,7 +22,9 @@ def test_each_member_of_the_family(machine, kind):
 
 
 @pytest.mark.parametrize("kind, shape", [(GDN, dict(B=2, H=1, HV=2, K=128, V=128, T=70)), (GDN, dict(K=64, V=256, T=65)),
-                                         (KDA, dict(B=2, H=1, HV=2, K=128, V=64, T=64)), (SIMPLE, dict(K=128, V=256, T=1))])
+                                         (KDA, dict(B=2, H=1, HV=2, K=128, V=64, T=64)), (SIMPLE, dict(K=128, V=256, T=1)),
+                                         (GDN, dict(HV=2, K=256, V=64, T=150, parts=2)), (KDA, dict(K=256, V=128, T=65)),
+                                         (DELTA, dict(K=256, V=256, T=70))])
 def test_heads_and_batches(machine, kind, shape):
     right(machine, Case(**kind, **shape))
 
@@ -175,11 +121,11 @@ def test_tables():
 
 # ---- what the backward takes ----------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("kind, parts", [(GDN, 2), (KDA, 1), (SIMPLE, 2)])
-def test_new_values_and_states_before_chunks(machine, kind, parts):
-    case = Case(**kind, T=170, parts=parts)
+@pytest.mark.parametrize("kind, parts, K", [(GDN, 2, 64), (KDA, 1, 64), (SIMPLE, 2, 64), (GDN, 1, 256), (KDA, 1, 256)])
+def test_new_values_and_states_before_chunks(machine, kind, parts, K):
+    case = Case(**kind, T=170, parts=parts, K=K)
     case.outputs(machine)
-    new, states = case.filled(case.v.shape), case.filled((len(case.tables.chunks), 1, 64, 64))
+    new, states = case.filled(case.v.shape), case.filled((len(case.tables.chunks), 1, 64, K))
     for kernel, grid, args, meta in case.steps(q=False, new=new, states=states, again=True):
         machine.launch(kernel, grid, *args, **meta)
     exact = chunked(**case.drawn)
@@ -196,10 +142,10 @@ def test_new_values_and_states_before_chunks(machine, kind, parts):
 
 # ---- interleavings, what is refused, and the machine code ------------------------------------------------------------------------
 
-@pytest.mark.parametrize("kind, options", [(GDN, {}), (KDA, {}), (GDN, dict(again=True))])
-def test_every_interleaving_is_right(kind, options):
-    case = Case(**kind, T=260)
-    results = dict(new=case.v.copy(), states=case.filled((5, 1, 64, 64))) if options else dict(o=case.v.copy())
+@pytest.mark.parametrize("kind, options, K", [(GDN, {}, 64), (KDA, {}, 64), (GDN, dict(again=True), 64), (GDN, {}, 256)])
+def test_every_interleaving_is_right(kind, options, K):
+    case = Case(**kind, T=260 if K == 64 else 200, K=K)
+    results = dict(new=case.v.copy(), states=case.filled((5, 1, 64, K))) if options else dict(o=case.v.copy())
     case.outputs(type("Simulator", (), {"launch": staticmethod(mimw.simulate)}))
     kernel, grid, args, meta = case.steps(**results, **options)[-1]
     report = mimw.check(kernel, grid, *args, seeds=4, shrink=False, **meta)
@@ -210,7 +156,7 @@ def test_refused():
     case = Case(**GDN)
     with pytest.raises(ValueError, match="a call writes either o, of q, or new and states"):
         case.steps()
-    with pytest.raises(ValueError, match="keys may have 64 or 128 columns"):
+    with pytest.raises(ValueError, match="keys and values may have 64, 128 or 256 columns"):
         case = Case(**GDN, K=32, V=32)
         case.steps(o=case.v.copy())
     with pytest.raises(ValueError, match="the heads of v must be a multiple of those of q and k"):
@@ -220,23 +166,25 @@ def test_refused():
         case.steps(o=case.v.copy())
 
 
-def of_heads_of_128(kind, V=128, states=False, parts=1, number=-1):
+def to_ttgir(kind, K=128, V=128, states=False, parts=1, number=-1):
     """The TTGIR of one launch."""
-    case = Case(**kind, K=128, V=V, parts=parts)
-    results = dict(new=case.v.copy(), states=case.filled((3, 1, V, 128))) if states else dict(o=case.v.copy())
+    case = Case(**kind, K=K, V=V, parts=parts)
+    results = dict(new=case.v.copy(), states=case.filled((3, 1, V, K))) if states else dict(o=case.v.copy())
     kernel, grid, args, meta = case.steps(**results)[number]
     with stopping(("ttgir", )):
         return mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
 
 
 @pytest.mark.parametrize("options", [dict(kind=SIMPLE, V=256), dict(kind=KDA), dict(kind=GDN, states=True),
-                                     dict(kind=GDN, parts=3, number=2)], ids=["values of 256", "by key", "states", "transitions"])
+                                     dict(kind=GDN, parts=3, number=2), dict(kind=GDN, K=256, V=256),
+                                     dict(kind=KDA, K=256, parts=3, number=2)],
+                         ids=["values of 256", "by key", "states", "transitions", "keys of 256", "transitions of 256 by key"])
 def test_forms_fit(options):
-    assert of_heads_of_128(**options).metadata.shared <= target("sm_90a").shared_bytes
+    assert to_ttgir(**options).metadata.shared <= target("sm_90a").shared_bytes
 
 
 def test_operands_go_from_registers_into_the_next_product():
-    found = of_heads_of_128(GDN)
+    found = to_ttgir(GDN)
     assert found.metadata.shared <= target("sm_90a").shared_bytes
     assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1
     assert found.ttgir.count("ttg.local_alloc %") == 0      # the state, R and N

@@ -59,7 +59,7 @@ class Case:
         problem = Problem(self.q.shape[2], heads, self.q.shape[3]**-0.5)
         return backward.of_chunks(given, work, self.results, made.chunks, problem, exact)
 
-    def whole(self, parts=1):
+    def whole(self, parts=1, programs=0):
         """The launches that compute anew what the forward had, and those of the backward."""
         made = forward.tables(*self.q.shape[:2], self.ends, parts)
         back, work = backward.tables(made), forward.workspace(self.k, self.v, self.g, self.beta, made, self.empty)
@@ -67,7 +67,7 @@ class Case:
         given = backward.Given(self.q, self.k, self.v, self.g, self.beta, new, states, self.of_o)
         steps = forward.forward(self.q, self.k, self.v, self.g, self.beta, made, work, new=new, states=states, initial=self.initial)
         of_call = backward.workspace(given, back, self.empty, work)
-        return steps + backward.launches(given, of_call, self.results, back, work, self.of_final, self.dinitial)
+        return steps + backward.launches(given, of_call, self.results, back, work, self.of_final, self.dinitial, programs=programs)
 
     def right(self, allowed):
         found = dict(zip(("q", "k", "v", "g", "beta"), self.results), initial_state=self.dinitial)
@@ -120,13 +120,32 @@ def test_gradients_of_chunks(machine, gates, delta, type_, more):
     ("head", True, 1, dict(K=128, V=128, T=70)), ("head", True, 4, dict(T=250)), ("head", False, 3, dict(T=190, V=128)),
     ("key", True, 2, dict(T=250, ends=[0, 5, 5, 250])), ("key", False, 3, dict(T=190)),
     ("head", True, 2, dict(T=450, decay=(-2, -1))), ("key", True, 2, dict(T=260, decay=(-60, -20))),
-    ("none", True, 1, dict(ends=PACKED, HV=2)), ("none", False, 2, dict(T=129, state=False))])
+    ("none", True, 1, dict(ends=PACKED, HV=2)), ("none", False, 2, dict(T=129, state=False)),
+    ("head", True, 2, dict(K=256, V=128, T=140)), ("key", True, 1, dict(K=256, HV=2, T=66))])
 def test_gradients(machine, gates, delta, parts, more):
     """Behind the forward's kernels, in one part or several side by side; one or two consumers; packed; without states;
     parts that forget."""
     case = Case(torch.bfloat16, gates=gates, delta=delta, **dict(dict(K=64, V=64), **more))
     launched(machine, case.whole(parts))
     case.right(1.2e-2)
+
+
+@pytest.mark.parametrize("gates, delta, type_, more", [
+    ("head", True, torch.bfloat16, dict(V=128, T=140)), ("none", True, torch.float16, dict(T=70, HV=2)),
+    ("head", False, torch.bfloat16, dict(T=150, ends=PACKED))])
+def test_gradients_by_roles(machine, gates, delta, type_, more):
+    """Three programs, and some chunks each; values of one block and of two; heads of v for one of k, packed sequences."""
+    case = Case(type_, gates=gates, delta=delta, **dict(dict(K=128, V=64), **more))
+    steps = case.whole(programs=3)
+    assert [kernel.__name__ for kernel, *_ in steps if kernel.__name__.startswith("gradients")] == ["gradients_by_roles"]
+    launched(machine, steps)
+    case.right(1.2e-2 if type_ is torch.bfloat16 else 2e-3)
+
+
+def test_by_roles_is_for_keys_of_128_columns_and_gates_a_head():
+    for gates, K in (("key", 128), ("head", 64), ("head", 256)):
+        names = [kernel.__name__ for kernel, *_ in Case(torch.bfloat16, gates=gates, T=5, K=K, V=64).whole(programs=3)]
+        assert "gradients" in names and "gradients_by_roles" not in names
 
 
 @pytest.mark.parametrize("type_, decay", [(torch.bfloat16, (-60, -20)), (torch.float16, (-1e-3, 0))])
@@ -145,9 +164,9 @@ def test_tables_go_from_the_last_part_to_the_first():
     assert not backward.tables(forward.tables(2, 100)).cut
 
 
-@pytest.mark.parametrize("gates", ["head", "key"])
-def test_every_interleaving_is_right(gates):
-    case = Case(torch.bfloat16, gates=gates, delta=True, T=260, K=64, V=64)
+@pytest.mark.parametrize("gates, K", [("head", 64), ("key", 64), ("head", 256)])
+def test_every_interleaving_is_right(gates, K):
+    case = Case(torch.bfloat16, gates=gates, delta=True, T=260 if K == 64 else 200, K=K, V=64)
     steps = case.whole()
     for kernel, grid, args, meta in steps[:2]:
         mimw.simulate(kernel, grid, *args, **meta)
@@ -156,12 +175,32 @@ def test_every_interleaving_is_right(gates):
     assert report.ok, report
 
 
-def test_heads_of_128_fit():
-    """One compilation: operands come from registers and from slots, none by way of other memory."""
+def test_every_interleaving_by_roles_is_right():
+    """One program, three chunks; 200 seeds: docs/MUTATIONS.md."""
+    case = Case(torch.bfloat16, gates="head", delta=True, T=140, K=128, V=64)
+    steps = case.whole(programs=1)
+    for kernel, grid, args, meta in steps[:3]:
+        mimw.simulate(kernel, grid, *args, **meta)
+    kernel, grid, args, meta = steps[3]
+    report = mimw.check(kernel, grid, *args, seeds=3, shrink=False, **meta)
+    assert report.ok, report
+
+
+def test_by_roles_fits():
     case = Case(torch.bfloat16, gates="head", delta=True, T=64, K=128, V=128)
+    kernel, grid, args, meta = case.whole(programs=1)[3]
+    with stopping(("ttgir", )):
+        found = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
+    assert found.metadata.shared <= target("sm_90a").shared_bytes
+
+
+@pytest.mark.parametrize("K", [128, 256])
+def test_wide_heads_fit(K):
+    """Operands come from registers and from slots, none by way of other memory; with keys of 256 D from a slot of results."""
+    case = Case(torch.bfloat16, gates="head", delta=True, T=64, K=K, V=128)
     kernel, grid, args, meta = case.whole()[2]
     with stopping(("ttgir", )):
         found = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
     assert found.metadata.shared <= target("sm_90a").shared_bytes
-    assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1
+    assert found.ttgir.count("warp_group_dot ") == (2 if K == 128 else 1) * 5 + 1       # of consumers, and of the scores
     assert found.ttgir.count("ttg.local_alloc %") == 0

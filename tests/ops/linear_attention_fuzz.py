@@ -34,7 +34,7 @@ def call(seed: int, number: int, device: str) -> tuple[str, dict, dict, bool]:
     """(path, tensors, options, whether gradients are compared) of a call."""
     random = Random(f"{seed}:{number}")
     by_kernels = random.random() < (0.5 if device == "cuda" else 1 / 40)
-    columns = [64, 128] if by_kernels and device == "cuda" else [64] if by_kernels else [4, 8, 20, 32]
+    columns = [64, 128, 256] if by_kernels and device == "cuda" else [64] if by_kernels else [4, 8, 20, 32]
     length = int(300**random.random())
     if by_kernels and device == "cpu":
         length = min(length, 130)

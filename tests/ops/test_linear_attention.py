@@ -46,11 +46,12 @@ def test_values_and_gradients(family):
         near(leaves[name].grad, gradient, 1e-4)
 
 
-@pytest.mark.parametrize("gates, delta, cu_seqlens", [
-    ("key", True, [0, 70, 70, 78]), ("head", False, None)])
-def test_by_kernels(gates, delta, cu_seqlens):
-    """Heads that the kernels of sm_90 take, simulated, forward and backward; twice with one plan; rows behind the last sequence."""
-    given = draw(7, T=78 if cu_seqlens is None else 80, H=1, HV=2, gates=gates, delta=delta, cu_seqlens=cu_seqlens)
+@pytest.mark.parametrize("gates, delta, K, cu_seqlens", [
+    ("key", True, 64, [0, 70, 70, 78]), ("head", False, 128, None)])
+def test_by_kernels(gates, delta, K, cu_seqlens):
+    """Heads that the kernels of sm_90 take, simulated, forward and backward; twice with one plan; rows behind the last sequence; the
+    gradients of chunks plain and by roles."""
+    given = draw(7, T=78 if cu_seqlens is None else 80, H=1, HV=2, K=K, gates=gates, delta=delta, cu_seqlens=cu_seqlens)
     given |= {name: given[name].bfloat16() for name in "qkv"}
     used = dict(given) | {name: given[name][:, :78] for name in ("q", "k", "v", "g", "beta") if given[name] is not None}
     for again in range(2):
@@ -68,6 +69,12 @@ def test_by_kernels(gates, delta, cu_seqlens):
                 near(found if name == "initial_state" else found[:, :78], gradient, 1.2e-2)
                 assert name == "initial_state" or (found[:, 78:] == 0).all()
     assert "by linear_attention" in str(ops.explain(ops.linear_attention, *(given[name] for name in ("q", "k", "v", "g", "beta"))))
+
+
+def test_which_heads_kernels_take():
+    q, v = (torch.empty(1, 70, 2, columns, dtype=torch.float16) for columns in (256, 64))
+    assert "by linear_attention" in str(ops.explain(ops.linear_attention, q, q, v, torch.empty(1, 70, 2)))
+    assert "values have 32 columns, and it takes 64 or 128 or 256" in str(ops.explain(ops.linear_attention, q, q, v[..., :32]))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

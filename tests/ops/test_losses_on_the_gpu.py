@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
 
+from benchmarks.linear_cross_entropy_memory import peak  # noqa: E402
 from mimw import ops  # noqa: E402
 from tests.ops import test_rope  # noqa: E402
 from tests.ops.test_cross_entropy import expected_of  # noqa: E402
@@ -47,6 +48,22 @@ def test_cross_entropy_in_a_graph():
         x.copy_(new)
         graph.replay()
         torch.testing.assert_close(losses.double(), expected_of(new.double(), target, reduction="none"), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sums", [torch.float32, torch.bfloat16])
+def test_memory_of_a_loss_and_its_gradients(sums):
+    """What is counted on the CPU, in a second call, as the first makes plans."""
+    tokens, hidden, classes = shape = 8192, 2048, 64128
+    x, weight = (torch.randn(rows, hidden, device="cuda", dtype=torch.bfloat16).requires_grad_() for rows in (tokens, classes))
+    target = torch.randint(classes, (tokens, ), device="cuda")
+    for _ in range(2):
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        found = torch.autograd.grad(ops.linear_cross_entropy(x, weight, target, accum_dtype=sums), (x, weight))
+        most = torch.cuda.max_memory_allocated() - before
+        del found
+    inputs = x.nbytes + weight.nbytes
+    assert (most + inputs) / (2 * inputs) <= peak(*shape, sums).ratio + 0.02
 
 
 @pytest.mark.parametrize("case", test_rope.CASES)

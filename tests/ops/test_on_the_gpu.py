@@ -200,9 +200,10 @@ def test_sparse_mla():
     torch.testing.assert_close(exact, lse[:, :, :24], rtol=0, atol=2e-2)
 
 
-def test_lightning_indexer():
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.bfloat16])
+def test_lightning_indexer(dtype):
     """DeepSeek's heads: causal, with the largest, and keys in pages; against fp64."""
-    q, k = (normal(*shape).to(torch.float8_e4m3fn) for shape in ((300, 64, 128), (1000, 128)))
+    q, k = (normal(*shape).to(dtype) for shape in ((300, 64, 128), (1000, 128)))
     weights, scale = normal(300, 64, dtype=torch.float32), normal(1000, dtype=torch.float32).abs()
     scores = ops.lightning_indexer(q, k, weights, scale, causal=True)
     exact = torch.einsum("sht,sh->st", torch.einsum("shd,td->sht", q.double(), k.double()).relu(), weights.double()) * scale

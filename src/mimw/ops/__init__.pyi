@@ -572,8 +572,8 @@ def lightning_indexer(
                out_dtype   fp32 by default, or bf16
                topk     0 to 16384: give the places of the topk largest, by `topk_selector`, and no scores
     returns:   (S, T) of out_dtype, contiguous; with topk int32 (S, topk): keys in any order, then -1 where a query looks at fewer
-    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for e4m3 and 8, 16, 32, 64 or 128 heads of 32, 64 or 128 columns; else
-               by `mimw.kernels.plain_lightning_indexer`, where products of e4m3 are those of fp16 on AMD. Sums over heads are fp32;
+    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for 8, 16, 32, 64 or 128 heads of 32, 64 or 128 columns; else by
+               `mimw.kernels.plain_lightning_indexer`, where products of e4m3 are those of fp16 on AMD. Sums over heads are fp32;
                those over the columns of e4m3 have about 14 bits on sm_90's tensor cores. A NaN of q or k is one of the scores
     errors:    RuntimeError where shapes or devices do not fit, or topk is out of range; NotImplementedError for other types. There
                is no derivative
@@ -607,8 +607,8 @@ def lightning_indexer_decode(
                fill, out_dtype   as in `lightning_indexer`
                topk     as there: places in the sequence, of each query
     returns:   (B, S, most * page) of out_dtype, contiguous; with topk int32 (B, S, topk)
-    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for e4m3, heads as above and pages of 16, 32, 64, 128 or 256 keys,
-               where TMA can read cache and scales; else by `mimw.kernels.plain_lightning_indexer`
+    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for heads as above and pages of 16, 32, 64, 128 or 256 keys, where
+               TMA can read cache and scales; else by `mimw.kernels.plain_lightning_indexer`
     errors:    as above
 
     contract:
@@ -645,8 +645,8 @@ def linear_attention(
                               the numbers, once a tensor: one that a kernel of yours writes anew must come as another tensor
                use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it
     returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
-    computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64 or 128 columns of keys and 64, 128 or 256 of
-               values, gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at
+    computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64, 128 or 256 columns of keys and of values,
+               gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at
                once and their states one after the other
     gradients  of q, k, v, g, beta and initial_state, from those of o and the final states; no second derivative
     errors:    RuntimeError where shapes or devices do not fit, and for cu_seqlens that do not ascend from 0 to at most T, with the
@@ -726,8 +726,8 @@ def linear_cross_entropy(
                label_smoothing   the weight that is spread over all classes, 0 to 1
                z_loss         adds z_loss times the square of the logarithm of the sum of exp(logits) to each loss
                softcap        logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
-               accum_dtype    in which the weight's gradient is summed over pieces: fp32, the default, or bf16 for a weight of bf16,
-                              which takes half the memory of the sum and rounds it once a piece
+               accum_dtype    in which the weight's gradient is summed over pieces: fp32, the default, or bf16 for a weight of bf16:
+                              the least memory, by rounding the sum once a piece
                group          each rank has a part of the classes, as torch.chunk cuts them (`linear_weight` and `linear_bias` are
                               its rows), and all have the same input and target: a process group, its name, or a DeviceMesh of one
                               dimension. Loss and input's gradient are the whole ones, the same at all ranks
@@ -737,9 +737,11 @@ def linear_cross_entropy(
                in pieces of rows (`mimw.ops.linear_pieces.rows_of`): logits of input's type by `mimw.ops.matmul`, loss and gradient
                of the logits in their place, gradients of input and weight by two more products, the latter added up in the
                epilogue of its product. With reduction="none" and gradients, or a weight= that requires one, from whole logits
-    memory     a piece of logits, the gradients of input and weight, and the latter's sum in accum_dtype; forward alone 4 bytes a
-               row for each 128 or 256 classes
-    gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
+    memory     besides input, weight and their gradients with bf16 sums a fifth of these, for a piece of logits; with fp32 sums of a
+               16-bit weight as much as the weight twice: for logits, and for the sum, which becomes the gradient in its place.
+               Where backward keeps the graph, gradients once more. Forward alone 4 bytes a row for each 128 or 256 classes
+    gradients  of input, linear_weight and linear_bias, computed with the loss, those of bf16 rounded with it, so that backward only
+               multiplies; no second one
     errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
                together, which are named; ValueError for other reductions, smoothings and soft caps
 
@@ -747,7 +749,7 @@ def linear_cross_entropy(
         classes > 0 -- there must be one class at least
         -> loss: fp32 ()
         -> dx: kept (rows, hidden) if of_x
-        -> dw: sums (classes, hidden) if of_weight
+        -> dw: kept (classes, hidden) if of_weight
         -> db: fp32 (classes) if of_bias
         operations: 2 * rows * classes * hidden * (1 + of_x + of_weight)
     """

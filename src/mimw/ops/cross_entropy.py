@@ -242,6 +242,7 @@ def _plan_scale(of: Extents, x: Tensor, factors: Tensor) -> Callable:
 
 def _save(ctx, inputs, output) -> None:
     logits, target, *ctx.options = inputs
+    ctx.set_materialize_grads(False)        # logarithms would get zeros
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(logits, target, output[1])
 

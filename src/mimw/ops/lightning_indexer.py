@@ -57,8 +57,8 @@ def lightning_indexer(q: Tensor, k: Tensor, weights: Tensor, k_scale: Tensor | N
                out_dtype   fp32 by default, or bf16
                topk     0 to 16384: give the places of the topk largest, by `topk_selector`, and no scores
     returns:   (S, T) of out_dtype, contiguous; with topk int32 (S, topk): keys in any order, then -1 where a query looks at fewer
-    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for e4m3 and 8, 16, 32, 64 or 128 heads of 32, 64 or 128 columns; else
-               by `mimw.kernels.plain_lightning_indexer`, where products of e4m3 are those of fp16 on AMD. Sums over heads are fp32;
+    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for 8, 16, 32, 64 or 128 heads of 32, 64 or 128 columns; else by
+               `mimw.kernels.plain_lightning_indexer`, where products of e4m3 are those of fp16 on AMD. Sums over heads are fp32;
                those over the columns of e4m3 have about 14 bits on sm_90's tensor cores. A NaN of q or k is one of the scores
     errors:    RuntimeError where shapes or devices do not fit, or topk is out of range; NotImplementedError for other types. There
                is no derivative
@@ -91,8 +91,8 @@ def lightning_indexer_decode(q: Tensor, cache: Tensor, weights: Tensor, lengths:
                fill, out_dtype   as in `lightning_indexer`
                topk     as there: places in the sequence, of each query
     returns:   (B, S, most * page) of out_dtype, contiguous; with topk int32 (B, S, topk)
-    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for e4m3, heads as above and pages of 16, 32, 64, 128 or 256 keys,
-               where TMA can read cache and scales; else by `mimw.kernels.plain_lightning_indexer`
+    computed:  on sm_90 by `mimw.kernels.lightning_indexer` for heads as above and pages of 16, 32, 64, 128 or 256 keys, where
+               TMA can read cache and scales; else by `mimw.kernels.plain_lightning_indexer`
     errors:    as above
     """
     _check(topk)
@@ -142,7 +142,6 @@ def _planned(of: Extents, on_hopper: Callable, anywhere: Callable, copied: bool,
         return lambda q, *_: of.empty(q)
     heads, dim = q.shape[-2:]
     by_tma = takes("lightning_indexer", another_chip(q),
-                   q.dtype is not torch.float8_e4m3fn and f"it takes e4m3, and {q.dtype} when that form has run on a GPU",
                    heads not in hopper.HEADS and f"{heads} heads; it takes {hopper.HEADS}",
                    dim not in hopper.DIMS and f"heads have {dim} columns; it takes {hopper.DIMS}",
                    not copied and keys.shape[1] not in hopper.PAGES and f"a page has {keys.shape[1]} keys; it takes {hopper.PAGES}",

@@ -30,7 +30,6 @@ from .notes import another_chip, in_fp32
 from .steps import named
 
 KEPT = 16               # lists of packed sequences whose tables and launches are kept
-VALUES = *WIDTHS, 256
 GIVEN = "q", "k", "v", "g", "beta"
 STATES = "initial", "dfinal"
 Ends = tuple[int, ...] | None
@@ -39,8 +38,8 @@ Ends = tuple[int, ...] | None
 def against(q: Tensor, v: Tensor) -> Iterator[str | bool | None]:
     """Reasons against the kernels, in turn, of which some are none."""
     yield from (another_chip(q), in_fp32(q))
-    yield q.shape[3] not in WIDTHS and f"keys have {q.shape[3]} columns, and it takes {' or '.join(map(str, WIDTHS))}"
-    yield v.shape[3] not in VALUES and f"values have {v.shape[3]} columns, and it takes {' or '.join(map(str, VALUES))}"
+    for name, x in (("keys", q), ("values", v)):
+        yield x.shape[3] not in WIDTHS and f"{name} have {x.shape[3]} columns, and it takes {' or '.join(map(str, WIDTHS))}"
 
 
 def forward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -94,7 +93,7 @@ def backward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor | Non
         launches = library.forward(*(arrays[name] for name in GIVEN), tables, work, scale, new=arrays["new"],
                                    states=arrays["states"], initial=arrays["initial"])
         launches += gradients.launches(arrays["given"], arrays["back"], results, back, work, arrays["dfinal"], arrays["dinitial"],
-                                       scale)
+                                       scale, programs(q))
         launch = named(q, _flat(arrays, tables, back), launches)
 
         def run(*given: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -143,7 +142,7 @@ def _tables(q: Tensor, v: Tensor, ends: Ends) -> library.Tables:
     """The tables of a call, as numpy: as many parts of each sequence as fill the GPU."""
     batch, rows, heads, columns = v.shape
     longest = rows if ends is None else max(other - one for one, other in zip(ends, ends[1:]))
-    parts = library.parts_for(batch if ends is None else len(ends) - 1, longest, heads, columns, programs(q))
+    parts = library.parts_for(batch if ends is None else len(ends) - 1, longest, heads, columns, programs(q), q.shape[3])
     return library.tables(batch, rows if ends is None else ends[-1], ends, parts)
 
 

@@ -41,8 +41,8 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
                label_smoothing   the weight that is spread over all classes, 0 to 1
                z_loss         adds z_loss times the square of the logarithm of the sum of exp(logits) to each loss
                softcap        logits become softcap tanh(logits / softcap) first, as Gemma 2 has them; None: they do not
-               accum_dtype    in which the weight's gradient is summed over pieces: fp32, the default, or bf16 for a weight of bf16,
-                              which takes half the memory of the sum and rounds it once a piece
+               accum_dtype    in which the weight's gradient is summed over pieces: fp32, the default, or bf16 for a weight of bf16:
+                              the least memory, by rounding the sum once a piece
                group          each rank has a part of the classes, as torch.chunk cuts them (`linear_weight` and `linear_bias` are
                               its rows), and all have the same input and target: a process group, its name, or a DeviceMesh of one
                               dimension. Loss and input's gradient are the whole ones, the same at all ranks
@@ -52,9 +52,11 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
                in pieces of rows (`mimw.ops.linear_pieces.rows_of`): logits of input's type by `mimw.ops.matmul`, loss and gradient
                of the logits in their place, gradients of input and weight by two more products, the latter added up in the
                epilogue of its product. With reduction="none" and gradients, or a weight= that requires one, from whole logits
-    memory     a piece of logits, the gradients of input and weight, and the latter's sum in accum_dtype; forward alone 4 bytes a
-               row for each 128 or 256 classes
-    gradients  of input, linear_weight and linear_bias, computed with the loss, so that backward only multiplies; no second one
+    memory     besides input, weight and their gradients with bf16 sums a fifth of these, for a piece of logits; with fp32 sums of a
+               16-bit weight as much as the weight twice: for logits, and for the sum, which becomes the gradient in its place.
+               Where backward keeps the graph, gradients once more. Forward alone 4 bytes a row for each 128 or 256 classes
+    gradients  of input, linear_weight and linear_bias, computed with the loss, those of bf16 rounded with it, so that backward only
+               multiplies; no second one
     errors:    RuntimeError where shapes or devices do not fit; NotImplementedError for other types, and for options that do not go
                together, which are named; ValueError for other reductions, smoothings and soft caps
     """

@@ -8,7 +8,7 @@ example:
     rows_of(8192, 4096, 128256, torch.float32, torch.bfloat16)      4096 rows of a piece
 
 Three products a piece: its logits, which become their gradient in their place, the rows' gradient, and the weight's, which is added
-to what the pieces before it gave by the epilogue of its product (`add_product_`). Backward multiplies by the loss's gradient.
+to what the pieces before it gave by the epilogue of its product (weight_gradient.py). Backward multiplies by the loss's gradient.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from .contract import Contract
 from .cross_entropy import CROSS_ENTROPY, IN_PLACE, SCALE
 from .matmul import MATMUL
 from .operator import Operator
+from .weight_gradient import WeightGradient
 
 LEAST_ROWS, STEP = 1024, 128        # rows of a piece at least, where there are so many, and what they are a multiple of
-SHARE = 0.4                         # of a row's length: pieces that take a fifth of inputs and gradients (see `rows_of`)
+SHARE = 0.2                         # of inputs and gradients: what a piece takes besides
+ROOM = 19 << 20                     # of that: the sums that programs hand each other in the product for x, and all that is small
 CONTRACT = Contract("linear_cross_entropy", "x: float (rows, hidden)", "weight: =x (classes, hidden)", "bias?: =x (classes)",
                     "target: int (rows)", "of_classes?: fp32 (classes)", "classes > 0 -- there must be one class at least",
-                    "-> loss: fp32 ()", "-> dx: kept (rows, hidden) if of_x", "-> dw: sums (classes, hidden) if of_weight",
+                    "-> loss: fp32 ()", "-> dx: kept (rows, hidden) if of_x", "-> dw: kept (classes, hidden) if of_weight",
                     "-> db: fp32 (classes) if of_bias", flops="2 * rows * classes * hidden * (1 + of_x + of_weight)")
 _keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
 
@@ -40,11 +42,11 @@ _keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph",
 def rows_of(rows: int, hidden: int, classes: int, sums: torch.dtype, of: torch.dtype) -> int:
     """The rows of a piece, all of which are about as long.
 
-    Where the weight's gradient is summed in a wider type, that sum and the gradient itself stand side by side in the end, so that
-    a piece of logits as large as the gradient costs no memory: `hidden` rows. Else nothing else is large, and a piece takes a fifth
-    of x, weight and their gradients: 0.4 hidden (1 + rows / classes) rows.
+    Sums of 16 bits are for who has no memory to spare: a piece's logits then take a fifth of x, weight and their gradients. Wider
+    ones take twice the gradient anyhow, and a piece as much as the gradient, `hidden` rows: each more piece costs time.
     """
-    most = hidden if sums != of else int(SHARE * hidden * (1 + rows / max(classes, 1)))
+    fifth = int(2 * SHARE * hidden * (rows + classes) - ROOM / of.itemsize) // max(classes, 1)
+    most = hidden if sums != of else fifth // STEP * STEP
     pieces = -(-rows // max(LEAST_ROWS, most))
     return max(STEP, -(-rows // max(pieces, 1) // STEP) * STEP)
 
@@ -65,38 +67,43 @@ class Gradients:
 
     def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, sums: torch.dtype, kept: torch.dtype,
                  wanted: tuple[bool, ...], summed: Callable[[Tensor], Any] | None = None):
-        self.x, self.weight, self.sums, self.kept, self.wanted, self.summed = x, weight, sums, kept, wanted, summed
+        self.x, self.weight, self.kept, self.wanted, self.summed = x, weight, kept, wanted, summed
         of_x, of_weight, of_bias = wanted
-        self.dx = x.new_empty(x.shape if of_x else (0, ), dtype=kept)
-        self.dw = x.new_zeros(weight.shape if of_weight and not len(x) else (0, ), dtype=sums)      # else the first piece's
+        self.dx = x.new_zeros(x.shape if of_x else (0, ), dtype=kept)
+        self.dw = WeightGradient(weight.shape[0], sums, kept) if of_weight else None
         self.db = x.new_zeros(bias.shape if of_bias else (0, ), dtype=torch.float32)
 
     def add(self, logits: Tensor, first: int, spread: weighted_pieces.Spread | None = None) -> None:
         """Add those of a piece, from the gradient of its logits, and what `spread` adds to that."""
-        part, under_way = self.x[first:first + logits.shape[0]], None
+        part, dx, under_way = self.x[first:first + logits.shape[0]], self.dx[first:first + logits.shape[0]], None
         of_x, of_weight, of_bias = self.wanted
-        if of_x:
-            found = MATMUL(logits, self.weight, self.kept if spread is None and self.summed is None else torch.float32)
-            under_way = None if self.summed is None else self.summed(found)
+        if of_x and self.summed is not None:
+            found = MATMUL(logits, self.weight, torch.float32)
+            under_way = self.summed(found)
+        elif of_x and spread is not None:
+            dx.copy_(MATMUL(logits, self.weight, torch.float32).add_(spread.times(self.weight)))
+        elif of_x:      # in its place
+            ADD_PRODUCT(dx, logits, self.weight)
         if of_weight:
-            if first == 0:
-                self.dw = MATMUL(logits.T, part, self.sums)
-            else:
-                ADD_PRODUCT(self.dw, logits.T, part)
+            self.dw.add(logits, part)
             if spread is not None:
-                spread.add_transposed_times(part, self.dw)
+                for (begin, end), sums in zip(self.dw.ranges, self.dw.parts):
+                    spread.add_transposed_times(part, sums, begin, end)
         if of_bias:
             self.db += logits.sum(0, dtype=torch.float32)
             if spread is not None:
                 spread.add_sums_of_columns(self.db)
-        if of_x:
-            if under_way is not None:
-                under_way.wait()
-            self.dx[first:first + part.shape[0]] = found if spread is None else found + spread.times(self.weight)
+        if under_way is not None:
+            under_way.wait()
+            dx.copy_(found)
 
     def all(self, divisor: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """All three, those that nobody wants empty, divided."""
-        found = self.dx, self.dw, self.db
+        if not self.wanted[1] or not len(self.x):
+            dw = self.weight.new_zeros(self.weight.shape if self.wanted[1] else (0, ), dtype=self.kept)
+        else:
+            dw = self.dw.total()
+        found = self.dx, dw, self.db
         return found if divisor is None else tuple(one.div_(divisor) for one in found)
 
 
@@ -153,7 +160,8 @@ def _losses(logits: Tensor, target: Tensor, of_classes: Tensor | None, loss: Los
 
 
 def save(ctx, inputs: tuple, output: tuple) -> None:
-    """Keep gradients that were computed with the loss."""
+    """Keep gradients that were computed with the loss. Their own ones, which nobody has, would be zeros as large as they are."""
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output[1:])
     ctx.types = [None if one is None else one.dtype for one in inputs[:3]]
     ctx.wanted = inputs[-3:]

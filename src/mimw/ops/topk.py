@@ -219,6 +219,7 @@ def _in_parts(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Tensor, T
 
 def _save(ctx, inputs, output) -> None:
     x, _, dim, *_ = (*inputs, *(-1, ) * (len(inputs) == 2))
+    ctx.set_materialize_grads(False)        # places would get zeros
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(output[1])
     ctx.shape, ctx.dim, ctx.count = x.shape, dim, len(inputs)

@@ -34,11 +34,13 @@ class Spread(NamedTuple):
         rows = self.of_classes.sum() * weight[self.places].float() - self.of_classes @ weight.float()
         return self.factors[:, None] * rows
 
-    def add_transposed_times(self, x: Tensor, sums: Tensor) -> None:
-        """Add the product of its transpose with x (rows, hidden) to sums, fp32 (classes, hidden)."""
+    def add_transposed_times(self, x: Tensor, sums: Tensor, first: int, end: int) -> None:
+        """Add the product of its transpose with x (rows, hidden), for classes from `first` up to `end`, to sums, fp32."""
         scaled = self.factors[:, None] * x.float()
-        sums.index_add_(0, self.places, self.of_classes.sum() * scaled)
-        sums.addr_(self.of_classes, scaled.sum(0), alpha=-1)
+        here = (self.places >= first) & (self.places < end)
+        total = torch.where(here, self.of_classes.sum(), 0.0)
+        sums.index_add_(0, torch.where(here, self.places - first, 0), total[:, None] * scaled)
+        sums.addr_(self.of_classes[first:end], scaled.sum(0), alpha=-1)
 
     def add_sums_of_columns(self, sums: Tensor) -> None:
         """Add the sums of its columns to sums, fp32 (classes)."""

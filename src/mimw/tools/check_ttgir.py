@@ -99,7 +99,7 @@ def text_of(given: Any, file: str | None = None) -> tuple[str, str]:
 
 
 class _How(NamedTuple):
-    """How a check is made: the keywords of `mimw.check`."""
+    """The keywords of `mimw.check`."""
 
     seeds: Any
     search: str

@@ -14,3 +14,8 @@ from triton._C.libtriton import ir as mlir
 
 def enumeration_member(enumeration: str, member: str) -> Any:
     return getattr(getattr(mlir, enumeration), "__members__", {}).get(member)
+
+
+def enumeration_names(enumeration: str) -> tuple[str, ...]:
+    """The names of all members; () for no enumeration of Triton's."""
+    return tuple(getattr(getattr(mlir, enumeration, None), "__members__", ()))

@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from triton._C.libtriton import ir as mlir
 
 from .mlir_complaints import NOWHERE, MlirProblem, complaints, locations_of, ops_of
 from .mlir_functions import MlirSource, body, new_context, positions

@@ -15,6 +15,7 @@ The files:
     control.py       loops, branches, partitions
     memory.py        global memory by pointers
     buffers.py       shared and tensor memory
+    same_bytes.py    views of a buffer as another type
     barriers.py      mbarriers, fences
     copies.py        cp.async and TMA
     products.py      matrix products
@@ -22,9 +23,10 @@ The files:
     arrivals.py      arrivals of each thread, fences, by assembly
     masked_stores.py masked stores into shared memory by assembly
     picked.py        picked elements of shared memory
-    assembly_copies.py, assembly_cluster.py, assembly_products.py      its copies by TMA, accesses to other CTAs, products
-    remote_elements.py   picked elements of other CTAs' shared memory
-    element_registers.py what assembly holds of a tile
+    element_registers.py   what assembly holds of a tile
+    assembly_copies.py, assembly_cluster.py, remote_elements.py, assembly_products.py
+                     its copies by TMA, its accesses to other CTAs, its products
+    launch_control.py    requests for the work of other clusters
     amd.py           buffer accesses of AMD's chips
     descriptors.py   tensor descriptors made in a kernel
 """
@@ -42,6 +44,7 @@ from . import (  # noqa: F401
     control,
     copies,
     descriptors,
+    launch_control,
     masked_stores,
     memory,
     picked,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 
-from ...ir import I1, OPS, Scalar, Tensor, like
+from ...ir import I1, OPS, Block, Buffer, Scalar, Tensor, like
 from .reading import Here, reads
 
 # The op of ours that takes the same operands in the same order.
@@ -21,7 +21,7 @@ _TWINS = {
     "arith.minnumf": "minnumf", "arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul", "arith.divsi": "sdiv",
     "arith.divui": "udiv", "arith.remsi": "srem", "arith.remui": "urem", "arith.andi": "and", "arith.ori": "or",
     "arith.xori": "xor", "arith.shli": "shl", "arith.shrsi": "ashr", "arith.shrui": "lshr", "arith.maxsi": "maxsi",
-    "arith.minsi": "minsi", "arith.maxui": "maxui", "arith.minui": "minui", "arith.select": "select",
+    "arith.minsi": "minsi", "arith.maxui": "maxui", "arith.minui": "minui",
     "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2", "math.sqrt": "sqrt", "math.rsqrt": "rsqrt",
     "math.sin": "sin", "math.cos": "cos", "math.erf": "erf", "math.absf": "fabs", "math.absi": "iabs", "math.ceil": "ceil",
     "math.floor": "floor", "math.fma": "fma", "tt.precise_divf": "precise_divf",
@@ -40,9 +40,26 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _BITS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
 
 
+_I128 = Scalar("i128")
+
+
 @reads(*_TWINS)
 def twin(here: Here):
+    if isinstance(here.operands[0].type, Buffer):       # an answer of launch control, which stands for its bytes
+        return here.stands_for(here.operands[0])
     return here.op(_TWINS[here.name], *here.operands)
+
+
+@reads("arith.select")
+def select(here: Here):
+    """By one number between a tile and a sum that is still computed: a branch that hands on the one or the other. Triton writes so
+    in a persistent loop, LLVM sinks it behind the wait in the branch of the same condition, and no register is read."""
+    condition, *choices = here.operands
+    makers = [here.reader.made_by.get(number) for number in here.node.operands]
+    if isinstance(condition.type, Scalar) and any(one is not None and one.name.startswith("ttng.warp_group_dot") for one in makers):
+        blocks = tuple(Block((), (here.op("yield", (one, ), results=()), )) for one in choices)
+        return here.op("if", condition, tuple(here.types), blocks=blocks)
+    return here.op("select", condition, *choices)
 
 
 @reads(*_CASTS)
@@ -52,6 +69,8 @@ def cast(here: Here):
 
 @reads(*_INTEGERS)
 def integer(here: Here):
+    if isinstance(here.operands[0].type, Buffer):
+        return here.stands_for(here.operands[0])
     return here.op("int_cast", here.operands[0], here.types[0], _INTEGERS[here.name])
 
 
@@ -110,6 +129,8 @@ def _numbers(here: Here, any_is_none: bool):
 @reads("arith.constant")
 def constant(here: Here):
     type_ = here.types[0]
+    if type_ == _I128:
+        return here.stands_for(None)    # a number of bits by which an answer of launch control is shifted
     element = type_.element if isinstance(type_, Tensor) else type_
     number = _constant(here, element)
     here.reader.constants[here.results[0]] = number

@@ -78,6 +78,29 @@ def rank(here: Here, found):
     return here.op("cluster_cta_rank")
 
 
+@form(r"s_waitcnt vmcnt\(0\) lgkmcnt\(0\)")
+def accesses_awaited(here: Here, found):
+    """Accesses of a task are in order here."""
+
+
+@form(r"mimw\.init")
+def barrier_made(here: Here, found):
+    """AMD's barriers, which are counters in shared memory, stand for themselves up to the last stage of mimw's lowering."""
+    barrier, count = here.operands
+    return here.op("barrier_init", barrier, int(here.known(count)))
+
+
+@form(r"mimw\.arrive")
+def barrier_arrived(here: Here, found):
+    barrier, count, *_ = here.operands
+    return here.op("barrier_arrive", barrier, int(here.known(count)))
+
+
+@form(r"mimw\.wait")
+def barrier_awaited(here: Here, found):
+    return here.op("barrier_wait", *here.operands[:2])
+
+
 @form(r"\{ \.reg \.pred on.* (?:cp\.async\.bulk\.)?prefetch\.[^;]*; \}")
 def prefetched(here: Here, found):
     """A hint."""

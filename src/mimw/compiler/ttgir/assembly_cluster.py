@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ...ir import I32, Op, Scalar, Tensor, Value, like
+from ...ir import I32, Op, Scalar, Tensor, Value
 from ...ir.types import TOKEN
 from .assembly import form
 from .element_registers import elements

@@ -50,6 +50,8 @@ def _boxes(here: Here, text: str, type_: Descriptor) -> tuple[str, int, list[int
         raise here.unreadable("a copy box by box in another form than mimw writes")
     _check_boxes(here, type_, {firsts: place for _, _, place, _, firsts in found}, len(found))
     instruction, buffer, _, offsets, _ = found[0]
+    if here.operands[buffer].type.tile_bytes != prod(type_.shape) * type_.element.bytes:
+        raise here.unreadable("a block that lies in several buffers")
     return instruction, buffer, list(offsets)
 
 

@@ -67,6 +67,6 @@ def _cut(here: Here, buffer: Value, shape: tuple[int, int]) -> tuple[list[Op], V
     if buffer.type.shape == shape:
         return [], buffer
     if any(extent < wanted for extent, wanted in zip(buffer.type.shape, shape)):
-        raise here.unreadable(f"a product of more than the {buffer.type} that it reads")
+        raise here.unreadable("a product of an operand that lies in several buffers")
     part = here.value(Buffer(buffer.type.element, shape))
     return [here.op("buffer_slice", buffer, (0, 0), shape, results=(part, ))], part

@@ -24,7 +24,7 @@ from .layout_memory import BufferMap, buffer_map
 from .layout_text import read_layout
 from .layouts import TileMap, tile_map
 
-_WRITES = {"local_load": False, "local_store": True, "local_alloc": True}
+_WRITES = {"ttg.local_load": False, "ttg.local_store": True, "ttg.local_alloc": True}
 _ALONG = 3      # bits of the 8 rows of a matrix
 _AT_ONCE = 4    # matrices of 8 rows of one instruction
 _STORES_MATRICES, _TURNS_BYTES = 90, 100        # the first chips that have stmatrix, and matrices of 8-bit elements
@@ -62,15 +62,15 @@ def bank_use(op: str, tile: str, buffer: str, shape: tuple[int, ...], bits: int,
     returns:   None where the instructions are not known: operands of AMD's gfx1250 whose K runs along the slower dimension
     raises:    LayoutProblem for a layout that is none of such a tile or buffer
     """
-    name = op.removeprefix("ttg.")
-    if name not in _WRITES:
+    op = f"ttg.{op.removeprefix('ttg.')}"
+    if op not in _WRITES:
         raise ValueError(f"{op} is no access of threads to a whole tile in shared memory: give one of {', '.join(_WRITES)}")
-    writes, held, memory = _WRITES[name], tile_map(tile, shape), buffer_map(buffer, (whole or shape)[-len(shape):], bits)
+    writes, held, memory = _WRITES[op], tile_map(tile, shape), buffer_map(buffer, (whole or shape)[-len(shape):], bits)
     if chip.backend == "cuda":
         found = _of_nvidia(held, memory, writes, chip)
     else:
         found = _of_amd(held, memory, writes, chip, None if writes else read_layout(tile).get("opIdx"))
-    return found and BankUse(name, found[1].wavefronts, found[1].least, found[0], found[1].instructions, found[1].width)
+    return found and BankUse(op.removeprefix("ttg."), found[1].wavefronts, found[1].least, found[0], found[1].instructions, found[1].width)
 
 
 def _of_nvidia(held: TileMap, memory: BufferMap, writes: bool, chip: Target) -> tuple[str, Counted]:

@@ -10,8 +10,9 @@ Memory is that of the op: an allocation in a loop is the same memory in every tr
 
 from __future__ import annotations
 
-from ...ir import Barrier
+from ...ir import Barrier, Buffer
 from .reading import Here, reads
+from .same_bytes import Seen, seen
 
 
 @reads("ttg.local_alloc", "ttng.tmem_alloc")
@@ -59,17 +60,34 @@ def transposed(here: Here):
     return here.op("buffer_trans", here.operands[0], here.integers("order"))
 
 
-@reads("ttg.memdesc_reshape", "ttg.memdesc_reinterpret")
+@reads("ttg.memdesc_reshape")
+def reshaped(here: Here):
+    return here.op("buffer_reinterpret", here.operands[0], here.types[0])
+
+
+@reads("ttg.memdesc_reinterpret")
 def seen_as(here: Here):
-    """Bytes in row-major order stay where they are. The buffers of an array in tensor memory lie side by side instead."""
+    """The same bytes. In tensor memory the buffers of an array lie side by side; a tile in shared memory that is wider than its swizzle
+    lies stripe by stripe, and is seen so as an array of its stripes."""
     (source, ), (type_, ) = here.operands, here.types
-    if source.type.space == "tmem" and source.type.count != type_.count:
+    if source.type.space == "tmem":
+        if source.type.count == type_.count or not source.type.count and source.type.shape[0] == type_.shape[0]:
+            return here.op("buffer_reinterpret", source, type_)
         (number, ) = here.node.operands
         made = here.reader.made_by.get(number)
         if made is not None and made.name == "ttng.tmem_alloc" and not made.operands and here.reader.notes["uses"][number] == 1:
             return here.op("local_alloc", type_, again=True)      # nobody else sees the memory: it is what it is seen as
         raise here.unreadable("tensor memory that is seen as another number of buffers has no meaning in the simulator")
-    return here.op("buffer_reinterpret", source, type_)
+    if not isinstance(source.type, Buffer) or not isinstance(type_, Buffer):
+        return here.op("buffer_reinterpret", source, type_)
+    how = seen(here.operand_texts[0], here.node.results[0][1])
+    if how is Seen.BY_ROWS:
+        return here.op("buffer_reinterpret", source, type_)
+    if how is Seen.BY_STRIPES:
+        stripes, rows, width = type_.shape
+        apart = here.value(Buffer(type_.element, (rows, stripes, width)))
+        return [here.op("buffer_reinterpret", source, apart.type, results=(apart, )), here.op("buffer_trans", apart, (1, 0, 2))]
+    raise here.unreadable("where the elements of this view lie among those of its buffer cannot be told")
 
 
 @reads("ttg.local_load")
@@ -93,6 +111,16 @@ def gathered(here: Here):
 @reads("ttg.local_scatter")
 def scattered(here: Here):
     return here.op("local_scatter", *here.operands, here.integer("axis"))
+
+
+@reads("ttg.local_atomic_scatter_rmw")
+def changed(here: Here):
+    """Operands: the buffer, the values, the numbers of the elements, the mask."""
+    buffer, value, indices, *mask = here.operands
+    if len(buffer.type.shape) != 1:
+        raise here.unreadable("atomics along one dimension of several have no meaning in the simulator")
+    kind = here.text.partition("ttg.local_atomic_scatter_rmw ")[2].partition(",")[0].upper()
+    return here.op("local_atomic_rmw", {"EXCH": "XCHG"}.get(kind, kind), buffer, value, indices, mask[0] if mask else None)
 
 
 @reads("ttng.tmem_load")

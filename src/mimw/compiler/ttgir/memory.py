@@ -65,7 +65,7 @@ def dependent(here: Here):
 
 @reads("llvm.intr.assume")
 def assumed(here: Here):
-    """What the compiler may take for true."""
+    """A condition for the compiler."""
 
 
 def _order_and_scope(here: Here, before: int) -> tuple[str, str]:

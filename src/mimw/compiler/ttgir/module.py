@@ -37,8 +37,8 @@ class Reading:
     """A kernel as it was read. `target` is the chip's name as ours, "" if the module says none; `arguments` how many arguments a
     launch has: a tensor descriptor is one, with its extents and strides; `divisible` the parameters that the compiler takes for
     multiples of a number, by their place among the arguments; `accesses` those to shared memory by threads; `written` the type of
-    each value as the module has it, with its layout; `numbers` which op of the recorded program each op comes from, of a kernel
-    that mimw compiled."""
+    each value as the module has it, with its layout; `numbers` which op of the recorded program each op comes from, of a kernel that
+    mimw compiled."""
 
     program: Program
     target: str
@@ -83,7 +83,7 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, fa
     values = []
     for place, (number, type_) in enumerate(region.arguments):
         values.append(reader.new(number, type_, function, header[place][0] if place < len(header) else f"arg{place}"))
-    reader.notes["parameters"] = values
+    reader.notes["parameters"], reader.notes["cluster"] = values, facts.cluster_size
     places = _places(values)
     params = tuple(Param(value, value.name, (place, )) for value, place in zip(values, places, strict=True))
     ops = tuple(reader.ops(region))
@@ -136,7 +136,7 @@ def _places(values: list) -> list[int]:
 
 
 def _with_it(values: list, rank: int) -> int:
-    """How many parameters behind a descriptor are its extents and strides: all of them, or none."""
+    """The number of parameters behind a descriptor that are its extents and strides: all of them, or none."""
     wanted = [I32] * rank + [I64] * rank
     return 2 * rank if [value.type for value in values[:2 * rank]] == wanted else 0
 

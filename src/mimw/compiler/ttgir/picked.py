@@ -1,9 +1,7 @@
-r"""Readers of accesses to picked elements of shared memory: Triton's atomics, and assembly of ours by computed addresses.
+r"""Readers of assembly that reaches picked elements of shared memory by computed addresses: masked stores, compare-and-swap.
 
-Input: `ttg.local_atomic_scatter_rmw`, and `ttg.inline_asm` whose text is that of `lowering/nvidia/per_thread.py`. Output: ours on flat
-buffers. For example:
+Input: `ttg.inline_asm` whose text is that of `lowering/nvidia/per_thread.py`. Output: ours on flat buffers. For example:
 
-    %1 = ttg.local_atomic_scatter_rmw min, %buffer[%at], %v, %mask {axis = 0 : i32}     local_atomic_rmw MIN %buffer %v %at %mask
     "{ .. add.u32 at, $1, $2; .. @on st.shared.b16 [at], $3; }"                         local_masked_scatter of the elements there
 
 Assembly counts in bytes of memory. The layout of the buffer says which element lies there: the number of an element and its place are
@@ -14,14 +12,13 @@ from __future__ import annotations
 
 import re
 
-from ...ir import I1, Op, Scalar, Tensor, Value, like
+from ...ir import I1, Op, Tensor, Value, like
 from ...ir.byte_maps import inverse
-from ..triton_port.enumerations import enumeration_member
 from .assembly import form
 from .element_registers import elements, registers
 from .layout_memory import buffer_map
 from .layout_text import LayoutProblem, read_layout
-from .reading import Here, reads
+from .reading import Here
 from .types import layout_in
 
 _BEGIN = (r"\{{ \.reg \.pred on, mine; \.reg \.b32 at; \.reg \.b16 h0, h1, h2; setp\.lt\.u32 mine, \$(\d+), (\d+); ((?:{step})+)\}}")
@@ -30,18 +27,6 @@ _SCATTER = _ADDRESS + r"setp\.ne\.s32 on, \$\d+, 0; and\.pred on, on, mine; @on 
 _SWAP = _ADDRESS + (r"(?:mov\.b\d+ \$\d+, 0; @mine atom\.relaxed\.cta\.shared\.cas\.b\d+ \$\d+, \[at\], \$\d+, \$\d+; |"
                     r"cvt\.u16\.u32 h0, \$\d+; cvt\.u16\.u32 h1, \$\d+; mov\.b16 h2, 0; @mine atom\.relaxed\.cta\.shared\.cas\.b16 "
                     r"h2, \[at\], h0, h1; cvt\.u32\.u16 \$\d+, h2; )")
-_KIND = re.compile(r"local_atomic_scatter_rmw (\w+),")
-_KINDS = {"EXCH": "XCHG"}
-
-
-@reads("ttg.local_atomic_scatter_rmw")
-def atomic(here: Here):
-    buffer, value, indices, *mask = here.operands
-    if here.integer("axis") or len(buffer.type.shape) != 1 or len(indices.type.shape) != 1:
-        raise here.unreadable("an atomic along one of several dimensions of a buffer has no meaning in the simulator")
-    kind = _KIND.search(here.text)[1].upper()
-    kind = enumeration_member("ATOMIC_OP", _KINDS.get(kind, kind))
-    return here.op("local_atomic_rmw", kind, buffer, value, indices, mask[0] if mask else None)
 
 
 @form(_BEGIN.format(step=_SCATTER))

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...ir import OPS, Block, Op, Site, Token, Type, Value
+from ..triton_port.enumerations import enumeration_member, enumeration_names
 from ..triton_port.mlir_tree import Block as Nodes
 from ..triton_port.mlir_tree import Node
 from ..triton_port.numbers import number_said
@@ -95,7 +96,8 @@ class Reader:
             made = self.read(node)
             found, number = (made, ) if isinstance(made, Op) else tuple(made or ()), number_said(node.location)
             if number >= 0:
-                self.numbers.update(dict.fromkeys((op for op in found if op not in self.numbers), number))
+                inside = found if node.regions else [one for op in found for one in op.walk()]
+                self.numbers.update(dict.fromkeys((op for op in inside if op not in self.numbers), number))
             for op in found:
                 yield from self.looked_at(op)
 
@@ -185,9 +187,21 @@ class Here:
     def op(self, name: str, *args: Any, results: tuple[Value, ...] | None = None, blocks: tuple[Block, ...] = (),
            **attrs: Any) -> Op:
         """An op of ours at this place; by default it gives the results."""
-        args += (None, ) * (len(OPS[name].operands) - len(args))
+        operands = OPS[name].operands
+        filled = args + (None, ) * len(operands)
+        args = tuple(self._member(operand.text, arg) for operand, arg in zip(operands, filled, strict=False))
         given = self.results if results is None else results
         return Op(name, args, given, blocks, MappingProxyType(attrs), self.site)
+
+    def _member(self, kind: str, arg: Any) -> Any:
+        """The argument; for a word, where an op of ours takes one of Triton's enumerations, its member of that name."""
+        if not kind.startswith("@") or not isinstance(arg, str):
+            return arg
+        enumeration = kind.strip("@?")
+        names = [name for name in enumeration_names(enumeration) if name.lower() == arg.lower()]
+        if not names:
+            raise self.unreadable(f"the word {arg} has no meaning in the simulator")
+        return enumeration_member(enumeration, names[0])
 
     def value(self, type_: Type, name: str = "") -> Value:
         """A value between two ops of ours that stand for one of TTGIR."""

@@ -32,7 +32,7 @@ class SharedAccess:
 
 
 def remarks(accesses: Iterable[SharedAccess], chip: Target) -> tuple[Remark, ...]:
-    """What bank conflicts cost, once for each line and op."""
+    """The cost of bank conflicts, once for each line and op."""
     found: dict[tuple[str, Site], Remark] = {}
     for access in accesses:
         buffer = type_in(access.buffer)

@@ -29,6 +29,8 @@ def type_in(text: str) -> Type | None:
     """The type of ours that MLIR writes so."""
     if text == "!ttg.async.token":
         return TOKEN
+    if text == "i128":
+        return Scalar(text)
     if text == "index":
         return Scalar("i64")
     if text in _SIGNED:

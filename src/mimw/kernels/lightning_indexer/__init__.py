@@ -14,7 +14,7 @@ from ..checks import PROGRAMS
 from ..contract import Contract
 from ..contract.memory import strides
 from ..descriptors import described
-from .configs import DIMS, HEADS, MOST_ROWS, PAGES, ROW_BYTES, Configuration, configuration, paged_configuration
+from .configs import DIMS, HEADS, PAGES, Configuration, configuration, paged_configuration, parts_of
 from .kernel import lightning_indexer as kernel
 from .nouns import Problem
 
@@ -62,7 +62,7 @@ def arguments(q, k, weights, scores, programs: int, k_scale=None, starts=None, e
     chosen = chosen or configuration(of.H, of.D, q.dtype.itemsize)
     problem = Problem(of.S, of.T, 1, strides(scores)[0], 1, 0)
     return _launch(q, k.reshape(1, of.T, of.D), k_scale, weights, scores, starts, ends, None, None, problem, programs, chosen,
-                   chosen.meta(of.H, 0, causal, fill))
+                   chosen.meta(of.H, parts_of(of.D, q.dtype.itemsize), 0, causal, fill))
 
 
 def paged(q, cache, weights, scores, lengths, table, programs: int, scales=None, fill: bool = True,
@@ -85,7 +85,7 @@ def paged(q, cache, weights, scores, lengths, table, programs: int, scales=None,
     chosen = chosen or paged_configuration(of.H, of.D, q.dtype.itemsize, of.S, of.page)
     problem = Problem(of.S, of.T, of.B, of.T, of.pages, strides(table)[0])
     return _launch(q, cache, scales, weights, scores, None, None, lengths, table, problem, programs, chosen,
-                   chosen.meta(of.H, of.page, True, fill))
+                   chosen.meta(of.H, parts_of(of.D, q.dtype.itemsize), of.page, True, fill))
 
 
 def _launch(q, keys, scales, weights, scores, starts, ends, lengths, table, problem: Problem, programs: int, chosen: Configuration,
@@ -93,10 +93,8 @@ def _launch(q, keys, scales, weights, scores, starts, ends, lengths, table, prob
     heads, dim = q.shape[-2:]
     box = min(chosen.bk, keys.shape[1]) if table is not None else chosen.bk
     many = chosen.queries * (chosen.consumers if chosen.apart else 1)
-    if dim * q.dtype.itemsize > ROW_BYTES and max(many * heads, chosen.bk) > MOST_ROWS:
-        raise ValueError(f"a piece of work has {many * heads} rows of queries and slots of {chosen.bk} keys, of "
-                         f"{dim * q.dtype.itemsize} bytes each; of more than {ROW_BYTES} bytes there may be {MOST_ROWS}")
     work = -(-problem.S // many) * problem.B * -(-problem.T // chosen.chunk)
-    descriptors = (described(q.reshape(-1, dim), [chosen.queries * heads, dim]), described(keys, [1, box, dim]),
+    width = dim // parts_of(dim, q.dtype.itemsize)
+    descriptors = (described(q.reshape(-1, dim), [chosen.queries * heads, width]), described(keys, [1, box, width]),
                    scales if scales is None or table is None else described(scales, [1, box]))
     return (min(programs, work), ), (*descriptors, weights, scores, starts, ends, lengths, table, problem), meta

@@ -15,9 +15,7 @@ from .nouns import Form
 
 ROWS = 64           # keys of a warpgroup's product
 COLUMNS = 256       # of a product at most: heads of some queries
-# Of a buffer that TMA fills in parts: rows of more bytes lie in columns of 128 bytes, and of more rows than TMA copies at once
-# these do not follow each other as copies to parts take for granted.
-ROW_BYTES, MOST_ROWS = 128, 256
+ROW_BYTES = 128     # of a buffer at most: longer rows are in parts (kernel.py)
 ROOM = 220 * 1024   # of shared memory, for queries and keys
 PAGES = 16, 32, 64, 128, 256
 HEADS = 8, 16, 32, 64, 128
@@ -36,28 +34,40 @@ class Configuration:
     turns: int = 1
     chunk: int = 2048
 
-    def meta(self, heads: int, page: int, causal: bool, fill: bool) -> dict:
+    def meta(self, heads: int, parts: int, page: int, causal: bool, fill: bool) -> dict:
         """The kernel's constants, and launch options."""
-        return dict(FORM=Form(heads, self.queries, ROWS, self.bk, self.consumers, self.apart, self.stages, self.turns, self.chunk,
+        return dict(FORM=Form(heads, self.queries, parts, ROWS, self.bk, self.consumers, self.apart, self.stages, self.turns, self.chunk,
                               page, causal, fill), num_warps=4)
+
+
+def parts_of(dim: int, size: int) -> int:
+    """The parts of a row of so many numbers, of so many bytes each."""
+    return -(-dim * size // ROW_BYTES)
 
 
 def configuration(heads: int, dim: int, size: int) -> Configuration:
     """Of keys in one piece: four consumers, whose sums have as many columns as their registers hold, hide each other's waits better
-    than two of twice as many; of rows of over ROW_BYTES two, whose queries are a buffer of MOST_ROWS. Two turns of queries where
-    there is room for four slots beside them, so that the next ones come meanwhile."""
-    queries, key, consumers = COLUMNS // 2 // heads, dim * size + 4, 4 if dim * size <= ROW_BYTES else 2
+    than two of twice as many, or with twice the keys. Two turns of queries where there is room for four slots beside them, so that
+    the next ones come meanwhile."""
+    queries, key, consumers = COLUMNS // 2 // heads, dim * size + 4, 4
     rows = consumers * queries * heads * dim * size
-    turns = 2 if ROOM - 2 * rows >= 4 * 128 * key else 1
+    turns = turns_of(128, key, rows)
     bk = 128 if ROOM - turns * rows >= 4 * 128 * key else 64
     return Configuration(queries, bk, consumers, turns=turns, stages=stages_of(bk, key, turns * rows))
 
 
 def paged_configuration(heads: int, dim: int, size: int, queries: int, page: int) -> Configuration:
     """Of keys in pages: all queries of a sequence together where they fit, a power of two of them, and a half of each block of keys
-    for each consumer."""
-    queries, bk = min(1 << (queries - 1).bit_length(), COLUMNS // heads), max(128, page)
-    return Configuration(queries, bk, 2, False, stages_of(bk, dim * size + 4, 2 * queries * heads * dim * size), 2, 1024)
+    for each consumer. A block is one page at least, of longer rows 128 keys, so that there are enough slots."""
+    queries, bk = min(1 << (queries - 1).bit_length(), COLUMNS // heads), max(128, page) if dim * size <= ROW_BYTES else 128
+    key, rows = dim * size + 4, queries * heads * dim * size
+    turns = turns_of(bk, key, rows)
+    return Configuration(queries, bk, 2, False, stages_of(bk, key, turns * rows), turns, 1024)
+
+
+def turns_of(bk: int, key: int, rows: int) -> int:
+    """The buffers for queries of so many bytes: 2 where there is room for four slots beside them."""
+    return 2 if ROOM - 2 * rows >= 4 * bk * key else 1
 
 
 def stages_of(bk: int, key: int, taken: int) -> int:

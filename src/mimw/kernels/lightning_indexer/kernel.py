@@ -11,6 +11,9 @@ rows would send all of it through shared memory. Weights stay in registers for a
 
 Pipes: `queries` (heads of the queries of a piece), `keys` (BK keys with their scales). Roles: `load`, FORM.CONSUMERS times `score`,
 and with FILL `fill`, which writes -inf where no query of a piece looks. One consumer's products run while another one sums.
+
+Rows of 256 bytes lie in PARTS: the first 128 bytes of all rows, then the others, each part with copies and products of its own, so
+that a buffer may have any number of rows (of longer rows TMA and tensor cores place those from number 256 on differently).
 """
 
 import triton.language as tl
@@ -29,12 +32,15 @@ WIDE = tl.constexpr(512)    # scores that `fill` writes at a time: 16 bytes a th
 
 @mimw.jit
 def load_queries(queries, turn, desc, work, rules, form):
-    """The heads of a piece's queries, those of each consumer as a box."""
+    """The heads of a piece's queries, those of each consumer as a box of each part."""
     BOX: tl.constexpr = desc.block_shape
+    ROWS: tl.constexpr = queries_of(form) * form.HEADS
     slot = queries.acquire(turn)
     row = (work.batch * rules.problem.S + work.query) * form.HEADS
-    for box in tl.static_range(slot.rows.shape[0] // BOX[0]):
-        tle.gpu.copy(desc, tlx.local_slice(slot.rows, [box * BOX[0], 0], BOX), BOX, [row + box * BOX[0], 0])
+    for part in tl.static_range(form.PARTS):
+        for first in tl.static_range(0, ROWS, BOX[0]):
+            to = tlx.local_slice(slot.rows, [part * ROWS + first, 0], BOX)
+            tle.gpu.copy(desc, to, BOX, [row + first, part * BOX[1]])
     queries.commit(turn)
 
 
@@ -62,16 +68,18 @@ def place_of(key, pages, work, form):
 
 @mimw.jit
 def load_keys(keys, chunk, cache, pages, work, block, form):
-    """A block of keys, a box from each of its pages; in pages also their scales."""
+    """A block of keys, a box of each part from each of its pages; in pages also their scales."""
     BOX: tl.constexpr = cache.keys.block_shape
     places = ()
     for box in tl.static_range(form.BK // BOX[1]):
         places = places + (place_of(block * form.BK + box * BOX[1], pages, work, form), )
     slot = keys.acquire(chunk)
-    rows = tlx.local_reshape(slot.rows, [1, form.BK, BOX[2]])
+    rows = tlx.local_reshape(slot.rows, [1, form.PARTS * form.BK, BOX[2]])
     for box in tl.static_range(form.BK // BOX[1]):
         page, at = places[box]
-        tle.gpu.copy(cache.keys, tlx.local_slice(rows, [0, box * BOX[1], 0], BOX), BOX, [page, at, 0])
+        for part in tl.static_range(form.PARTS):
+            to = tlx.local_slice(rows, [0, part * form.BK + box * BOX[1], 0], BOX)
+            tle.gpu.copy(cache.keys, to, BOX, [page, at, part * BOX[2]])
         if form.PAGE > 0:
             if cache.scales is not None:
                 scales = tlx.local_reshape(slot.scales, [1, form.BK])
@@ -99,14 +107,27 @@ def scores_of(slot, rows, factors, scale, FIRST: tl.constexpr, form):
     """(sums over heads of a slot's keys from number FIRST on: for ROWS after ROWS keys one of each query; the keys' scales, those
     of pages from the slot)."""
     found = ()
-    for part in tl.static_range(keys_of(form) // form.ROWS):
-        own = tlx.local_slice(slot.rows, [FIRST + part * form.ROWS, 0], [form.ROWS, slot.rows.shape[1]])
-        product = tlx.async_dot_wait(0, tlx.async_dot(own, tlx.local_trans(rows)))
-        found = found + sums_of(product, factors, form)
+    for first in tl.static_range(FIRST, FIRST + keys_of(form), form.ROWS):
+        product = None
+        for part in tl.static_range(form.PARTS):
+            own = tlx.local_slice(slot.rows, [part * form.BK + first, 0], [form.ROWS, slot.rows.shape[1]])
+            product = tlx.async_dot(own, tlx.local_trans(rows[part]), product)
+        found = found + sums_of(tlx.async_dot_wait(0, product), factors, form)
     if form.PAGE > 0:
         if scale is not None:
             scale = tlx.local_load(tlx.local_slice(slot.scales, [FIRST], [keys_of(form)]))[None, :]
     return found, scale
+
+
+@mimw.jit
+def own_queries(rows, first, form):
+    """The heads of a consumer's queries, from row number `first` of each part on: one buffer a part."""
+    COLUMNS: tl.constexpr = form.QUERIES * form.HEADS
+    found = ()
+    for part in tl.static_range(form.PARTS):
+        at = part * queries_of(form) * form.HEADS + first
+        found = found + (tlx.local_slice(rows, [at, 0], [COLUMNS, rows.shape[1]]), )
+    return found
 
 
 @mimw.jit
@@ -121,9 +142,7 @@ def score(queries, keys, staged, cache, weights, scores, rules, form, me: tl.con
             query = work.query + (me * form.QUERIES if form.APART else 0)
             factors = weights_of(weights, work.batch, query, rules.problem, form)
             target = target_of(scores, work, query, rules, form)
-            rows = queries.wait(turn).slot.rows
-            if form.APART:
-                rows = tlx.local_slice(rows, [me * COLUMNS, 0], [COLUMNS, rows.shape[1]])
+            rows = own_queries(queries.wait(turn).slot.rows, me * COLUMNS if form.APART else 0, form)
             for block in range(work.low, work.high):
                 key = block * form.BK + FIRST
                 scale = scales_of(cache, key, work, form)
@@ -162,22 +181,23 @@ def fill(scores, rules, form):
 def lightning_indexer(q_desc, k_desc, scales, weights, scores, starts, ends, lengths, table, problem, FORM: tl.constexpr):
     """scores (B, S, T): fp32 or bf16.
 
-    args:      q_desc  (B S HEADS, D), a box has the heads of QUERIES queries
-               k_desc  (pages, keys of a page, D); of keys in one piece 1 page
+    args:      q_desc  (B S HEADS, D), a box has the heads of QUERIES queries, and of each 1 / PARTS of the columns
+               k_desc  (pages, keys of a page, D); of keys in one piece 1 page; boxes as wide
                scales  a pointer (T), fp32, for keys in one piece; else a descriptor (pages, keys of a page); or None
                weights (B, S, HEADS) fp32
                starts, ends   (S), int32, of one sequence, each may be None; lengths (B), int32, or None: T keys each
                table   (B, pages of a sequence), int32, or None
     """
-    D: tl.constexpr = q_desc.block_shape[1]
+    WIDTH: tl.constexpr = q_desc.block_shape[1]
     TYPE: tl.constexpr = tlx.dtype_of(q_desc)
     CONSUMER_REGS: tl.constexpr = 112 if FORM.CONSUMERS == 4 else 480 // FORM.CONSUMERS
     OTHER_REGS: tl.constexpr = 32 if FORM.CONSUMERS == 3 else 24
     rules, cache = Rules(problem, starts, ends, lengths), Cache(k_desc, scales, table)
     queries = tle.pipe(capacity=FORM.TURNS, readers=consumers(FORM.CONSUMERS), name="queries",
-                       rows=tle.gpu.alloc([FORM.TURNS, queries_of(FORM) * FORM.HEADS, D], TYPE))
+                       rows=tle.gpu.alloc([FORM.TURNS, FORM.PARTS * queries_of(FORM) * FORM.HEADS, WIDTH], TYPE))
     keys = tle.pipe(capacity=FORM.STAGES, readers=consumers(FORM.CONSUMERS), name="keys",
-                    rows=tle.gpu.alloc([FORM.STAGES, FORM.BK, D], TYPE), scales=tle.gpu.alloc([FORM.STAGES, FORM.BK], tl.float32))
+                    rows=tle.gpu.alloc([FORM.STAGES, FORM.PARTS * FORM.BK, WIDTH], TYPE),
+                    scales=tle.gpu.alloc([FORM.STAGES, FORM.BK], tl.float32))
     staged = tlx.local_alloc((FORM.QUERIES, keys_of(FORM)), tl.float32, FORM.CONSUMERS)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=FORM.CONSUMERS):

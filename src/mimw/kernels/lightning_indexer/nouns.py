@@ -2,7 +2,7 @@
 
 Input: arguments and constants of a launch. Output: structs that roles and steps hand to each other. For example:
 
-    FORM = Form(64, 4, 64, 128, 2, True, 5, 2, 2048, 0, True, True)   constants of a launch, made outside of the kernel
+    FORM = Form(64, 4, 1, 64, 128, 2, True, 5, 2, 2048, 0, True, True)  constants of a launch, made outside of the kernel
     work = work_of(number, rules, FORM)                             some queries, and the blocks of keys that they look at
 """
 
@@ -15,13 +15,14 @@ import mimw.tle as tle
 
 @tle.struct
 class Form:
-    """Constants: HEADS of a query, QUERIES of a product, whose other operand are ROWS keys; BK keys of a slot; so many CONSUMERS,
-    which have queries of their own (APART) or the same queries and keys of their own; STAGES slots of keys, TURNS of queries; CHUNK
-    keys of a piece of work, a multiple of BK; keys of a PAGE, 0 for keys in one piece; CAUSAL bounds; FILL: -inf outside of the
-    bounds."""
+    """Constants: HEADS of a query, QUERIES of a product, whose other operand are ROWS keys; PARTS of 128 bytes at most of a row's
+    columns; BK keys of a slot; so many CONSUMERS, which have queries of their own (APART) or the same queries and keys of their
+    own; STAGES slots of keys, TURNS of queries; CHUNK keys of a piece of work, a multiple of BK; keys of a PAGE, 0 for keys in one
+    piece; CAUSAL bounds; FILL: -inf outside of the bounds."""
 
     HEADS: tl.constexpr
     QUERIES: tl.constexpr
+    PARTS: tl.constexpr
     ROWS: tl.constexpr
     BK: tl.constexpr
     CONSUMERS: tl.constexpr

@@ -1,5 +1,7 @@
 """Chunked linear attention, forward, for Hopper: gated linear attention, DeltaNet, Gated DeltaNet, Mamba-2's SSD; bf16 and fp16.
 
+With `tensor_memory=True` launches are for Blackwell: simulated, compiled for sm_100a, and never run.
+
 Input: q, k, v, the logarithms of gates g, beta, states before sequences. Output: o, and states behind sequences. For example:
 
     made = tables(batch, rows, cu_seqlens, parts_for(...)).map(to_device)

@@ -9,7 +9,8 @@ and so are R^T, N^T and O^T, [ROWS, C]. Only O, N and states that are stored go 
 
     R = V - E K S;  N = T R;  O = scale (E Q S + P N);  S' = e^b_C S + K^T diag(e^(b_C - b)) N
 
-With gates by key the rows of Q and K come with these factors, of K twice: `k` to read the state by, `w` to write it by.
+With gates by key the rows of Q and K come with these factors, of K twice: `k` to read the state by, `w` to write it by. With keys
+of over 128 columns the state as an operand goes through shared memory, and O is begun when N is there, for want of registers.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .nouns import ROWS, C
+from .nouns import ROWS, C, wide
 from .prepare import LOG2_E
 
 
@@ -120,37 +121,68 @@ def scores_of(slot, scores, chunk):
 
 
 @mimw.jit
-def compute(inputs, scores, results, befores, outside, span, problem, me: tl.constexpr, form):
-    """Consumer `me`: its columns of values."""
+def left_operand(tile, place):
+    """The tile as the left operand of products: as it lies in registers, or by way of shared memory, where there is a place."""
+    if place is None:
+        return tile
+    else:
+        tlx.local_store(place, tile)
+        return place
+
+
+@mimw.jit
+def place_of_operand(states, chunk, place, form):
+    """The memory for the state as an operand: a slot of `states`, if it is wanted there, too; else `place`, or None."""
+    if form.STATES and wide(form):
+        return states.acquire(chunk).rows
+    else:
+        return place
+
+
+@mimw.jit
+def late_outputs(before, new, slot, scores, chunk, form):
+    """E Q S + P N, transposed, when R and N in fp32 need no registers any more."""
+    out = tlx.async_dot_wait(0, tlx.async_dot(before, tlx.local_trans(slot.q))) * grown_of(slot, form)
+    return tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(scores_of(slot, scores, chunk)), out))
+
+
+@mimw.jit
+def compute(inputs, scores, results, befores, place, outside, span, problem, me: tl.constexpr, form):
+    """Consumer `me`: its columns of values. `place` is shared memory for the state as an operand, where registers are too few."""
     state = first_state(outside, span, problem, form)
     for chunk in range(span.count):
         slot = inputs.wait(chunk).slot
         TYPE: tl.constexpr = written(slot, form).dtype
-        before = state.to(TYPE)
-        if form.OUT:
+        into = place_of_operand(befores, chunk, place, form)
+        before = left_operand(state.to(TYPE), into)
+        if form.OUT and into is None:
             out = tlx.async_dot(before, tlx.local_trans(slot.q))
         if form.DELTA:
             read = tlx.async_dot(before, tlx.local_trans(slot.k))
         if form.STATES:
-            given = befores.acquire(chunk)
-            tlx.local_store(given.rows, before)
+            if not wide(form):
+                given = befores.acquire(chunk)
+                tlx.local_store(given.rows, before)
             befores.commit(chunk)
         new = values_of(slot, me, form)
         grown = grown_of(slot, form)
         if form.DELTA:
             new = (new - tlx.async_dot_wait(0, read) * grown).to(TYPE)
-        if form.OUT:
+        if form.OUT and into is None:
             out = tlx.async_dot_wait(0, out) * grown
         if form.DELTA:
             new = tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(slot.T)))
-        if form.OUT:
+        if form.OUT and into is None:
             out = tlx.async_dot(new.to(TYPE), tlx.local_trans(scores_of(slot, scores, chunk)), out)
         if form.STATES:
             give(results, chunk, new.to(TYPE))
         left, decay = decays_of(slot, form)
         state = tlx.async_dot((new * left).to(TYPE), written(slot, form), state * decay)
         if form.OUT:
-            out = tlx.async_dot_wait(1, out)
+            if into is None:
+                out = tlx.async_dot_wait(1, out)
+            else:
+                out = late_outputs(before, new.to(TYPE), slot, scores, chunk, form)
             if scores is not None:
                 scores.release(chunk)
             give(results, chunk, (out * problem.scale).to(TYPE))

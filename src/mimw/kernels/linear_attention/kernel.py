@@ -1,4 +1,5 @@
-"""The recurrence of linear attention on Hopper: one warp loads chunks by TMA, warp groups carry the state, another warp stores.
+"""The recurrence of linear attention: one warp loads chunks by TMA, warp groups carry the state, another warp stores; on Hopper,
+and with FORM.TENSOR on Blackwell.
 
 Input: descriptors of q, k, v, of b, T and P of every chunk (prepare.py), the table of spans, states. Output: o, or for the
 backward N and the state before each chunk; states behind spans. For example:
@@ -21,9 +22,11 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
+from .blackwell import alloc_scoring, alloc_sums, one_of, sums_of
+from .blackwell import compute as compute_by_tensor_memory
 from .compute import Outside, compute
 from .forgotten import forgets, remembered
-from .nouns import ROWS, C, span_of
+from .nouns import ROWS, C, by_memory, scored, span_of, wide
 from .roles import Descriptors, load, score, store, store_states
 
 
@@ -42,14 +45,10 @@ class Chunk:
 
 
 @triton.constexpr_function
-def scored(form):
-    """True where P is made from q and k in the kernel."""
-    return bool(form.OUT) and form.GATE != "key"
-
-
-@triton.constexpr_function
 def registers(form):
     """Of a thread of consumers, and of one of `score`: with the other warps, 24 each, what the file has."""
+    if wide(form):
+        return (240, 120)
     return (208, 72) if scored(form) else (240, 24)
 
 
@@ -82,7 +81,8 @@ def inputs_of(TYPE: tl.constexpr, form):
 def scores_of(TYPE: tl.constexpr, form):
     """The pipe of scores, where there is one."""
     if scored(form):
-        return tle.pipe(capacity=2, P=tle.gpu.alloc([2, C, C], TYPE), readers=consumers(form.CONSUMERS), name="scores")
+        SLOTS: tl.constexpr = 1 if wide(form) else 2
+        return tle.pipe(capacity=SLOTS, P=tle.gpu.alloc([SLOTS, C, C], TYPE), readers=consumers(form.CONSUMERS), name="scores")
     else:
         return None
 
@@ -104,6 +104,15 @@ def given_back(NEEDED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, 
         for _ in tl.static_range(form.CONSUMERS):
             pipes = pipes + (tle.pipe(capacity=1, rows=tle.gpu.alloc([1, HEIGHT, WIDTH], TYPE), name=name), )
         return pipes
+    else:
+        return None
+
+
+@mimw.jit
+def operand_places(TYPE: tl.constexpr, form):
+    """Shared memory for the state of each consumer as a left operand, if it is one neither in registers nor among the results."""
+    if by_memory(form):
+        return tlx.local_alloc((ROWS, form.K), TYPE, form.CONSUMERS)
     else:
         return None
 
@@ -143,16 +152,24 @@ def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, o_desc, n
     inputs, scores = inputs_of(TYPE, FORM), scores_of(TYPE, FORM)
     results = given_back(FORM.OUT or FORM.STATES, C, ROWS, TYPE, "results", FORM)
     befores = given_back(FORM.STATES, ROWS, FORM.K, TYPE, "befores", FORM)
+    operands, sums, scoring = operand_places(TYPE, FORM), None, None
+    if FORM.TENSOR:
+        sums = alloc_sums(TYPE, FORM)
+        if scored(FORM):
+            scoring = alloc_scoring()
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=REGISTERS[0], replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             outside = Outside(initial, final, head, column + me * ROWS)
-            compute(inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(befores, me), outside, span,
-                    problem, me, FORM)
+            mine = inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(befores, me)
+            if FORM.TENSOR:
+                compute_by_tensor_memory(*mine, sums_of(me, sums), outside, span, problem, me, FORM)
+            else:
+                compute(*mine, one_of(operands, me), outside, span, problem, me, FORM)
         if scored(FORM):
             with tlx.async_task(num_warps=4, num_regs=REGISTERS[1]):  # scores
-                score(inputs.reader("score"), scores.writer(), span, FORM)
+                score(inputs.reader("score"), scores.writer(), scoring, span, FORM)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), descs, span, head, column, problem, FORM)
         if FORM.OUT or FORM.STATES:

@@ -18,12 +18,12 @@ from ..contract import Contract
 from .by_key import prepare_by_key
 from .join import COLUMNS, join
 from .kernel import recurrence
-from .nouns import ROWS, C, Form, Problem
+from .nouns import ROWS, C, Form, Problem, by_memory, scored, wide
 from .prepare import prepare
 from .tables import Tables
 
 CHUNK, WIDTH = C.value, ROWS.value
-WIDTHS = 64, 128
+WIDTHS = 64, 128, 256
 SHARED = 210 * 1024     # of shared memory, but for barriers and what copies of states between layouts take
 CONTRACT = Contract(
     "q?: =k (B, T, H, K) contiguous", "k: bf16|fp16 (B, T, H, K) contiguous", "v: =k (B, T, HV, V) contiguous",
@@ -31,7 +31,7 @@ CONTRACT = Contract(
     "new?: =k (B, T, HV, V) contiguous", "states?: =k (NT, HV, V, K) contiguous", "initial?: fp32 (N, HV, K, V) contiguous",
     "final?: fp32 (N, HV, K, V) contiguous", "HV % H == 0 -- the heads of v must be a multiple of those of q and k",
     "results == 'newstates' or results == 'o' and of_q -- a call writes either o, of q, or new and states; give one of these",
-    f"K in {WIDTHS} and V in {(*WIDTHS, 256)} -- keys may have {WIDTHS[0]} or {WIDTHS[1]} columns, values also 256")
+    f"K in {WIDTHS} and V in {WIDTHS} -- keys and values may have {WIDTHS[0]}, {WIDTHS[1]} or {WIDTHS[2]} columns")
 
 
 class Workspace(NamedTuple):
@@ -75,10 +75,11 @@ def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: 
 
 
 def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | None = None, *, o=None, new=None, states=None,
-            initial=None, final=None, again: bool = False) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
+            initial=None, final=None, again: bool = False,
+            tensor_memory: bool = False) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
     """[(kernel, grid, args, meta), ..], to launch in this order.
 
-    args:      q, k     (B, T, H, K), bf16 or fp16, K 64 or 128, all contiguous; v (B, T, HV, V) of 64, 128 or 256
+    args:      q, k     (B, T, H, K), bf16 or fp16, K 64, 128 or 256, all contiguous; v (B, T, HV, V), V one of these
                g        (B, T, HV), or (B, T, HV, K) by key, of any float type: logarithms of gates, 0 or less; None without
                beta     (B, T, HV) of any float type; None without the delta rule
                tables   of `tables.tables`, where the arrays are; `work` by `workspace`
@@ -87,6 +88,7 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
                         S^T before each chunk, both of k's type; one of the two forms a call
                initial  (N, HV, K, V) fp32, states before sequences, None for zeros; `final` is written, if there is one
                again    what `work` holds is there from an earlier call of the same arguments: only the recurrence is left
+               tensor_memory    for chips that have some (blackwell.py), whose tensor cores add up nowhere else
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     results = "o" * (o is not None) + "new" * (new is not None) + "states" * (states is not None)
@@ -97,8 +99,8 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
     if not again and (g is not None or beta is not None):
         steps.append(_prepare(None if work.P is None else q, k, g, beta, tables, work, problem))
     if not again and tables.cut:
-        steps += _parts(k, v, tables, work, problem, initial)
-    steps.append(_recurrence(q, k, v, tables.spans, work, problem, o=o, new=new, states=states,
+        steps += _parts(k, v, tables, work, problem, initial, tensor_memory)
+    steps.append(_recurrence(q, k, v, tables.spans, work, problem, tensor_memory, o=o, new=new, states=states,
                              initial=work.starts if tables.cut else initial, final=final))
     return steps
 
@@ -114,24 +116,25 @@ def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -
     return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps, maxnreg=128)
 
 
-def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial) -> list[tuple]:
+def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial, tensor_memory: bool) -> list[tuple]:
     """The launches for the states before parts."""
     K, V, transitions = k.shape[3], v.shape[3], work.transitions
-    steps = [_recurrence(None, k, v, tables.sums, work, problem, initial=initial, final=work.sums, bounds=work.bounds)]
+    steps = [_recurrence(None, k, v, tables.sums, work, problem, tensor_memory, initial=initial, final=work.sums,
+                         bounds=work.bounds)]
     if transitions is not None and tables.transitions.shape[0]:
-        steps.append(_recurrence(None, k, None, tables.transitions, work, problem, final=transitions, bounds=work.bounds))
+        steps.append(_recurrence(None, k, None, tables.transitions, work, problem, tensor_memory, final=transitions,
+                                 bounds=work.bounds))
     args = work.sums, transitions, work.b, initial, work.starts, tables.lists, tables.spans, problem
-    meta = dict(GATE=work.gate, K=K, V=V, num_warps=K // 16)
+    meta = dict(GATE=work.gate, K=K, V=V, num_warps=min(K // 16, 8))
     return [*steps, (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
 
 
-def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, new=None, states=None, initial=None,
-                final=None, bounds=None) -> tuple:
+def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, tensor_memory: bool, *, o=None, new=None, states=None,
+                initial=None, final=None, bounds=None) -> tuple:
     """One launch of the recurrence; without v that of transitions."""
     K = k.shape[3]
     V, gate = K if v is None else v.shape[3], work.gate
-    form = Form(K, V, min(V // WIDTH, 2), 2, work.T is not None, gate, o is not None, states is not None, v is None)
-    form = form.replace(STAGES=min(4, (SHARED - bytes_of_results(form)) // slot_bytes(form)))
+    form = fitting(Form(K, V, 2, 2, work.T is not None, gate, o is not None, states is not None, v is None, tensor_memory))
     describe = mimw.TensorDescriptor.from_tensor
 
     def flat(x, *block):
@@ -151,6 +154,20 @@ def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, *, o=None, ne
     return recurrence, grid, args, dict(FORM=form, num_warps=4)
 
 
+def fitting(form: Form) -> Form:
+    """The form with as many slots of chunks as there is shared memory for, four at most; and with two consumers, unless values have
+    columns for one, or registers, tensor memory or the shared memory for two slots are not there."""
+    two = form.replace(CONSUMERS=2)
+    if form.V < 2 * WIDTH or form.K > 128 and (form.OUT or form.TENSOR or slots(two) < 2):
+        two = form.replace(CONSUMERS=1)
+    return two.replace(STAGES=min(4, slots(two)))
+
+
+def slots(form: Form) -> int:
+    """Of chunks: how many there is shared memory for."""
+    return (SHARED - bytes_of_results(form) - bytes_of_operands(form)) // slot_bytes(form)
+
+
 def slot_bytes(form: Form) -> int:
     """Shared memory of one chunk's inputs."""
     rows = bool(form.OUT) + 1 + (form.GATE == "key" and bool(form.DELTA))
@@ -161,6 +178,13 @@ def slot_bytes(form: Form) -> int:
 
 def bytes_of_results(form: Form) -> int:
     """Shared memory of scores, outputs or new values, and states before chunks."""
-    scores = 2 * CHUNK * CHUNK if form.OUT and form.GATE != "key" else 0
+    scores = (1 if wide(form) else 2) * CHUNK * CHUNK if scored(form) else 0
     each = CHUNK * WIDTH * bool(form.OUT or form.STATES) + WIDTH * int(form.K) * bool(form.STATES)
     return 2 * (scores + int(form.CONSUMERS) * each)
+
+
+def bytes_of_operands(form: Form) -> int:
+    """Shared memory of left operands, where they do not come from registers."""
+    states = form.DELTA or form.OUT if form.TENSOR else by_memory(form)
+    others = 1 + bool(form.GATE == "head") if form.TENSOR else 0
+    return 2 * int(form.CONSUMERS) * WIDTH * (int(form.K) * bool(states) + CHUNK * others)

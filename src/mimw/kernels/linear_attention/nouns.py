@@ -9,6 +9,7 @@ to each other. For example:
 
 from typing import Any, NamedTuple
 
+import triton
 import triton.language as tl
 
 import mimw
@@ -32,7 +33,7 @@ class Problem(NamedTuple):
 class Form:
     """Constants of the recurrence: columns of keys and of all values, consumers of ROWS columns of values each, slots of chunks;
     DELTA: there is beta; GATE: "none", "head" or "key"; what is written, O or (for the backward) N and the state before each
-    chunk; and whether states are wanted as TRANSITION: of a state of ones, without values."""
+    chunk; whether states are wanted as TRANSITION: of a state of ones, without values; TENSOR: sums lie in tensor memory."""
 
     K: tl.constexpr
     V: tl.constexpr
@@ -43,6 +44,25 @@ class Form:
     OUT: tl.constexpr
     STATES: tl.constexpr
     TRANSITION: tl.constexpr = False
+    TENSOR: tl.constexpr = False
+
+
+@triton.constexpr_function
+def scored(form):
+    """True where P is made from q and k in the kernel."""
+    return bool(form.OUT) and form.GATE != "key"
+
+
+@triton.constexpr_function
+def wide(form):
+    """True where a consumer's state leaves no registers for itself as a left operand."""
+    return form.K > 128 and not form.TENSOR
+
+
+@triton.constexpr_function
+def by_memory(form):
+    """True where the state has shared memory of its own as a left operand."""
+    return wide(form) and not form.STATES and bool(form.DELTA or form.OUT)
 
 
 @tle.struct

@@ -3,7 +3,7 @@
 Input: descriptors, and the ends of the pipes `inputs` and `scores`, and of those of results. Output: filled slots, or tensors:
 
     load(inputs.writer(), descs, span, head, column, problem, form)
-    score(inputs.reader("score"), scores.writer(), span, form)
+    score(inputs.reader("score"), scores.writer(), None, span, form)
 """
 
 from typing import Any
@@ -15,6 +15,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_varlen.maps import FAR
+from .blackwell import product
 from .nouns import ROWS, C
 from .prepare import between
 
@@ -71,11 +72,20 @@ def load(inputs, descs, span, head, column, problem, form):
 
 
 @mimw.jit
-def score(inputs, scores, span, form):
-    """P of chunk after chunk, for all consumers."""
+def queries_by_keys(slot, scoring, chunk):
+    """Q K^T of a chunk; by way of tensor memory, where there is some."""
+    if scoring is None:
+        return tlx.async_dot_wait(0, tlx.async_dot(slot.q, tlx.local_trans(slot.k)))
+    else:
+        return product(scoring, slot.q, tlx.local_trans(slot.k), chunk & 1)
+
+
+@mimw.jit
+def score(inputs, scores, scoring, span, form):
+    """P of chunk after chunk, for all consumers; `scoring` of blackwell.py, or None."""
     for chunk in range(span.count):
         slot = inputs.wait(chunk).slot
-        products = tlx.async_dot_wait(0, tlx.async_dot(slot.q, tlx.local_trans(slot.k)))
+        products = queries_by_keys(slot, scoring, chunk)
         if form.GATE == "head":
             products *= between(tl.reshape(tlx.local_load(slot.b), (C, )), True)
         else:

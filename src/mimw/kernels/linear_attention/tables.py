@@ -87,8 +87,9 @@ def _table(rows: list[tuple[int, ...]], width: int) -> np.ndarray:
     return np.array(rows, np.int32).reshape(-1, width)
 
 
-def parts_for(sequences: int, rows: int, heads: int, value_dim: int, programs: int) -> int:
+def parts_for(sequences: int, rows: int, heads: int, value_dim: int, programs: int, key_dim: int = 128) -> int:
     """Into how many parts to cut each of the sequences, of up to `rows` rows, so that their heads occupy `programs` SMs. A part
-    has LEAST chunks at least: to know the state before it costs about as much as its outputs."""
-    side_by_side = sequences * heads * max(1, value_dim // 128)
+    has LEAST chunks at least: to know the state before it costs about as much as its outputs. A program has 128 columns of values,
+    beside keys of over 128 columns 64."""
+    side_by_side = sequences * heads * max(1, value_dim // (128 if key_dim <= 128 else 64))
     return max(1, min(programs // side_by_side, rows // (LEAST * ROWS)))

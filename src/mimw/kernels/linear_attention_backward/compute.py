@@ -17,26 +17,42 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..linear_attention.compute import decays_of, first_state, give, grown_of, places, scores_of, written
-from ..linear_attention.nouns import ROWS, C
+from ..linear_attention.compute import (
+    decays_of,
+    first_state,
+    give,
+    grown_of,
+    left_operand,
+    place_of_operand,
+    places,
+    scores_of,
+    written,
+)
+from ..linear_attention.nouns import ROWS, C, wide
 
 
 @mimw.jit
-def compute(inputs, scores, results, behinds, outside, span, problem, me: tl.constexpr, form):
-    """Consumer `me`: its columns of values."""
+def compute(inputs, scores, results, behinds, place, outside, span, problem, me: tl.constexpr, form):
+    """Consumer `me`: its columns of values. `place` is shared memory for D as an operand, where registers are too few; where D is a
+    result, too, that is the result's, with the scale."""
     D = first_state(outside, span, problem, form) / problem.scale
     for turn in range(span.count):
         slot = inputs.wait(turn).slot
         TYPE: tl.constexpr = slot.q.dtype
-        behind = D.to(TYPE)
+        scaled: tl.constexpr = form.STATES and wide(form)
+        into = place_of_operand(behinds, turn, place, form)
+        behind = left_operand((D * problem.scale if scaled else D).to(TYPE), into)
         if form.STATES or form.DELTA:
             dN = tlx.async_dot(behind, tlx.local_trans(written(slot, form)))
         if form.STATES:
-            given = behinds.acquire(turn)
-            tlx.local_store(given.rows, (D * problem.scale).to(TYPE))
+            if not scaled:
+                given = behinds.acquire(turn)
+                tlx.local_store(given.rows, (D * problem.scale).to(TYPE))
             behinds.commit(turn)
         do = tlx.local_trans(tlx.local_slice(slot.v, [me * C, 0], [C, ROWS]))
         left, decay = decays_of(slot, form)
+        if scaled:
+            left = left / problem.scale
         rows = tlx.local_load(do).to(tl.float32) * grown_of(slot, form)
         if form.STATES or form.DELTA:
             dN = tlx.async_dot_wait(0, dN)

@@ -13,8 +13,7 @@ import triton.language as tl
 
 import mimw
 
-from ..linear_attention.join import COLUMNS, decay_of
-from ..linear_attention.nouns import span_of
+from ..linear_attention.join import COLUMNS, added, put_tiles, through, tiles_of
 
 
 @mimw.jit
@@ -22,22 +21,15 @@ def join(sums, transitions, b, dfinal, ends, lists, spans, problem, GATE: tl.con
     """Those behind all parts of one sequence and head; `lists` has the first part and their number."""
     sequence, head = tl.program_id(0), tl.program_id(1)
     first, count = tl.load(lists + 2 * sequence), tl.load(lists + 2 * sequence + 1)
-    column, rows = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS), tl.arange(0, K)
-    D = tl.zeros((K, COLUMNS), tl.float32)
-    if dfinal is not None:
-        of_sequence = (sequence.to(tl.int64) * problem.HV + head) * K
-        D += tl.load(dfinal + (of_sequence + rows[:, None]) * V + column[None, :])
+    column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+    D = tiles_of(dfinal, (sequence.to(tl.int64) * problem.HV + head) * K, column, K, V)
     for back in range(count):
         part = first + count - 1 - back
         place = (part.to(tl.int64) * problem.HV + head) * K
-        at = (place + rows[:, None]) * V + column[None, :]
-        tl.store(ends + at, D)
+        put_tiles(ends, D, place, column, K, V)
         if back + 1 < count:
             if back == 0:
-                D = tl.zeros((K, COLUMNS), tl.float32)
-            elif transitions is not None:
-                turned = tl.load(transitions + (place + rows[None, :]) * K + rows[:, None])
-                D = tl.dot(turned, D, input_precision="ieee")
-            elif GATE != "none":
-                D *= decay_of(b, span_of(spans, part), head, problem, GATE, K)
-            D += tl.load(sums + at)
+                D = tiles_of(None, place, column, K, V)
+            else:
+                D = through(part, D, transitions, b, spans, head, problem, GATE, K, True, "ieee")
+            D = added(D, tiles_of(sums, place, column, K, V))

@@ -17,9 +17,10 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer
+from ..linear_attention.blackwell import one_of
 from ..linear_attention.compute import Outside
-from ..linear_attention.kernel import given_back, inputs_of, reader, registers, scored, scores_of, writer
-from ..linear_attention.nouns import ROWS, C, span_of
+from ..linear_attention.kernel import given_back, inputs_of, operand_places, reader, registers, scores_of, writer
+from ..linear_attention.nouns import ROWS, C, scored, span_of
 from ..linear_attention.roles import Descriptors, rows_at, score
 from .compute import compute
 from .forgotten import remembered
@@ -94,16 +95,17 @@ def recurrence(q_desc, k_desc, w_desc, do_desc, b_desc, T_desc, P_desc, dv_desc,
     inputs, scores = inputs_of(TYPE, FORM), scores_of(TYPE, FORM)
     results = given_back(FORM.STATES, C, ROWS, TYPE, "results", FORM)
     behinds = given_back(FORM.STATES, ROWS, FORM.K, TYPE, "behinds", FORM)
+    operands = operand_places(TYPE, FORM)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=REGISTERS[0], replicate=FORM.CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             outside = Outside(behind, before, head, column + me * ROWS)
-            compute(inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(behinds, me), outside, span,
-                    problem, me, FORM)
+            compute(inputs.reader(consumer(me)), reader(scores, me), writer(results, me), writer(behinds, me),
+                    one_of(operands, me), outside, span, problem, me, FORM)
         if scored(FORM):
             with tlx.async_task(num_warps=4, num_regs=REGISTERS[1]):  # scores
-                score(inputs.reader("score"), scores.writer(), span, FORM)
+                score(inputs.reader("score"), scores.writer(), None, span, FORM)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), descs, span, head, column, problem, FORM)
         if FORM.STATES:

@@ -17,9 +17,10 @@ import mimw
 from ..attention_varlen.maps import ending
 from ..linear_attention import nouns as forward
 from ..linear_attention.join import COLUMNS
-from ..linear_attention.launches import SHARED, Workspace, bytes_of_results, slot_bytes
+from ..linear_attention.launches import Workspace, fitting
 from ..powers import tile
 from .beta import small_betas
+from .by_roles import Maps, gradients_by_roles
 from .gradients import gradients
 from .join import join
 from .kernel import recurrence
@@ -35,7 +36,7 @@ def form_of(given: Given, exact: bool = False) -> Form:
     (H, K), (HV, V), g = given.q.shape[2:], given.v.shape[2:], given.g
     gate = NO_GATE if g is None else BY_HEAD if len(g.shape) == 3 else BY_KEY
     bf16 = "bfloat16" in str(given.q.dtype)
-    return Form(K, V, tile(K), min(64, tile(V)), gate.value, given.beta is not None, HV // H, bf16, exact)
+    return Form(K, V, min(128, tile(K)), min(64, tile(V)), gate.value, given.beta is not None, HV // H, bf16, exact)
 
 
 def workspace(given: Given, tables: Tables, empty: Callable[..., Any], of_forward: Workspace) -> Work:
@@ -47,13 +48,14 @@ def workspace(given: Given, tables: Tables, empty: Callable[..., Any], of_forwar
 
 
 def launches(given: Given, work: Work, results: Results, tables: Tables, of_forward: Workspace, dfinal=None, dinitial=None,
-             scale: float | None = None) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
+             scale: float | None = None, programs: int = 0) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
     """[(kernel, grid, args, meta), ..], which fill `results` and `dinitial`, to launch in this order.
 
     args:      given, work, results     see nouns.py; what a call lacks is None. dg and dbeta are of any float type
                tables   of `tables.tables`, where the arrays are
                of_forward   the forward's workspace, filled: b and T, with gates by key P, q, k and w, where cut the transitions
                dfinal, dinitial    (sequences, HV, K, V), fp32, or None
+               programs     of a launch of gradients by roles (by_roles.py), one an SM; 0 for the plain kernel
     """
     H, K = given.q.shape[2:]
     problem = forward.Problem(H, given.v.shape[2], float(K**-0.5 if scale is None else scale))
@@ -62,23 +64,50 @@ def launches(given: Given, work: Work, results: Results, tables: Tables, of_forw
         steps = _parts(given, work, tables, of_forward, problem, dfinal)
         behind = work.ends
     steps.append(_recurrence(given, work, results.dv, tables.spans, of_forward, problem, behind, dinitial))
-    return steps + of_chunks(given, work, results, tables.chunks, problem)
+    return steps + of_chunks(given, work, results, tables.chunks, problem, programs=programs)
 
 
-def of_chunks(given: Given, work: Work, results: Results, table, problem: forward.Problem, exact: bool = False) -> list[tuple]:
-    """The launches behind the recurrence. exact: products of fp32 as fp32 has them, else as tf32."""
+def of_chunks(given: Given, work: Work, results: Results, table, problem: forward.Problem, exact: bool = False,
+              programs: int = 0) -> list[tuple]:
+    """The launches behind the recurrence. exact: products of fp32 as fp32 has them, else as tf32. programs: of a launch by roles,
+    where there is one; 0 for none."""
     form = form_of(given, exact)
     each, several = (table.shape[0], problem.HV), form.GROUP.value > 1
     written = results._replace(dq=work.dq, dk=work.dk) if several else results
-    steps = [(gradients, each, (given, work, written, table, problem), dict(FORM=one, num_warps=8, num_stages=1))
-             for one in _of_gradients(form)]
-    meta = dict(FORM=form, num_warps=8, num_stages=1)
+    if programs and by_roles(form, given):
+        steps = [_by_roles(form, given, work, written, table, problem, programs)]
+    else:
+        steps = [(gradients, each, (given, work, written, table, problem), dict(FORM=one, num_warps=8, num_stages=1))
+                 for one in _of_gradients(form)]
+    meta = dict(FORM=form.replace(K_TILE=tile(form.K.value)), num_warps=8, num_stages=1)
     if given.beta is not None:
         steps.append((small_betas, each, (given, work, written, table, problem), meta))
     if several:
         steps += [(sum_heads, (each[0], problem.H), (one, of, table, problem), meta)
                   for one, of in ((work.dq, results.dq), (work.dk, results.dk))]
     return steps
+
+
+def by_roles(form: Form, given: Given) -> bool:
+    """True for what warps with roles take (by_roles.py)."""
+    return form.K.value == 128 and form.V.value % 64 == 0 and form.GATE.value != BY_KEY.value and given.q.dtype.itemsize == 2
+
+
+def _by_roles(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem, programs: int) -> tuple:
+    """The launch by roles."""
+    form, describe = form.replace(K_TILE=64, BV=64), mimw.TensorDescriptor.from_tensor
+
+    def of_heads(x):
+        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, 64)
+
+    def flat(x, *block):
+        return describe(x.reshape(-1, x.shape[-1]), list(block))
+
+    maps = Maps(*map(of_heads, (given.q, given.k, given.do, given.N)), of_heads(written.dv) if form.DELTA.value else None,
+                flat(given.states, 64, 64), flat(work.D, 64, 64), None if work.b is None else flat(work.b, 1, CHUNK))
+    count = table.shape[0] * problem.HV
+    args = maps, given.beta, written, table, count, problem
+    return gradients_by_roles, (min(programs, count), ), args, dict(FORM=form, num_warps=4)
 
 
 def _of_gradients(form: Form) -> list[Form]:
@@ -102,8 +131,7 @@ def _recurrence(given: Given, work: Work, dv, spans, of_forward: Workspace, prob
                 bounds=None) -> tuple:
     """One launch of the recurrence; without dv only D before spans is written."""
     K, V, gate = given.q.shape[3], given.v.shape[3], of_forward.gate
-    form = forward.Form(K, V, min(V // WIDTH, 2), 2, given.beta is not None, gate, True, dv is not None)
-    form = form.replace(STAGES=min(4, (SHARED - bytes_of_results(form)) // slot_bytes(form)))
+    form = fitting(forward.Form(K, V, 2, 2, given.beta is not None, gate, True, dv is not None))
 
     def flat(x, *block):
         return None if x is None else mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), list(block))

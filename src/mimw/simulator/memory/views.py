@@ -106,6 +106,8 @@ class View:
     def seen_as(self, type_, site) -> View | None:
         """The same bytes as a buffer or array of another type; None if they do not follow each other."""
         dtype, ahead = numpy_type(type_.element, site), 0
+        if type_.count and self.allocation.space == "tensor" and self.data.ndim == 2:
+            return self._side_by_side(type_, dtype)
         if type_.count:
             ahead = 2 if self.group_size > 1 else 1
         lead = self.data.shape[:ahead]
@@ -120,6 +122,15 @@ class View:
                 return None
             parts.append(flat.view(kind).reshape((*lead, *type_.shape)))
         return View(self.allocation, *parts, f"{self.path} as {type_}", self.group_size if ahead else 1)
+
+    def _side_by_side(self, type_, dtype) -> View | None:
+        """Columns of tensor memory as an array of buffers, which lie side by side; None if the columns are others."""
+        rows, columns = type_.shape
+        kinds = (self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))
+        if len(self.data) != rows or self.data[0].nbytes != type_.count * columns * dtype.itemsize or not self.data.flags.c_contiguous:
+            return None
+        parts = (part.view(kind).reshape(rows, type_.count, columns).transpose(1, 0, 2) for part, kind in kinds)
+        return View(self.allocation, *parts, f"{self.path} as {type_}", 1)
 
     def read(self, task, op, where=...) -> np.ndarray | Poisoned:
         """A copy of the elements, or of those at a numpy index and 0 elsewhere; poison where nobody has written. Refuses what is

@@ -1,0 +1,128 @@
+"""Readers of memory on chip: allocations, views, and accesses by threads, against numpy."""
+
+import numpy as np
+import pytest
+
+from mimw.errors import UnwrittenRead
+from tests.ttgir.modules import elementwise, kernel, ran
+
+LINE = "tensor<128xi32, #line>"
+MEMORY = "!ttg.memdesc<128xi32, #barrier, #smem, mutable>"
+PAIR = "!ttg.memdesc<2x128xi32, #barrier, #smem, mutable>"
+X = np.random.default_rng(3).integers(-99, 99, 128).astype(np.int32)
+
+
+def lines(made: str, *inputs) -> np.ndarray:
+    return elementwise(made, "i32", "i32", *inputs)
+
+
+def test_what_is_stored_is_loaded():
+    made = f"""%m = ttg.local_alloc : () -> {MEMORY}
+        ttg.local_store %a, %m : {LINE} -> {MEMORY}
+        %r = ttg.local_load %m : {MEMORY} -> {LINE}
+        ttg.local_dealloc %m : {MEMORY}"""
+    assert (lines(made, X) == X).all()
+
+
+def test_memory_that_is_allocated_with_a_value():
+    full = "!ttg.memdesc<128xi32, #barrier, #smem>"
+    assert (lines(f"%m = ttg.local_alloc %a : ({LINE}) -> {full}\n%r = ttg.local_load %m : {full} -> {LINE}", X) == X).all()
+
+
+def test_memory_that_nobody_has_written():
+    with pytest.raises(UnwrittenRead):
+        lines(f"%m = ttg.local_alloc : () -> {MEMORY}\n%r = ttg.local_load %m : {MEMORY} -> {LINE}", X)
+
+
+def test_memory_after_its_end():
+    """Another allocation may have it: what it holds is nothing that may be used."""
+    with pytest.raises(UnwrittenRead):
+        lines(f"""%m = ttg.local_alloc : () -> {MEMORY}
+            ttg.local_store %a, %m : {LINE} -> {MEMORY}
+            ttg.local_dealloc %m : {MEMORY}
+            %r = ttg.local_load %m : {MEMORY} -> {LINE}""", X)
+
+
+def test_slots_of_a_buffer():
+    made = f"""%c1 = arith.constant 1 : i32
+        %c0 = arith.constant 0 : i32
+        %m = ttg.local_alloc : () -> {PAIR}
+        %p = ttg.memdesc_index %m[%c0] : {PAIR} -> {MEMORY}
+        %q = ttg.memdesc_index %m[%c1] : {PAIR} -> {MEMORY}
+        ttg.local_store %a, %p : {LINE} -> {MEMORY}
+        ttg.local_store %b, %q : {LINE} -> {MEMORY}
+        %s = ttg.local_load %p : {MEMORY} -> {LINE}
+        %t = ttg.local_load %q : {MEMORY} -> {LINE}
+        %r = arith.subi %s, %t : {LINE}"""
+    assert (lines(made, X, X[::-1].copy()) == X - X[::-1]).all()
+
+
+def in_tile(ops: str, out_shape: str = "64x64") -> np.ndarray:
+    """What ops make of `%m`, 64 x 64 numbers 0, 1, .. in shared memory: the tile `%t`, stored in rows of its last extent."""
+    height, width = map(int, out_shape.split("x"))
+    body = f"""%i = tt.make_range {{start = 0 : i32, end = 64 : i32}} : tensor<64xi32, #rows>
+        %j = tt.make_range {{start = 0 : i32, end = 64 : i32}} : tensor<64xi32, #columns>
+        %ie = tt.expand_dims %i {{axis = 1 : i32}} : tensor<64xi32, #rows> -> tensor<64x1xi32, #tile>
+        %je = tt.expand_dims %j {{axis = 0 : i32}} : tensor<64xi32, #columns> -> tensor<1x64xi32, #tile>
+        %k = arith.constant dense<64> : tensor<64x1xi32, #tile>
+        %is = arith.muli %ie, %k : tensor<64x1xi32, #tile>
+        %ib = tt.broadcast %is : tensor<64x1xi32, #tile> -> tensor<64x64xi32, #tile>
+        %jb = tt.broadcast %je : tensor<1x64xi32, #tile> -> tensor<64x64xi32, #tile>
+        %n = arith.addi %ib, %jb : tensor<64x64xi32, #tile>
+        %m = ttg.local_alloc : () -> !ttg.memdesc<64x64xi32, #plain, #smem, mutable>
+        ttg.local_store %n, %m : tensor<64x64xi32, #tile> -> !ttg.memdesc<64x64xi32, #plain, #smem, mutable>
+        {ops}
+        %oi = tt.make_range {{start = 0 : i32, end = {height} : i32}} : tensor<{height}xi32, #rows>
+        %oj = tt.make_range {{start = 0 : i32, end = {width} : i32}} : tensor<{width}xi32, #columns>
+        %oie = tt.expand_dims %oi {{axis = 1 : i32}} : tensor<{height}xi32, #rows> -> tensor<{height}x1xi32, #tile>
+        %oje = tt.expand_dims %oj {{axis = 0 : i32}} : tensor<{width}xi32, #columns> -> tensor<1x{width}xi32, #tile>
+        %ok = arith.constant dense<{width}> : tensor<{height}x1xi32, #tile>
+        %ois = arith.muli %oie, %ok : tensor<{height}x1xi32, #tile>
+        %oib = tt.broadcast %ois : tensor<{height}x1xi32, #tile> -> tensor<{out_shape}xi32, #tile>
+        %ojb = tt.broadcast %oje : tensor<1x{width}xi32, #tile> -> tensor<{out_shape}xi32, #tile>
+        %on = arith.addi %oib, %ojb : tensor<{out_shape}xi32, #tile>
+        %op = tt.splat %o : !tt.ptr<i32> -> tensor<{out_shape}x!tt.ptr<i32>, #tile>
+        %oq = tt.addptr %op, %on : tensor<{out_shape}x!tt.ptr<i32>, #tile>, tensor<{out_shape}xi32, #tile>
+        tt.store %oq, %t : tensor<{out_shape}x!tt.ptr<i32>, #tile>"""
+    out = np.zeros((height, width), np.int32)
+    ran(kernel("%o: !tt.ptr<i32>", body, layouts=TURNED), out)
+    return out
+
+
+NUMBERS = np.arange(64 * 64, dtype=np.int32).reshape(64, 64)
+WHOLE = "!ttg.memdesc<64x64xi32, #plain, #smem, mutable>"
+TURNED = "#across = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0, 1]}>\n"
+
+
+def test_a_part_of_a_tile():
+    part = "!ttg.memdesc<32x16xi32, #plain, #smem, mutable, 64x64>"
+    found = in_tile(f"%v = ttg.memdesc_subslice %m[32, 48] : {WHOLE} -> {part}\n"
+                    f"%t = ttg.local_load %v : {part} -> tensor<32x16xi32, #tile>", "32x16")
+    assert (found == NUMBERS[32:, 48:]).all()
+
+
+def test_a_tile_turned():
+    turned = "!ttg.memdesc<64x64xi32, #across, #smem, mutable>"
+    found = in_tile(f"%v = ttg.memdesc_trans %m {{order = array<i32: 1, 0>}} : {WHOLE} -> {turned}\n"
+                    f"%t = ttg.local_load %v : {turned} -> tensor<64x64xi32, #tile>")
+    assert (found == NUMBERS.T).all()
+
+
+def test_a_tile_in_another_shape():
+    other = "!ttg.memdesc<32x128xi32, #plain, #smem, mutable>"
+    for op in ("ttg.memdesc_reinterpret", "ttg.memdesc_reshape"):
+        found = in_tile(f"%v = {op} %m : {WHOLE} -> {other}\n%t = ttg.local_load %v : {other} -> tensor<32x128xi32, #tile>",
+                        "32x128")
+        assert (found == NUMBERS.reshape(32, 128)).all(), op
+
+
+def test_rows_by_number():
+    """`local_gather` takes from each column the row of the index, `local_scatter` puts there."""
+    tile = "tensor<64x64xi32, #tile>"
+    found = in_tile(f"%t = ttg.local_gather %m[%jb] {{axis = 0 : i32}} : {WHOLE}, {tile} -> {tile}")
+    assert (found == np.take_along_axis(NUMBERS, np.tile(np.arange(64), (64, 1)), 0)).all()
+    found = in_tile(f"""%last = arith.constant dense<63> : tensor<64x64xi32, #tile>
+        %back = arith.subi %last, %jb : tensor<64x64xi32, #tile>
+        ttg.local_scatter %m[%back], %n {{axis = 1 : i32}} : {WHOLE}, tensor<64x64xi32, #tile>, tensor<64x64xi32, #tile>
+        %t = ttg.local_load %m : {WHOLE} -> tensor<64x64xi32, #tile>""")
+    assert (found == NUMBERS[:, ::-1]).all()
