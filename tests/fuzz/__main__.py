@@ -21,7 +21,8 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--stages",
         default="sim,check",
-        help="of sim, check, text (IR printed and read back), ttgir (compiled, and what came out read back), compile (all chips), 'compile sm_90a' (one), gpu; 'compile sm_90a/8' "
+        help="of sim, check, text (IR printed and read back), ttgir (compiled, and what came out read back), compile (all chips), "
+        "'compile sm_90a' (one), gpu; 'compile sm_90a/8' "
         "of each eighth program only",
     )
     parser.add_argument(

@@ -37,6 +37,7 @@ _COMPARED = {"eq": "icmpEQ", "ne": "icmpNE", "slt": "icmpSLT", "sle": "icmpSLE",
              "ult": "icmpULT", "ule": "icmpULE", "ugt": "icmpUGT", "uge": "icmpUGE"}
 _CONSTANT = re.compile(r"= arith\.constant (?:\{.*?\} )?(?:dense<(.*?)>|(\S+))(?: : .*)?$")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_NOTHING = re.compile(r"\s*(?:;[\w \t]*)?\s*")
 _BITS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
 
 
@@ -170,8 +171,8 @@ def clamped(here: Here):
 
 @reads("tt.elementwise_inline_asm")
 def assembly(here: Here):
-    """An empty text names registers, in which its operand stays."""
-    if not here.string().strip().removeprefix(";").strip() and len(here.operands) == len(here.node.results):
+    """An empty text, or words behind AMD's mark of a comment, names registers, in which its operand stays."""
+    if _NOTHING.fullmatch(here.string()) and len(here.operands) == len(here.node.results):
         for place, value in enumerate(here.operands):
             here.stands_for(value, place)
         return None

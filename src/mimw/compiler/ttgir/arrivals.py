@@ -27,6 +27,13 @@ def arrived_if(here: Here, found):
     return [*ops, here.op("barrier_arrive", barrier, _all_threads(here, found[1]), predicate)]
 
 
+@form(r"\{ \.reg \.pred first; setp\.eq\.s32 first, \$0, 0; "
+      r"@first mbarrier\.expect_tx\.relaxed\.cta\.shared::cta\.b64 \[\$1\], (\d+); \}")
+def announced(here: Here, found):
+    """Bytes without an arrival."""
+    return here.op("barrier_bytes", here.operands[1], int(found[1]))
+
+
 @form(r"fence\.acq_rel\.(gpu|sys);( fence\.proxy\.async\.global;)?")
 def fenced(here: Here, found):
     return here.op("fence", found[1], **({"proxy": True} if found[2] else {}))

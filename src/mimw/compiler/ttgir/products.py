@@ -95,7 +95,7 @@ def tc_gen5_mma(here: Here):
 @reads("ttng.tc_gen5_mma_scaled")
 def tc_gen5_mma_scaled(here: Here):
     a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
-    kinds = here.text.partition("lhs = ")[2].split()[0], here.text.partition("rhs = ")[2].split()[0]
+    kinds = here.word("lhs"), here.word("rhs")
     return [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=(), finished=True),
             *_commits(here, predicate, rest)]
 
