@@ -37,10 +37,13 @@ def test_the_elements_below_the_mask():
     np.testing.assert_array_equal(y, np.where(np.arange(512) < 77, x, 7))
 
 
+ELSEWHERE, OTHERS = "where the buffer has another element", "other registers than its flags"
+
+
 @pytest.mark.parametrize("pattern, edit, why", [
-    (r"xor\.b32 at, home, (\d+);", lambda found: f"xor.b32 at, home, {int(found[1]) ^ 64};", "where the buffer has another element"),
-    (r"and\.b32 part, \$0, (\d+);", lambda found: f"and.b32 part, $0, {int(found[1]) ^ 1};", "where the buffer has another element"),
-    (r"setp\.ne\.u32 on, \$(\d+), 0;", lambda found: f"setp.ne.u32 on, ${int(found[1]) + 1}, 0;", "other registers than its flags"),
+    (r"xor\.b32 at, home, (\d+);", lambda found: f"xor.b32 at, home, {int(found[1]) ^ 64};", ELSEWHERE),
+    (r"and\.b32 part, \$0, (\d+);", lambda found: f"and.b32 part, $0, {int(found[1]) ^ 1};", ELSEWHERE),
+    (r"setp\.ne\.u32 on, \$(\d+), 0;", lambda found: f"setp.ne.u32 on, ${int(found[1]) + 1}, 0;", OTHERS),
 ])
 def test_another_byte_is_refused(pattern, edit, why):
     (_, reading), _, _ = _compiled()

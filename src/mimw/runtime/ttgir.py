@@ -93,8 +93,8 @@ def _flat(program: Program | None, values: dict[tuple[int, ...], Any]) -> Iterat
 
 
 def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str, Program | None]:
-    """The TTGIR of one specialisation, a name for it, and the program that it was made of. A kernel of mimw's without a word of ours
-    goes Triton's way, and has none."""
+    """The TTGIR of one specialisation, a name for it, and the program that it was made of. A kernel of mimw's without a word of
+    ours goes Triton's way, and has none."""
     one, fn = specialisation, specialisation.fn
     file = f"<{fn.__name__}, compiled for {chip.name}>"
     if type(kernel).__module__.startswith("mimw."):

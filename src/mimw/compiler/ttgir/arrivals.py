@@ -1,6 +1,6 @@
 r"""Readers of assembly that arrives on mbarriers by each thread, and of fences of global memory.
 
-Input: `ttg.inline_asm` whose text is that of `lowering/hopper/mbarrier.py` or `lowering/nvidia/barriers.py`. Output: ours. For example:
+Input: `ttg.inline_asm` whose text is that of `lowering/hopper/mbarrier.py` or `lowering/nvidia/barriers.py`. Output: ours:
 
     "mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];"      barrier_arrive %barrier 128, in a task of 128 threads
     "fence.acq_rel.gpu;"                                        fence gpu

@@ -1,4 +1,4 @@
-"""Elements of a tile as the registers that assembly takes and gives: integers of 64 bits, or of 32 that hold no more than the element.
+"""Elements of a tile as registers of assembly: integers of 64 bits, or of 32 that hold no more than the element.
 
 Input: a tile, and the element that is meant. Output: ops that make the one of the other. For example:
 

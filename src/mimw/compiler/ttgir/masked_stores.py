@@ -1,6 +1,6 @@
 r"""Reader of assembly that stores a tile of registers into a buffer under a mask, proved register by register.
 
-Input: `ttg.inline_asm` whose text is that of `lowering/nvidia/masked_store.py`. Output: `local_store buffer, value, mask`. For example:
+Input: `ttg.inline_asm` whose text is that of `lowering/nvidia/masked_store.py`. Output: `local_store buffer, value, mask`:
 
     xor.b32 at, home, 256; add.u32 at, at, $1; setp.ne.u32 on, $40, 0; @on st.shared.v2.b32 [at], {$4, $5};
 
@@ -46,8 +46,8 @@ def stored(here: Here, found):
 
 
 def _proved(here: Here, text: str, buffer: Value, value: Value) -> int:
-    """How many neighbours go in one store, under the flag of the first. Raises LayoutProblem, or refuses, where the text is no store
-    of the whole tile to where the buffer has it."""
+    """How many neighbours go in one store, under the flag of the first. Raises LayoutProblem, or refuses, where the text does not
+    store the whole tile to where the buffer has it."""
     size, shape = buffer.type.element.bytes, buffer.type.shape
     held = tile_map(layout_in(here.operand_texts[2]), shape).elements().reshape(-1, _registers(text))
     places = buffer_map(layout_in(here.operand_texts[1]), shape, 8 * size).offsets().reshape(-1)

@@ -4,8 +4,8 @@ Input: `ttg.inline_asm` whose text is that of `lowering/nvidia/per_thread.py`. O
 
     "{ .. add.u32 at, $1, $2; .. @on st.shared.b16 [at], $3; }"                         local_masked_scatter of the elements there
 
-Assembly counts in bytes of memory. The layout of the buffer says which element lies there: the number of an element and its place are
-XOR-linear maps of each other, so that the number is made of the place by shifts.
+Assembly counts in bytes of memory. The layout of the buffer says which element lies there: the number of an element and its place
+are XOR-linear maps of each other, so that the number is made of the place by shifts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .layout_text import LayoutProblem, read_layout
 from .reading import Here
 from .types import layout_in
 
-_BEGIN = (r"\{{ \.reg \.pred on, mine; \.reg \.b32 at; \.reg \.b16 h0, h1, h2; setp\.lt\.u32 mine, \$(\d+), (\d+); ((?:{step})+)\}}")
+_BEGIN = (r"\{{ \.reg \.pred on, mine; \.reg \.b32 at; \.reg \.b16 h0, h1, h2; setp\.lt\.u32 mine, \$(\d+), (\d+); "
+          r"((?:{step})+)\}}")
 _ADDRESS = r"add\.u32 at, \$\d+, \$\d+; "
 _SCATTER = _ADDRESS + r"setp\.ne\.s32 on, \$\d+, 0; and\.pred on, on, mine; @on st\.shared\.b\d+ \[at\], \$\d+; "
 _SWAP = _ADDRESS + (r"(?:mov\.b\d+ \$\d+, 0; @mine atom\.relaxed\.cta\.shared\.cas\.b\d+ \$\d+, \[at\], \$\d+, \$\d+; |"
