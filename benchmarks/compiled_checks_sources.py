@@ -40,9 +40,9 @@ _ELEMENTS = {"fp16": gl.float16, "bf16": gl.bfloat16, "fp32": gl.float32, "u8": 
 @dataclass(frozen=True)
 class Launch:
     """`args` by name, as `mimw check --args` takes them: 'fp16[64,64]' is an array, 'fp16[128,64]/64,64' a descriptor with that
-    block, and numbers. `constants`: the constexprs. `results`: for an argument that the kernel writes its right value, as
-    an expression of the other arguments, of numpy in float32. `fill`: what an array begins with, where random numbers (integers: zeros) will not
-    do. `layouts`: of a descriptor whose shared memory is not what Gluon chooses for its block."""
+    block, and numbers. `constants`: the constexprs. `results`: for an argument that the kernel writes its right value, as an
+    expression of the other arguments, of numpy in float32. `fill`: what an array begins with, where random numbers (integers:
+    zeros) will not do. `layouts`: of a descriptor whose shared memory is not what Gluon chooses for its block."""
 
     grid: tuple[int, ...]
     args: Mapping[str, Any]

@@ -28,10 +28,9 @@ _THREAD = re.compile(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)")
 
 
 def source(text: str) -> str:
-    """A thread by its short name, another address as it is, a file of the repository as code."""
-    if thread := _THREAD.fullmatch(text):
-        return f"[{thread[1]}#{thread[2]}]({text})"
-    return f"<{text}>" if text.startswith("https:") else f"`{text}`"
+    """A thread by its short name, another address or a file of the repository as code: the site has no links to other ones."""
+    thread = _THREAD.fullmatch(text)
+    return f"{thread[1]}#{thread[2]}" if thread else f"`{text}`"
 
 
 def row(defect: Defect) -> list[str]:

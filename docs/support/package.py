@@ -28,14 +28,15 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from docs.support import parts  # noqa: E402 (the path first: this is run as a script)
 
 COPIED = ("src", "docs", "packages", "tutorials", "tests", "benchmarks", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
-          "MANIFEST.in", "Makefile", "README.md", "pyproject.toml")
+          "MANIFEST.in", "Makefile", "README.md", "pyproject.toml", ".pre-commit-hooks.yaml")
 # What a user looks for after `pip install`, in either wheel, and in the source package.
 IN_WHEEL = ("mimw/py.typed", "mimw/cli/starts/gemm.py", "mimw/compiler/triton_port/borrowed.txt",
             "mimw/simulator/costs/sm_90a.toml", "mimw/tlx/__init__.pyi")
 IN_LIBRARY = ("mimw/kernels/gemm/configs.json", "mimw/ops/__init__.pyi", "mimw/nn/__init__.py", "mimw/tuning/__init__.py")
-IN_SOURCE = ("README.md", "CHANGELOG.md", "LICENSE", "docs/PACKAGE.md", "docs/CLI.md", "tutorials/01_pipelined_gemm.py",
-             "tests/conftest.py", "tests/export/driver.c", "benchmarks/driver.py", "src/mimw/py.typed",
-             "src/mimw/kernels/gemm/configs.json", "packages/mimw-kernels/pyproject.toml")
+IN_SOURCE = ("README.md", "CHANGELOG.md", "LICENSE", "docs/PACKAGE.md", "docs/CLI.md", "docs/schemas/findings.schema.json",
+             ".pre-commit-hooks.yaml", "tutorials/01_pipelined_gemm.py", "tests/conftest.py", "tests/export/driver.c",
+             "benchmarks/driver.py", "src/mimw/py.typed", "src/mimw/kernels/gemm/configs.json",
+             "packages/mimw-kernels/pyproject.toml")
 _LINK = re.compile(r"(!\[[^\]]*)?(\]\()(?!https?://|#|mailto:)([^)\s]+)\)")      # where it is a picture its words, the address
 _CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 _BUILD = "from setuptools import build_meta; import sys; getattr(build_meta, sys.argv[1])(sys.argv[2])"

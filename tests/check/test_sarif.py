@@ -131,8 +131,9 @@ def test_what_two_reports_have_found_is_one_result(racy):
 
 def test_what_was_left_out_is_said():
     run = run_of(report_of(stopped="1 of 8 seeds ran within 1 s", unseen=("3 of 132 clusters a run", )))
-    assert run["results"] == [] and [one["message"]["text"] for one in run["invocations"][0]["toolExecutionNotifications"]] == [
-        "kernel: not complete: 1 of 8 seeds ran within 1 s", "kernel: 3 of 132 clusters a run"]
+    told = [(one["level"], one["message"]["text"]) for one in run["invocations"][0]["toolExecutionNotifications"]]
+    assert run["results"] == [] and told == [
+        ("warning", "kernel: not complete: 1 of 8 seeds ran within 1 s"), ("note", "kernel: 3 of 132 clusters a run")]
     assert run_of(report_of())["invocations"][0]["toolExecutionNotifications"] == []
 
 
@@ -161,10 +162,10 @@ def test_a_fix_does_what_the_edits_do(edits, text, tmp_path):
     file.write_text(text)
     linecache.checkcache(str(file))
     edits = tuple(Edit(str(file), line, last, action, new) for action, line, last, new in edits)
-    (result, ) = results_of(finding_at(Site(str(file), 1), edits=edits, hint="so"), folder=tmp_path)
+    (result, ) = results_of(finding_at(Site(str(file), 1), edits=edits, hint=f"{file}:1: so"), folder=tmp_path)
     (fix, ) = result["fixes"]
     (change, ) = fix["artifactChanges"]
-    assert fix["description"]["text"] == "so" and change["artifactLocation"] == {"uri": "kernel.py", "uriBaseId": ROOT}
+    assert fix["description"]["text"] == "kernel.py:1: so" and change["artifactLocation"] == {"uri": "kernel.py", "uriBaseId": ROOT}
     found = text
     for one in sorted(change["replacements"], key=lambda one: -one["deletedRegion"]["startLine"]):
         found = replaced(found, one)

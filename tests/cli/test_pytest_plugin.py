@@ -117,6 +117,32 @@ def test_a_race_fails_the_tests_that_launch_it_at_its_line(suite):
     assert (result["ruleId"], where["artifactLocation"]["uri"], where["region"]["startLine"]) == ("DataRace", "test_suite.py", line)
 
 
+def test_a_launch_outside_of_a_test_fails_what_needs_it(suite):
+    """A file where it is imported, the tests of a fixture, a test that launches in a thread; and no other one."""
+    Path("test_imported.py").write_text("from test_suite import add_up\nadd_up()\n")
+    done = suite("""
+        import threading
+
+        @pytest.fixture(scope="module")
+        def added_up():
+            add_up()
+
+        def test_right():
+            double[(2, )](ones(), 64, BLOCK=32)
+
+        def test_of_the_fixture(added_up):
+            pass
+
+        def test_in_a_thread():
+            thread = threading.Thread(target=add_up)
+            thread.start()
+            thread.join()
+        """.replace("\n        ", "\n"), "test_imported.py", "--mimw-check=2", "--continue-on-collection-errors", "-rA")
+    told = {line.split(" - ")[0] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR ", "PASSED"))}
+    assert told == {"ERROR test_imported.py", "PASSED test_suite.py::test_right", "ERROR test_suite.py::test_of_the_fixture",
+                    "FAILED test_suite.py::test_in_a_thread"}
+
+
 def test_a_suite_that_launches_nothing_is_as_without(suite):
     done = suite("def test_plain():\n    assert ones().sum() == 64\n", "--mimw-check")
     assert done.returncode == 0 and "1 passed" in done.stdout

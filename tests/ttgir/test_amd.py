@@ -9,6 +9,7 @@ from tests.ttgir.modules import kernel, ran
 WAVES = "#waves = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [64], warpsPerCTA = [4], order = [0]}>\n"
 LINE, OFFSETS = "tensor<256xf32, #waves>", "tensor<256xi32, #waves>"
 MEMORY = "!ttg.memdesc<256xf32, #barrier, #smem, mutable>"
+SHORT = MEMORY.removeprefix("!ttg.memdesc")      # as the op prints it
 AT = f"%at = tt.make_range {{start = 0 : i32, end = 256 : i32}} : {OFFSETS}\n"
 MASK = f"""%k = arith.constant dense<200> : {OFFSETS}
     %z = arith.constant dense<-1.0> : {LINE}
@@ -36,7 +37,7 @@ def test_buffer_loads_and_stores():
 
 def test_copies_into_shared_memory():
     found = on_amd(MASK + f"""%m = ttg.local_alloc : () -> {MEMORY}
-        %t = amdg.buffer_load_to_local %x[%at] mask = %in other = %z into %m : !tt.ptr<f32>[{OFFSETS}] {LINE} -> {MEMORY[len('!ttg.memdesc'):]}
+        %t = amdg.buffer_load_to_local %x[%at] mask = %in other = %z into %m : !tt.ptr<f32>[{OFFSETS}] {LINE} -> {SHORT}
         %g = ttg.async_commit_group tokens %t
         %w = ttg.async_wait %g {{num = 0 : i32}}
         %v = ttg.local_load %m token %w : {MEMORY} -> {LINE}

@@ -126,3 +126,16 @@ def test_rows_by_number():
         ttg.local_scatter %m[%back], %n {{axis = 1 : i32}} : {WHOLE}, tensor<64x64xi32, #tile>, tensor<64x64xi32, #tile>
         %t = ttg.local_load %m : {WHOLE} -> tensor<64x64xi32, #tile>""")
     assert (found == NUMBERS[:, ::-1]).all()
+
+
+def test_atomics_on_shared_memory():
+    """Each number is added at its place, two to a place."""
+    made = f"""%m = ttg.local_alloc : () -> {MEMORY}
+        ttg.local_store %a, %m : {LINE} -> {MEMORY}
+        %two = arith.constant dense<2> : {LINE}
+        %half = arith.divsi %at, %two : {LINE}
+        %old = ttg.local_atomic_scatter_rmw add, %m[%half], %b {{axis = 0 : i32}} : ({MEMORY}, {LINE}, {LINE}) -> {LINE}
+        %r = ttg.local_load %m : {MEMORY} -> {LINE}"""
+    wanted = X.copy()
+    np.add.at(wanted, np.arange(128) // 2, X[::-1])
+    assert (lines(made, X, X[::-1].copy()) == wanted).all()

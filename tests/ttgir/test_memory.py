@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mimw.errors import SimulationError
+from mimw.errors import DataRace, SimulationError
 from tests.ttgir.modules import AT, elementwise, kernel, loaded, ran, stored
 
 X = np.arange(128, dtype=np.int32)
@@ -46,6 +46,33 @@ def test_compare_and_swap_and_atomic_loads():
     out = np.zeros(2, np.int32)
     ran(kernel("%o: !tt.ptr<i32>", body), out)
     assert out.tolist() == [9, 9]
+
+
+def test_a_flag_between_two_programs():
+    """The second program waits until the first has raised the flag, and then reads what that one wrote before."""
+    body = """%x = tt.get_program_id x : i32
+        %c0 = arith.constant 0 : i32
+        %c1 = arith.constant 1 : i32
+        %flag = tt.addptr %o, %c1 : !tt.ptr<i32>, i32
+        %first = arith.cmpi eq, %x, %c0 : i32
+        scf.if %first {
+          tt.store %o, %n : !tt.ptr<i32>
+          tt.atomic_store release, gpu, %flag, %c1 : !tt.ptr<i32>
+        } else {
+          %seen = "tt.atomic_poll"(%flag, %c1) <{sem = 2 : i32, scope = 1 : i32}> : (!tt.ptr<i32>, i32) -> i1
+          %up = tt.atomic_load acquire, gpu, %flag : (!tt.ptr<i32>) -> i32
+          %v = tt.load %o : !tt.ptr<i32>
+          %s = arith.addi %v, %up : i32
+          %c2 = arith.constant 2 : i32
+          %p = tt.addptr %o, %c2 : !tt.ptr<i32>, i32
+          tt.store %p, %s : !tt.ptr<i32>
+        }"""
+    out = np.zeros(3, np.int32)
+    ran(kernel("%n: i32, %o: !tt.ptr<i32>", body), 41, out, grid=(2, ))
+    assert out.tolist() == [41, 1, 42]
+    with pytest.raises(DataRace):
+        weak = body.replace("atomic_store release", "atomic_store relaxed")
+        ran(kernel("%n: i32, %o: !tt.ptr<i32>", weak), 41, out * 0, grid=(2, ))
 
 
 def test_an_assert_that_fails_is_told_with_its_words():

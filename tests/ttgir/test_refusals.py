@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compiler.ttgir import readable, read_ttgir
+from mimw.compiler.ttgir import read_ttgir, readable
 from mimw.errors import LayoutConflict, MissingFence, NotYet, SimulatorMisuse, TtgirError
 from tests.ttgir.modules import kernel, ran
 from tests.ttgir.test_products import made

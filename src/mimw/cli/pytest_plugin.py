@@ -92,6 +92,9 @@ class Checks:
         self.pending.append(text)
         pytest.fail(text, pytrace=False)
 
+    def pytest_collection_finish(self) -> None:
+        self.pending.clear()        # a file that launches where it is imported has failed as a whole
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: Any, call: Any):
         """A test that goes on after its launch has ended so, or launches in a thread, fails all the same."""

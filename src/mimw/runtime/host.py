@@ -241,7 +241,12 @@ def _describe(value, path, parameter, constants, values):
 
 
 def _is_compile_time(value) -> bool:
-    return is_tritons(type(value)) and not isinstance(value, StockTensorDescriptor) or callable(value)
+    return is_tritons(type(value)) and not isinstance(value, StockTensorDescriptor) and not _is_gluons(value) or callable(value)
+
+
+def _is_gluons(value) -> bool:
+    """True of a tensor descriptor of Gluon's, which has the layout of its blocks, and says its type itself."""
+    return hasattr(value, "block_shape") and hasattr(value, "layout") and hasattr(type(value), "__mangle__")
 
 
 def _type_string(value, parameter) -> str:
@@ -249,6 +254,8 @@ def _type_string(value, parameter) -> str:
         check_descriptor(value, f"the tensor descriptor given as {parameter.name!r}")
         block = ",".join(map(str, value.block_shape))
         return f"tensordesc<{element_name(value.base.dtype)}[{block}]>"
+    if _is_gluons(value):
+        return value.__mangle__()
     if is_array(value):
         return f"*{'k' if parameter.is_const else ''}{element_name(value.dtype)}"
     if parameter.annotation_type:

@@ -5,7 +5,7 @@ Input: launches, as `runtime.before_launch` reports them. Output: a `Tally` of w
     checks = EveryLaunch(seeds=8, found=print)
     with looking(checks.look):
         add[(4, )](x, y, out, 1000, BLOCK=256)      print(report), if a check of this launch finds something
-    print(checks.tally)                             1 launch of 1 kernel, checked under 8 interleavings: nothing found
+    print(checks.tally)                             1 launch of 1 kernel, 1 different one checked under 8 ...
 
 Launches are equal if kernel, specialisation, grid, numbers, shapes and strides are; the contents of arrays do not count. A check
 runs on the arrays as they are before the launch, and leaves them so.
@@ -59,10 +59,9 @@ class Tally:
         kernels = len({report.kernel for report in self.reports} | set(self.unchecked))
         findings = sum(len(report.findings) for report in self.found)
         wrong = sorted({report.kernel for report in self.found})
-        told = f"{findings} finding{'s' * (findings != 1)} in {', '.join(wrong)}" if wrong else "nothing found"
-        under = f"{self.seeds} interleaving{'s' * (self.seeds != 1)}"
-        text = [f"{_many(self.launches, 'launch', 'es')} of {_many(kernels, 'kernel')}, {len(self.reports)} different ones checked "
-                f"under {under}: {told}"]
+        told = f"{_many(findings, 'finding')} in {', '.join(wrong)}" if wrong else "nothing found"
+        text = [f"{_many(self.launches, 'launch', 'es')} of {_many(kernels, 'kernel')}, "
+                f"{_many(len(self.reports), 'different one')} checked under {_many(self.seeds, 'interleaving')}: {told}"]
         late = sum(bool(report.stopped) for report in self.reports)
         parts = sum(bool(report.unseen) for report in self.reports)
         text += [f"{_many(late, 'check')} not complete: after {SECONDS:g} s no further run began"] if late else []

@@ -56,7 +56,7 @@ def sarif(reports: Iterable[Report], folder: str | os.PathLike[str] | None = Non
         "originalUriBaseIds": {ROOT: {"uri": f"{folder.as_uri()}/"}},
         "columnKind": "unicodeCodePoints",
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": [
-            {"level": "warning", "message": {"text": text}} for report in reports for text in _left_out(report)]}],
+            {"level": level, "message": {"text": text}} for report in reports for level, text in _left_out(report)]}],
         "results": _results(found, rules, folder),
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -93,11 +93,12 @@ def _pages() -> str:
     return next((address.partition(", ")[2].rstrip("/") for address in addresses if address.startswith("Documentation, ")), "")
 
 
-def _left_out(report: Report) -> Iterator[str]:
-    """Sentences on the part of a launch that a report is not about."""
+def _left_out(report: Report) -> Iterator[tuple[str, str]]:
+    """Levels and sentences on the part of a launch that a report is not about."""
     where = f"{report.kernel}: " if report.kernel else ""
-    stopped = [f"not complete: {report.stopped}"] if report.stopped else []
-    yield from (f"{where}{text}" for text in (*stopped, *report.unseen))
+    if report.stopped:
+        yield "warning", f"{where}not complete: {report.stopped}"
+    yield from (("note", f"{where}{text}") for text in report.unseen)
 
 
 def _results(found: list[tuple[Report, Finding]], rules: list[str], folder: Path) -> list[dict[str, Any]]:
@@ -114,7 +115,7 @@ def _results(found: list[tuple[Report, Finding]], rules: list[str], folder: Path
 
 def _result(report: Report, finding: Finding, index: int, fingerprint: str, folder: Path) -> dict[str, Any]:
     parts = [finding.message, f"Mend: {finding.hint}" if finding.hint else "", finding.shown_by]
-    text = "\n".join(filter(None, parts)).replace(f"{folder}{os.sep}", "")
+    text = _nearer("\n".join(filter(None, parts)), folder)
     sites = [site for site in finding.sites if site.line]
     result = {"ruleId": finding.kind, "ruleIndex": index, "level": "error", "message": {"text": text},
               "locations": [_location(site, folder) for site in sites[:1]],
@@ -126,8 +127,13 @@ def _result(report: Report, finding: Finding, index: int, fingerprint: str, fold
         result["relatedLocations"] = [{"id": number, **_location(site, folder), "message": {"text": why}}
                                       for number, (site, why) in enumerate(related, 1)]
     if finding.edits:
-        result["fixes"] = [_fix(finding.edits, finding.hint, folder)]
+        result["fixes"] = [_fix(finding.edits, _nearer(finding.hint, folder), folder)]
     return result
+
+
+def _nearer(text: str, folder: Path) -> str:
+    """A text with the paths of files below the folder relative to it."""
+    return text.replace(f"{folder}{os.sep}", "")
 
 
 def _callers(sites: list) -> list:

@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-
 from .mlir_complaints import NOWHERE, MlirProblem, complaints, locations_of, ops_of
 from .mlir_functions import MlirSource, body, new_context, positions
 from .text import any_context, located, parsed_file
@@ -39,8 +38,8 @@ class Block:
 
 @dataclass
 class Node:
-    """An op: `results` are values with their types, `operands` values with the types in `types`; `line` and `column` are its place in
-    the text that was parsed, as far as the text does not say another one: that is the `location`, as MLIR writes it."""
+    """An op: `results` are values with their types, `operands` values; `line` and `column` are its place in the text that was
+    parsed, where the text says no other one: that is the `location`, as MLIR writes it."""
 
     name: str
     operands: tuple[int, ...]
@@ -93,7 +92,8 @@ def _nodes(ops: Iterable[tuple[Any, int, int, str]]) -> list[Node]:
         for index in range(op.get_num_regions()):
             region = op.get_region(index)
             if region.size() > 1:
-                raise MlirProblem(f"{op.get_name()} has branches between blocks; only scf.if, scf.for and scf.while are read", line, column)
+                raise MlirProblem(f"{op.get_name()} has branches between blocks; only scf.if, scf.for and scf.while are read", line,
+                                  column)
             regions.append(inside.pop(region.id(), Block()))
         node = Node(op.get_name(), tuple(op.get_operand(index).id() for index in range(op.get_num_operands())),
                     tuple(_value(op.get_result(index)) for index in range(op.get_num_results())), regions, line, column,
@@ -123,7 +123,8 @@ def _give_texts(top: Node, text: str) -> None:
             return
         if node.name != _HIDDEN:
             node.text = lines.pop(0) if lines else ""
-            if _OP.match(node.text or "?") is None or _OP.match(node.text)[1] not in (node.name, node.name.removeprefix("builtin.")):
+            found = _OP.match(node.text)
+            if found is None or found[1] not in (node.name, node.name.removeprefix("builtin.")):
                 raise MlirProblem(f"the text of {node.name} is not found", node.line, node.column)
         for block in node.regions:
             for inner in block.nodes:

@@ -53,7 +53,8 @@ from .recording_backend import RecordingBackend
 __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
     "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "about_kept_files",
-    "active_target", "around_launches", "compiled_ttgir", "compiling_anew", "compute_cache_key", "content_key", "create_function_from_signature",
+    "active_target", "around_launches", "compiled_ttgir", "compiling_anew", "compute_cache_key", "content_key",
+    "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_defaults", "keep_text", "kept_beside", "kept_text",
     "knobs", "make_backend", "multiprocessors", "profile_scratch_from",
     "stock_compile", "triton",

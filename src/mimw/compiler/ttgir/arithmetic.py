@@ -87,7 +87,8 @@ def rounded_quotient(here: Here):
     left, differ, further = (here.value(truth) for _ in range(3))
     return [zero, step, here.op("sdiv", lhs, rhs, results=(quotient, )), here.op("srem", lhs, rhs, results=(remainder, )),
             here.op("icmpNE", remainder, none, results=(left, )), here.op("xor", lhs, rhs, results=(signs, )),
-            here.op("icmpSGE" if up else "icmpSLT", signs, none, results=(differ, )), here.op("and", left, differ, results=(further, )),
+            here.op("icmpSGE" if up else "icmpSLT", signs, none, results=(differ, )),
+            here.op("and", left, differ, results=(further, )),
             here.op("add" if up else "sub", quotient, one, results=(moved, )), here.op("select", further, moved, quotient)]
 
 

@@ -132,7 +132,8 @@ def thread(here: Here, found):
     return here.op("thread_id", "xyz".index(found[1]))
 
 
-@form(r"\{ \.reg \.pred on, leader; \.reg \.b32 lane; setp\.lt\.u32 on, \$0, 32; @!on bra over; elect\.sync lane\|leader, 0xffffffff; "
+@form(r"\{ \.reg \.pred on, leader; \.reg \.b32 lane; setp\.lt\.u32 on, \$0, 32; @!on bra over; "
+      r"elect\.sync lane\|leader, 0xffffffff; "
       r"@leader tcgen05\.commit\.cta_group::1\.mbarrier::arrive::one\.shared::cluster\.b64 \[\$1\]; over: \}")
 def products_committed(here: Here, found):
     """By one thread of the first warp: its number among the task's threads is the first operand."""

@@ -70,7 +70,10 @@ def bank_use(op: str, tile: str, buffer: str, shape: tuple[int, ...], bits: int,
         found = _of_nvidia(held, memory, writes, chip)
     else:
         found = _of_amd(held, memory, writes, chip, None if writes else read_layout(tile).get("opIdx"))
-    return found and BankUse(op.removeprefix("ttg."), found[1].wavefronts, found[1].least, found[0], found[1].instructions, found[1].width)
+    if found is None:
+        return None
+    how, use = found
+    return BankUse(op.removeprefix("ttg."), use.wavefronts, use.least, how, use.instructions, use.width)
 
 
 def _of_nvidia(held: TileMap, memory: BufferMap, writes: bool, chip: Target) -> tuple[str, Counted]:

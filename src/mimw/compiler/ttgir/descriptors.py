@@ -117,9 +117,9 @@ def _same_swizzle(here: Here, made: _Map) -> None:
     exchanged. That copies and their buffers have one layout, MLIR sees to."""
     said = re.search(r"swizzlingByteWidth = (\d+)", layout_in(here.node.results[0][1]))
     if said and int(said[1]) != _SWIZZLES[made.mode]:
-        raise LayoutConflict(f"the tensor map is made with swizzle_mode {made.mode}, {_SWIZZLES[made.mode]} bytes, and looked at as "
-                             f"a descriptor with swizzlingByteWidth = {said[1]}: copies put elements in other places than readers "
-                             "look", made.site, here.site, hint="0, 1, 2, 3 are 0, 32, 64, 128 bytes")
+        raise LayoutConflict(f"the tensor map is made with swizzle_mode {made.mode}, {_SWIZZLES[made.mode]} bytes, and looked at "
+                             f"as a descriptor with swizzlingByteWidth = {said[1]}: copies put elements in other places than "
+                             "readers look", made.site, here.site, hint="0, 1, 2, 3 are 0, 32, 64, 128 bytes")
 
 
 def _block(here: Here, box: Descriptor) -> Descriptor:

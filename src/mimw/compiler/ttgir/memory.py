@@ -44,7 +44,8 @@ def compared(here: Here):
 
 @reads("tt.atomic_load")
 def atomic_load(here: Here):
-    return here.op("atomic_load", here.operands[0], here.operands[1] if len(here.operands) > 1 else None, *_order_and_scope(here, 0))
+    pointer, *mask = here.operands
+    return here.op("atomic_load", pointer, mask[0] if mask else None, *_order_and_scope(here, 0))
 
 
 @reads("tt.atomic_store")
@@ -55,7 +56,8 @@ def atomic_store(here: Here):
 
 @reads("tt.atomic_poll")
 def polled(here: Here):
-    return here.op("atomic_poll", *here.operands[:2], here.operands[2] if len(here.operands) > 2 else None, *_order_and_scope(here, 0))
+    pointer, expected, *timeout = here.operands
+    return here.op("atomic_poll", pointer, expected, timeout[0] if timeout else None, *_order_and_scope(here, 0))
 
 
 @reads("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")

@@ -87,7 +87,8 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, fa
     places = _places(values)
     params = tuple(Param(value, value.name, (place, )) for value, place in zip(values, places, strict=True))
     ops = tuple(reader.ops(region))
-    divisible = {place: int(found[1]) for place, (_, said) in zip(places, header, strict=False) if (found := _DIVISIBLE.search(said))}
+    told = ((place, _DIVISIBLE.search(said)) for place, (_, said) in zip(places, header, strict=False))
+    divisible = {place: int(found[1]) for place, found in told if found}
     program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, facts)
     if program.named("grid_barrier"):
         program = replace(program, launch_facts=facts.with_grid_barrier())

@@ -200,7 +200,7 @@ class Here:
         enumeration = kind.strip("@?")
         names = [name for name in enumeration_names(enumeration) if name.lower() == arg.lower()]
         if not names:
-            raise self.unreadable(f"the word {arg} has no meaning in the simulator")
+            raise self.unreadable(f"{arg} has no meaning in the simulator")
         return enumeration_member(enumeration, names[0])
 
     def value(self, type_: Type, name: str = "") -> Value:

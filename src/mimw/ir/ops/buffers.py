@@ -34,8 +34,8 @@ define("buffer_index", "buffer:Buffers index:int|#int",
        lambda args, attrs: (args[0].type.slot(), ), "none", "pure", ours=True, attrs="around:#shape? lazy:#bool?", view_of="buffer",
        view="slot", cost="free", lies="buffer=view",
        doc="One buffer of an array, or one slice along the leading dimension of a single buffer. attrs: around, of the first of "
-       "several buffers that are one of the author's (`passes.pad_views`) the extents of the tile that they are a part of; lazy, if "
-       "an index of none is a mistake only where the buffer is used (the reader of TTGIR's, which has addresses).")
+       "several buffers that are one of the author's (`passes.pad_views`) the extents of the tile that they are a part of; lazy, "
+       "if an index of none is a mistake only where the buffer is used (the reader of TTGIR's, which has addresses).")
 define("buffer_slice", "buffer:Buffer offsets:int|#int* shape:#shape",
        lambda args, attrs: (Buffer(args[0].type.element, tuple(args[2]), 0, args[0].type.space), ), "none", "pure",
        ours=True, view_of="buffer", view="part", cost="free", lies="buffer=tile",

@@ -39,7 +39,8 @@ def barrier_index(task, op):
         return
 
     def outside() -> Exception:
-        return fail(OutOfBounds, task, op, f"index {index} of the barriers of {barriers[0].array}, of which there are {len(barriers)}")
+        return fail(OutOfBounds, task, op, f"index {index} of the barriers of {barriers[0].name}, of which there are "
+                    f"{len(barriers)}")
 
     if "lazy" not in op.attrs:
         raise outside()
