@@ -21,7 +21,8 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--stages",
         default="sim,check",
-        help="of sim, check, text (IR printed and read back), compile (all chips), 'compile sm_90a' (one), gpu; 'compile sm_90a/8' "
+        help="of sim, check, text (IR printed and read back), ttgir (compiled, and what came out read back), compile (all chips), "
+        "'compile sm_90a' (one), gpu; 'compile sm_90a/8' "
         "of each eighth program only",
     )
     parser.add_argument(
@@ -36,6 +37,7 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument(
         "--mutants", action="store_true", help="take one synchronising line out of each program instead"
     )
+    parser.add_argument("--read-back", action="store_true", help="the same as --stages ttgir")
     parser.add_argument("--shrink", action="store_true", help="write a small file for each failure into --out")
     parser.add_argument("--out", default="fuzz-failures", help="folder for those files")
     parser.add_argument("--jsonl", help="append a row about this run to that file")
@@ -50,11 +52,12 @@ def main(arguments=None) -> int:
         from .mutants import main as mutate
 
         return mutate(options)
+    options.stages = "ttgir" if options.read_back else options.stages
     stages = tuple(options.stages.split(","))
     began = time.time()
     found, failures = collections.Counter(), []
     seconds: dict[str, float] = collections.defaultdict(float)
-    programs, loops, steps = collections.Counter(), collections.Counter(), collections.Counter()
+    programs, loops, steps, unread = (collections.Counter() for _ in range(4))
     given = {"stages": stages, "family": options.family, "chip": options.chip}
     workers = options.jobs or cores()
     for seed, result in run_all(
@@ -79,7 +82,9 @@ def main(arguments=None) -> int:
         seconds[family] += result["seconds"]
         for stage, kind, detail in result["outcomes"]:
             found[family, stage, kind] += 1
-            if kind not in FINE:
+            if kind.startswith("unread "):
+                unread[kind.removeprefix("unread ")] += 1
+            elif kind not in FINE:
                 failures.append((seed, family, stage, kind))
                 print(
                     f"FAIL {seed} {family} {stage}: {kind}\n    " + detail.strip().replace("\n", "\n    "), flush=True
@@ -92,6 +97,8 @@ def main(arguments=None) -> int:
         print(f"{some}, {loops['plans']} plans run")
     if steps:
         print("; ".join(f"{name} {took / sum(programs.values()):.2f} s" for name, took in steps.items()) + ", of each program")
+    if unread:
+        print(f"{sum(unread.values())} not read back: " + ", ".join(f"{op} {count}" for op, count in unread.most_common()))
     print(f"{sum(programs.values())} programs, {len(failures)} failures, {took:.0f} s, {workers} workers")
     if options.jsonl:
         rows.append(options.jsonl, rows.of_run("fuzz", options, stages, programs, found, took))

@@ -26,14 +26,15 @@ from .tree import Argument, Program
 
 NUMPY = {name: eval(one.reading, {"np": np, "ml_dtypes": ml_dtypes}) for name, one in ELEMENTS.items()}
 PRELUDE = Path(__file__).with_name("prelude.py").read_text()
-STAGES = ("sim", "check", "text", "written", "compile", "gpu")
+STAGES = ("sim", "check", "text", "written", "ttgir", "compile", "gpu")
 TARGETS = ("sm_90a", "sm_100a", "gfx942", "gfx950")
 _SIMULATED_SEEDS, _LAUNCHES = 2, 3
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kind`: ok, mismatch, alarm, refused X, internal X, skipped; two failures with one stage and kind count as the same."""
+    """`kind`: ok, mismatch, alarm, refused X, internal X, skipped, unread OP; two failures with one stage and kind count as the
+    same."""
 
     stage: str
     kind: str
@@ -41,7 +42,7 @@ class Outcome:
 
     @property
     def bad(self) -> bool:
-        return self.kind not in ("ok", "skipped")
+        return self.kind not in ("ok", "skipped") and not self.kind.startswith("unread ")
 
 
 def array_of(one: Argument) -> np.ndarray:
@@ -325,6 +326,10 @@ def _run_stage(program: Program, stage: str, folder, want, kernel) -> list[Outco
         return [guarded("text", lambda: read_back(program, kernel))]
     if stage == "written":
         return [guarded("written", lambda: written_again(program, kernel, folder))]
+    if stage == "ttgir":
+        from .compiled_ttgir import judged
+
+        return [as_compiled(program, guarded("ttgir", lambda: judged(program, load(program, folder), want)))]
     if stage == "check":
         return [unless_too_large(guarded("check", lambda: checked(program, kernel)))]
     chips = (stage.removeprefix("compile "),)
@@ -340,6 +345,13 @@ def _run_stage(program: Program, stage: str, folder, want, kernel) -> list[Outco
         one = Outcome(name, "skipped", one.detail) if chip != program.chip and one.kind in ELSEWHERE else one
         outcomes.append(unless_too_large(one))
     return outcomes
+
+
+def as_compiled(program: Program, one: Outcome) -> Outcome:
+    """What compiling a program for its chip skips, its stage "ttgir" skips, too."""
+    if program.skips.get(f"compile {program.chip}"):
+        return Outcome(one.stage, "skipped", program.skips[f"compile {program.chip}"])
+    return unless_too_large(one)
 
 
 def unless_too_large(one: Outcome) -> Outcome:

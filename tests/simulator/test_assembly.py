@@ -198,3 +198,10 @@ def test_what_has_no_meaning_is_refused(asm, complaint):
     with pytest.raises(SimulatorMisuse, match="inline assembly cannot be simulated") as caught:
         run(asm, "=r,r", numbers(), np.float32)
     assert complaint in str(caught.value) and "write it in tl, or keep this kernel to the GPU" in str(caught.value)
+
+
+def test_tf32():
+    """To the nearest of 10 bits, ties away from zero (PTX ISA, cvt.rna.tf32.f32); infinities stay, NaN is NaN."""
+    x = np.array([1.0, 1 + 2**-11, -1 - 2**-11, 1 + 2**-12, 3.0 + 2**-9, np.inf, -np.inf, np.nan], np.float32)
+    y = run("cvt.rna.tf32.f32 $0, $1;", "=r,r", x, np.float32)
+    np.testing.assert_array_equal(y, np.array([1.0, 1 + 2**-10, -1 - 2**-10, 1.0, 3.0 + 2**-9, np.inf, -np.inf, np.nan], np.float32))

@@ -23,7 +23,8 @@ def each(function):
 FLOATS = {
     "arith.addf": lambda a, b: a + b, "arith.subf": lambda a, b: a - b, "arith.mulf": lambda a, b: a * b,
     "arith.divf": lambda a, b: a / b, "arith.remf": np.fmod, "arith.maximumf": np.maximum, "arith.minimumf": np.minimum,
-    "arith.maxnumf": np.fmax, "arith.minnumf": np.fmin, "tt.precise_divf": lambda a, b: a / b}
+    "arith.maxnumf": np.fmax, "arith.minnumf": np.fmin, "tt.precise_divf": lambda a, b: a / b,
+    "tt.approx_divf": lambda a, b: a / b}
 ONE = {
     "arith.negf": np.negative, "math.exp": np.exp, "math.exp2": np.exp2, "math.log": np.log, "math.log2": np.log2,
     "math.sqrt": np.sqrt, "math.rsqrt": lambda x: 1 / np.sqrt(x), "math.sin": np.sin, "math.cos": np.cos,
@@ -84,7 +85,7 @@ def test_comparisons_of_integers(word, wanted):
 
 @pytest.mark.parametrize("word, wanted", [
     ("oeq", A == B), ("ogt", A > B), ("oge", A >= B), ("olt", A < B), ("ole", A <= B), ("une", A != B), ("ugt", A > B),
-    ("ult", A < B)])
+    ("ult", A < B), ("uno", A != A), ("ord", A == A)])
 def test_comparisons_of_floats(word, wanted):
     found = elementwise(f"%m = arith.cmpf {word}, %a, %b : T \n{TRUTH}", "f32", "i32", A, B)
     assert (found == wanted).all()
@@ -92,7 +93,7 @@ def test_comparisons_of_floats(word, wanted):
 
 def test_a_comparison_with_nan_is_as_its_word_says():
     nan = np.full(TILE, np.nan, np.float32)
-    for word, wanted in (("olt", 0), ("ult", 1), ("oeq", 0), ("une", 1)):
+    for word, wanted in (("olt", 0), ("ult", 1), ("oeq", 0), ("une", 1), ("uno", 1), ("ord", 0)):
         found = elementwise(f"%m = arith.cmpf {word}, %a, %b : T \n{TRUTH}", "f32", "i32", A, nan)
         assert (found == wanted).all(), word
 

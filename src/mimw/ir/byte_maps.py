@@ -41,7 +41,7 @@ def element_order(layout: SharedLayout, shape: Sequence[int], element: int) -> t
         return None
     if isinstance(layout, _AUTHORS):
         return tuple(_number(basis, shape) for basis in layout.bases)
-    return _inverse([byte_offset(layout, tuple(shape), element, element << bit) // element
+    return inverse([byte_offset(layout, tuple(shape), element, element << bit) // element
                      for bit in range(prod(shape).bit_length() - 1)])
 
 
@@ -72,7 +72,7 @@ def _position(number: int, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(position))
 
 
-def _inverse(images: list[int]) -> tuple[int, ...]:
+def inverse(images: list[int]) -> tuple[int, ...]:
     """The images of 1, 2, 4, .. under the inverse of a XOR-linear map, of which those are given."""
     rows = [(image, 1 << bit) for bit, image in enumerate(images)]
     for bit in range(len(rows)):

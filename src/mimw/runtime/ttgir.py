@@ -11,7 +11,7 @@ Arguments are those of the compiled kernel: compile-time values are not among th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +23,14 @@ from ..compiler.triton_port.late_fences import with_late_fences
 from ..compiler.triton_port.runtime import compiled_ttgir
 from ..compiler.ttgir import Reading, read_ttgir
 from ..errors import SimulatorMisuse, TargetError
-from ..ir import LaunchFacts
+from ..ir import LaunchFacts, Pointer, Program
 from ..target import asking, wanted
 from ..target import target as find_target
 from .call import resolve
 from .fits import finished
 from .simulate import Launch, specialised
+
+_PROXIES = 90       # the first chip of NVIDIA's with an asynchronous proxy
 
 
 def chip_of(reading: Reading, asked: str | None) -> Any:
@@ -67,27 +69,45 @@ def compiled_launch(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str,
     fn, args, meta = resolve(kernel, args, meta)
     specialisation, arguments, values, _ = specialised(fn, args, meta, chip)
     with asking(chip):
-        text, file, facts = _text(specialisation, kernel, chip)
-        if chip.backend == "cuda":
-            text = with_late_fences(text, chip.arch)
+        text, file, program = _text(specialisation, kernel, chip)
+    facts = program.launch_facts if program else LaunchFacts()
     reading = read_ttgir(text, file, facts)
-    extents = grid_extents(extents_of(grid, dict(arguments)))
+    extents = grid_extents(extents_of(grid, arguments))
     if facts.grid_of_clusters:
         extents = (extents[0] * facts.cluster_size, *extents[1:])
-    launch = launch_of(reading, extents, [values[path] for path in sorted(values)], memory)
+    launch = launch_of(reading, extents, list(_flat(program, values)), memory)
     return replace(launch, arguments=arguments), reading
 
 
-def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str, LaunchFacts]:
-    """The TTGIR of one specialisation, a name for it, and what it asks of its launch. A kernel of mimw's without a word of ours
-    goes Triton's way."""
+def _flat(program: Program | None, values: dict[tuple[int, ...], Any]) -> Iterator[Any]:
+    """The arguments of a compiled kernel. On a chip without tensor maps a descriptor is its base, extents and strides, whether what
+    is outside counts as NaN, whether floats are rounded, and Triton's own extents and strides."""
+    params = program.params if program else ()
+    for path in sorted(values):
+        value, own = values[path], [param for param in params if param.path == path]
+        if len(own) < 2 or not isinstance(own[0].value.type, Pointer):
+            yield value
+            continue
+        flags = value.padding == "nan", bool(getattr(value, "round_f32_to_tf32", False))
+        yield from (value.base, *value.shape, *value.strides, *flags, *value.shape, *value.strides)
+
+
+def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str, Program | None]:
+    """The TTGIR of one specialisation, a name for it, and the program that it was made of. A kernel of mimw's without a word of
+    ours goes Triton's way, and has none."""
     one, fn = specialisation, specialisation.fn
     file = f"<{fn.__name__}, compiled for {chip.name}>"
     if type(kernel).__module__.startswith("mimw."):
         program, module = finished(one, chip)
         if program.orchestrates():
-            return str(module), file, program.launch_facts
-    return compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options), file, LaunchFacts()
+            return _fenced(module, chip), file, program
+    text = compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options)
+    return _fenced(text, chip), file, None
+
+
+def _fenced(ttgir: Any, chip: Any) -> str:
+    """With the fences that Triton adds behind TTGIR, where it assigns shared memory."""
+    return with_late_fences(str(ttgir), chip.arch) if isinstance(chip.arch, int) and chip.arch >= _PROXIES else str(ttgir)
 
 
 def _names(reading: Reading) -> list[str]:

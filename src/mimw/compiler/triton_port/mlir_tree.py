@@ -119,7 +119,7 @@ def _give_texts(top: Node, text: str) -> None:
         lines.pop(0)
 
     def visit(node: Node, around: str = "") -> None:
-        if node.name == "scf.yield" and not node.operands and around != "scf.while":
+        if node.name == "scf.yield" and not node.operands and around not in ("scf.while", "scf.execute_region"):
             return
         if node.name != _HIDDEN:
             node.text = lines.pop(0) if lines else ""

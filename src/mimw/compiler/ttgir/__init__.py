@@ -20,7 +20,11 @@ The files:
     copies.py        cp.async and TMA
     products.py      matrix products
     assembly.py      native code of mimw's own lowering
-    assembly_copies.py, assembly_cluster.py, assembly_elements.py, assembly_products.py
+    arrivals.py      arrivals of each thread, fences, by assembly
+    masked_stores.py masked stores into shared memory by assembly
+    picked.py        picked elements of shared memory
+    element_registers.py   what assembly holds of a tile
+    assembly_copies.py, assembly_cluster.py, remote_elements.py, assembly_products.py
                      its copies by TMA, its accesses to other CTAs, its products
     launch_control.py    requests for the work of other clusters
     amd.py           buffer accesses of AMD's chips
@@ -30,10 +34,10 @@ The files:
 from . import (  # noqa: F401
     amd,
     arithmetic,
+    arrivals,
     assembly,
     assembly_cluster,
     assembly_copies,
-    assembly_elements,
     assembly_products,
     barriers,
     buffers,
@@ -41,8 +45,11 @@ from . import (  # noqa: F401
     copies,
     descriptors,
     launch_control,
+    masked_stores,
     memory,
+    picked,
     products,
+    remote_elements,
     tiles,
 )
 from .module import Reading, read_ttgir

@@ -24,12 +24,12 @@ _TWINS = {
     "arith.minsi": "minsi", "arith.maxui": "maxui", "arith.minui": "minui",
     "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2", "math.sqrt": "sqrt", "math.rsqrt": "rsqrt",
     "math.sin": "sin", "math.cos": "cos", "math.erf": "erf", "math.absf": "fabs", "math.absi": "iabs", "math.ceil": "ceil",
-    "math.floor": "floor", "math.fma": "fma", "tt.addptr": "addptr", "tt.precise_divf": "precise_divf",
-    "tt.precise_sqrt": "precise_sqrt", "tt.mulhiui": "umulhi",
+    "math.floor": "floor", "math.fma": "fma", "tt.precise_divf": "precise_divf",
+    "tt.precise_sqrt": "precise_sqrt", "tt.approx_divf": "approx_divf", "tt.mulhiui": "umulhi",
 }
 # The op of ours that makes a value of the result's type.
 _CASTS = {"arith.sitofp": "si_to_fp", "arith.uitofp": "ui_to_fp", "arith.fptosi": "fp_to_si", "arith.fptoui": "fp_to_ui",
-          "arith.extf": "fp_ext", "arith.truncf": "fp_trunc", "arith.bitcast": "bitcast", "tt.bitcast": "bitcast",
+          "arith.extf": "fp_ext", "arith.truncf": "fp_trunc", "arith.bitcast": "bitcast",
           "tt.int_to_ptr": "int_to_ptr", "tt.ptr_to_int": "ptr_to_int"}
 _INTEGERS = {"arith.extsi": True, "arith.extui": False, "arith.trunci": True, "arith.index_cast": True,
              "arith.index_castui": False}     # whether the number has a sign
@@ -37,6 +37,7 @@ _COMPARED = {"eq": "icmpEQ", "ne": "icmpNE", "slt": "icmpSLT", "sle": "icmpSLE",
              "ult": "icmpULT", "ule": "icmpULE", "ugt": "icmpUGT", "uge": "icmpUGE"}
 _CONSTANT = re.compile(r"= arith\.constant (?:\{.*?\} )?(?:dense<(.*?)>|(\S+))(?: : .*)?$")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_NOTHING = re.compile(r"\s*(?:;[\w \t]*)?\s*")
 _BITS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
 
 
@@ -112,9 +113,19 @@ def compared(here: Here):
 @reads("arith.cmpf")
 def compared_floats(here: Here):
     word = re.search(r"arith\.cmpf (\w+),", here.text)[1]
+    if word in ("uno", "ord"):
+        return _numbers(here, word == "uno")
     if f"fcmp{word.upper()}" not in OPS:
         raise here.unreadable(f"the comparison {word} has no meaning in the simulator")
     return here.op(f"fcmp{word.upper()}", *here.operands)
+
+
+def _numbers(here: Here, any_is_none: bool):
+    """Whether one of two floats is no number, or both are numbers: only what is no number differs from itself."""
+    name, both = ("fcmpUNE", "or") if any_is_none else ("fcmpOEQ", "and")
+    truths = [here.value(here.types[0]) for _ in here.operands]
+    return [*(here.op(name, value, value, results=(truth, )) for value, truth in zip(here.operands, truths, strict=True)),
+            here.op(both, *truths)]
 
 
 @reads("arith.constant")
@@ -161,8 +172,8 @@ def clamped(here: Here):
 
 @reads("tt.elementwise_inline_asm")
 def assembly(here: Here):
-    """An empty text names registers, in which its operand stays."""
-    if not here.string().strip().removeprefix(";").strip() and len(here.operands) == len(here.node.results):
+    """An empty text, or words behind AMD's mark of a comment, names registers, in which its operand stays."""
+    if _NOTHING.fullmatch(here.string()) and len(here.operands) == len(here.node.results):
         for place, value in enumerate(here.operands):
             here.stands_for(value, place)
         return None

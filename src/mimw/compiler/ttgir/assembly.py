@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ...ir import Barrier
+from ...ir import Barrier, Scalar, Tensor
 from .reading import Here, Ops, reads
 
 _NEWLINE = r"(?:\\0A|\n|\s)*"
@@ -104,6 +104,27 @@ def barrier_awaited(here: Here, found):
 @form(r"\{ \.reg \.pred on.* (?:cp\.async\.bulk\.)?prefetch\.[^;]*; \}")
 def prefetched(here: Here, found):
     """A hint."""
+
+
+@form(r"(?:prefetch\.global\.L[12] \[\$\d+\];\s*)+")
+def prefetched_each(here: Here, found):
+    """A hint."""
+
+
+@form(r"\{ \.reg \.b32 any; \.reg \.pred yes; mov\.b32 any, \$1; setp\.ne\.s32 yes, any, 0; "
+      r"vote\.sync\.ballot\.b32 \$0, yes, 0x([0-9a-f]+); \}")
+def ballot(here: Here, found):
+    """Of one number, which is 0 or 1."""
+    if isinstance(here.operands[0].type, Tensor):
+        raise here.unreadable("a ballot of the elements that each lane has")
+    zero, none = here.number(0, here.operands[0].type)
+    vote = here.value(Scalar("i1"))
+    return [zero, here.op("icmpNE", here.operands[0], none, results=(vote, )), here.op("vote_ballot", int(found[1], 16), vote)]
+
+
+@form(r"mov\.u64 \$0, %clock64;")
+def clock(here: Here, found):
+    return here.op("clock64", type=here.types[0])
 
 
 @form(r"mov\.u32 \$0, %tid\.([xyz]);")

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 
-from ...ir import I32, Op, Scalar, Tensor, Value, like
+from ...ir import I32, Op, Scalar, Tensor, Value
 from ...ir.types import TOKEN
 from .assembly import form
+from .element_registers import elements
 from .reading import Here
 
 _I1 = Scalar("i1")
@@ -33,6 +34,7 @@ def when(here: Here, flag: Value) -> tuple[list[Op], Value]:
 @form(r"\{ \.reg \.b32 me; mov\.u32 me, %cluster_ctarank; mapa\.shared::cluster\.u32 \$0, \$1, me; \}")
 def own(here: Here, found):
     here.stands_for(here.operands[0])
+    here.reader.texts[here.node.results[0][0]] = here.operand_texts[0]
 
 
 @form(r"\{ \.reg \.pred on; \.reg \.b32 there; setp\.eq\.s32 on, \$0, 0;(?P<when> setp\.ne\.and\.s32 on, \$3, 0, on;)? "
@@ -70,20 +72,6 @@ def stored_there(here: Here, found):
     if found["bar"]:
         return [*ops, here.op("async_remote_store", buffer, tile, rank, rest[0])]
     return [*ops, here.op("remote_store", buffer, tile, rank)]
-
-
-def elements(here: Here, bits: Value, element: Scalar) -> tuple[list[Op], Value]:
-    """The ops that make elements of a tile of integers of one register each, and the tile."""
-    ops = []
-    if bits.type.element.bits > element.bits:
-        narrow = here.value(like(bits.type, Scalar(f"i{element.bits}")))
-        ops.append(here.op("int_cast", bits, narrow.type, False, results=(narrow, )))
-        bits = narrow
-    if bits.type.element != element:
-        seen = here.value(like(bits.type, element))
-        ops.append(here.op("bitcast", bits, seen.type, results=(seen, )))
-        bits = seen
-    return ops, bits
 
 
 @form(r"\{ \.reg \.pred odd; \.reg \.b32 me, here; mov\.u32 me, %cluster_ctarank; mapa\.shared::cluster\.u32 here, \$1, me; "

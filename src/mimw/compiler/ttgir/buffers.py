@@ -73,6 +73,10 @@ def seen_as(here: Here):
     if source.type.space == "tmem":
         if source.type.count == type_.count or not source.type.count and source.type.shape[0] == type_.shape[0]:
             return here.op("buffer_reinterpret", source, type_)
+        (number, ) = here.node.operands
+        made = here.reader.made_by.get(number)
+        if made is not None and made.name == "ttng.tmem_alloc" and not made.operands and here.reader.notes["uses"][number] == 1:
+            return here.op("local_alloc", type_, again=True)      # nobody else sees the memory: it is what it is seen as
         raise here.unreadable("tensor memory that is seen as another number of buffers has no meaning in the simulator")
     if not isinstance(source.type, Buffer) or not isinstance(type_, Buffer):
         return here.op("buffer_reinterpret", source, type_)

@@ -68,7 +68,10 @@ def warp_specialize(here: Here):
     captured = [here.reader.values[number] for number in partitions.operands]
     warps = here.reader.notes["partitions"][id(here.node)]
     blocks = [_yielding(here.reader.block(default, ()))]
-    blocks += [_yielding(here.reader.block(one, captured)) for one in partitions.regions]
+    for one, count in zip(partitions.regions, warps, strict=True):
+        here.reader.notes["task_warps"] = count
+        blocks.append(_yielding(here.reader.block(one, captured)))
+    del here.reader.notes["task_warps"]
     registers = here.integers("requestedRegisters") or (None, ) * len(warps)
     tasks = [Task("default", here.reader.notes["num_warps"], True, site=here.site)]
     tasks += [Task(f"partition{number}", count, False, asked, site=here.site)

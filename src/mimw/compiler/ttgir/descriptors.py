@@ -4,7 +4,7 @@ Input: `ttng.tensormap_create` and what is around it. Output: ours on slots for 
 
     %s = ttg.global_scratch_alloc {alignment = 128, nbytes = 128}           descriptor_slots 1
     ttng.tensormap_create %s, %a, [%64, %128], [%K, %M], [%bytes], [..]     fill_descriptor_slot %s %a (%M, %K) (%bytes / 2, 1)
-    %d = ttng.reinterpret_tensor_descriptor %s                              view_descriptor_slot %s
+    %d = ttng.reinterpret_tensor_descriptor %s                              view_descriptor_slot %s, where %d is used
 
 A tensor map lists extents from the innermost on, and strides in bytes without the innermost; ours are from the outermost on, in
 elements (CUDA driver API, "cuTensorMapEncodeTiled").
@@ -46,6 +46,29 @@ def scratch(here: Here):
     return here.op("descriptor_slots", size // _BYTES, results=(slots, ))
 
 
+@reads("tt.addptr")
+def moved(here: Here):
+    """In memory of descriptors, one of them; of any other pointer the arithmetic."""
+    base, offset = here.operands
+    if not isinstance(base.type, DescriptorSlots):
+        return here.op("addptr", base, offset)
+    size, width = here.number(_BYTES, offset.type)
+    index, slot = here.value(offset.type), here.value(DescriptorSlots(0))
+    if (known := here.known(offset)) is not None and known % _BYTES:
+        raise here.unreadable(f"{known} bytes into memory of tensor descriptors begins none")
+    here.stands_for(slot)
+    return [size, here.op("sdiv", offset, width, results=(index, )), here.op("descriptor_slot", base, index, results=(slot, ))]
+
+
+@reads("tt.bitcast")
+def seen_otherwise(here: Here):
+    """Of memory of descriptors, the same memory."""
+    if isinstance(here.operands[0].type, DescriptorSlots):
+        here.stands_for(here.operands[0])
+        return None
+    return here.op("bitcast", here.operands[0], here.types[0])
+
+
 @reads("ttng.tensormap_create")
 def created(here: Here):
     slot, base, *numbers = here.operands
@@ -76,6 +99,8 @@ def acquired(here: Here):
 
 @reads("ttng.reinterpret_tensor_descriptor")
 def seen_as(here: Here):
+    """An address as a descriptor. Passes move that in front of a loop in which the descriptor is made: it is looked at where it is
+    used."""
     if made := here.reader.notes.get("maps", {}).get(here.operands[0]):
         _same_swizzle(here, made)
         if not made.acquired:
@@ -83,8 +108,8 @@ def seen_as(here: Here):
                                "proxy stands between", made.site, here.site,
                                hint="ttng.tensormap_fenceproxy_acquire behind ttng.tensormap_create")
     ops, slot = slot_of(here, here.operands[0])
-    (type_, ) = here.types
-    return [*ops, here.op("view_descriptor_slot", slot, type=type_)]
+    here.reader.slots[here.results[0]] = slot
+    return ops
 
 
 def _same_swizzle(here: Here, made: _Map) -> None:
@@ -112,9 +137,12 @@ def _block(here: Here, box: Descriptor) -> Descriptor:
 def looks(nodes: Iterable[Node]) -> dict[int, list[Descriptor]]:
     """The descriptors that memory is looked at as, by the number of the memory's value."""
     found: dict[int, list[Descriptor]] = {}
+    same: dict[int, int] = {}       # memory by another type
     for node in nodes:
+        if node.name == "tt.bitcast":
+            same[node.results[0][0]] = same.get(node.operands[0], node.operands[0])
         if node.name == "ttng.reinterpret_tensor_descriptor":
-            found.setdefault(node.operands[0], []).append(type_in(node.results[0][1]))
+            found.setdefault(same.get(node.operands[0], node.operands[0]), []).append(type_in(node.results[0][1]))
     return found
 
 

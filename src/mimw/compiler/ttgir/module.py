@@ -11,6 +11,7 @@ Errors: `NotYet` with the op and its line for what has no meaning among ours; `T
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +28,7 @@ from .shared_accesses import SharedAccess
 _TARGET = re.compile(r'ttg\.target = "(cuda|hip):(\w+)"')
 _NAME = re.compile(r"@(?:\"([^\"]*)\"|([\w$.-]+))")
 _PARAMETER = re.compile(r"%([\w$.-]+): ([^%]*)")
-_SAID = re.compile(r'loc\("([^"]+)"')
+_SAID = re.compile(r'loc\("([^"]+)"\(')
 _DIVISIBLE = re.compile(r"tt\.divisibility = (\d+)")
 
 
@@ -65,6 +66,7 @@ def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = Non
     reader.notes["num_warps"] = _number(top.text, "ttg.num-warps", 4)
     reader.notes["partitions"] = _partitions(top, text)
     reader.notes["looks"] = looks(_walked(top))
+    reader.notes["uses"] = Counter(operand for node in _walked(top) for operand in node.operands)
     reader.notes["functions"] = {_name(node): node for node in top.regions[0].nodes if node.name == "tt.func"}
     if _number(top.text, "ttg.num-ctas", 1) != 1:
         raise NotYet("a kernel whose tiles lie in several CTAs (num_ctas) is not simulated", Site(file, 1))

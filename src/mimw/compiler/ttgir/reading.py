@@ -77,6 +77,7 @@ class Reader:
         self.accesses: list[SharedAccess] = []
         self.constants: dict[Value, int | float] = {}
         self.notes: dict[str, Any] = {}
+        self.slots: dict[Value, Value] = {}   # the slot where a descriptor will stand by the time that it is used
         self.numbers: dict[Op, int] = {}      # of the recorded op that an op comes from, where mimw compiled it
 
     def block(self, nodes: Nodes, arguments: Iterable[Value | None] | None = None) -> Block:
@@ -97,7 +98,17 @@ class Reader:
             if number >= 0:
                 inside = found if node.regions else [one for op in found for one in op.walk()]
                 self.numbers.update(dict.fromkeys((op for op in inside if op not in self.numbers), number))
-            yield from found
+            for op in found:
+                yield from self.looked_at(op)
+
+    def looked_at(self, op: Op) -> tuple[Op, ...]:
+        """The op behind a look at the descriptor that it takes, if that stands in memory of the kernel."""
+        descriptor = getattr(op, "descriptor", None) if "descriptor" in op.row.places else None
+        if descriptor not in self.slots:
+            return (op, )
+        there = Value(descriptor.type, descriptor.name)
+        look = Op("view_descriptor_slot", (self.slots[descriptor], ), (there, ), (), MappingProxyType({"type": there.type}), op.site)
+        return look, op.with_operands(descriptor=there)
 
     def read(self, node: Node) -> Ops:
         """The ops of ours in the place of one."""

@@ -30,6 +30,8 @@ def meaning(opcode: str) -> Callable | None:
     if name != "cvt" or len(modifiers) < 2:
         return None
     *how, target, source = modifiers
+    if (how, target, source) == (["rna"], "tf32", "f32"):
+        return lambda registers, names: registers.write(names[0], _tf32(registers.read(names[1], 32)), 32)
     how, relu = [one for one in how if one != "relu"], "relu" in how
     saturates, how = "satfinite" in how, [one for one in how if one != "satfinite"]
     if how == ["rs"] and target in _PACKED and source == "f32":
@@ -50,6 +52,14 @@ def meaning(opcode: str) -> Callable | None:
         dtype = np.dtype(_PACKED[source])
         return _unpacking(8, lambda bits: _positive(as_floats(bits, dtype).astype(np.float16), relu))
     return _single(how, target, source, relu, saturates)
+
+
+def _tf32(bits):
+    """To 10 bits of the mantissa, to the nearest, ties away from zero; infinities stay, and NaN is the one of all ones."""
+    bits = np.asarray(bits, np.uint64)
+    magnitude = bits & np.uint64(0x7FFF_FFFF)
+    nearest = bits + np.uint64(0x1000) & np.uint64(0xFFFF_E000)
+    return np.where(magnitude > 0x7F80_0000, np.uint64(0x7FFF_FFFF), np.where(magnitude == 0x7F80_0000, bits, nearest))
 
 
 def _positive(values, relu: bool):
