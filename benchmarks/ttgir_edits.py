@@ -43,7 +43,7 @@ def found(made: Made, text: str, seeds: int = SEEDS, runs: int = RUNS) -> str:
     """The class of what a check of the module finds in the launches, the first one; "" for nothing."""
     for given in made.launches:
         try:
-            report = mimw.check_ttgir(text, made.grid, *given.args, file="<edited>", seeds=seeds, search="both",
+            report = mimw.check_ttgir(text, made.grid, *given.args, file="<edited>", seeds=seeds, search="both", late_fences=False,
                                       limit=runs, shrink=False, jobs=1, expected=given.expected)
         except TtgirError:
             return "TtgirError (MLIR's verifier)"

@@ -30,7 +30,6 @@ from .call import resolve
 from .fits import finished
 from .simulate import Launch, specialised
 
-_PROXIES = 90       # the first chip of NVIDIA's with an asynchronous proxy
 
 
 def chip_of(reading: Reading, asked: str | None) -> Any:
@@ -107,7 +106,7 @@ def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str, Progra
 
 def _fenced(ttgir: Any, chip: Any) -> str:
     """With the fences that Triton adds behind TTGIR, where it assigns shared memory."""
-    return with_late_fences(str(ttgir), chip.arch) if isinstance(chip.arch, int) and chip.arch >= _PROXIES else str(ttgir)
+    return with_late_fences(str(ttgir), chip.arch) if chip.backend == "cuda" else str(ttgir)
 
 
 def _names(reading: Reading) -> list[str]:

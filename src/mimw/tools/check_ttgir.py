@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..compiler.ttgir import Reading, read_ttgir
+from ..compiler.ttgir import Reading, fenced, read_ttgir
 from ..compiler.ttgir.shared_accesses import remarks
 from ..errors import SimulatorMisuse
 from ..ir.callers import ends_at_call
@@ -41,7 +41,7 @@ def check_ttgir(text: Any, grid: Any, *args: Any, file: str | None = None, targe
                 seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT, shrink: bool = True,
                 rounds: bool = True, progress: Callable[[int, int, int], None] | None = None, jobs: int | None = None,
                 time_limit: float | None = None, ctas: str | Sequence[Sequence[int]] = "all", protocol: bool = False,
-                memory: Sequence[Any] = (), expected: Any = None, tolerance: Any = None) -> Report:
+                memory: Sequence[Any] = (), expected: Any = None, tolerance: Any = None, late_fences: bool = True) -> Report:
     """Look for races, deadlocks, misused barriers and copies read early in a kernel that is given as TTGIR.
 
     args:      text      the text of a module with one kernel, as `compiled.asm["ttgir"]` has it or as MLIR prints it; a path to a
@@ -51,13 +51,15 @@ def check_ttgir(text: Any, grid: Any, *args: Any, file: str | None = None, targe
                          compile-time values. Arrays are left as they were
                file      the name under which lines of the text itself are reported, by default the path
                target    the chip whose rules hold, by default the one that the module names
+               late_fences   whether the compiler adds fences between proxies behind TTGIR, as Triton does since 3.9: they are put in
+                         first. False: the fences are those of the text
                the rest  as for `mimw.check`
     returns:   Report: `.ok`, `.findings`. Lines are those of the author's file, where the module has them
     errors:    TtgirError for a text that MLIR cannot read; NotYet, with text and line, for an op without a meaning here;
                SimulatorMisuse for arguments that do not fit
     """
     text, file = text_of(text, file)
-    reading = read_ttgir(text, file)
+    reading = read_ttgir(fenced(text, file) if late_fences else text, file)
     how = _How(seeds, search, limit, shrink, rounds, progress, jobs, time_limit, ctas, protocol, expected, tolerance)
     return _checked(launch_of(reading, grid, args, memory), reading, chip_of(reading, target), how)
 

@@ -11,21 +11,38 @@ control flow has become branches; here loops stay loops.
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 from triton._C.libtriton import ir as mlir
 from triton._C.libtriton import nvidia, passes
 
-from .text import finished_module
+from .mlir_complaints import complaints
+from .text import any_context, parsed_file
 
 _PTX = 87
+_FIRST = 90     # the first chip with an asynchronous proxy
 
 
-def with_late_fences(text: str, capability: int) -> str:
-    """The module with the fences; allocations have their places as attributes."""
-    module = finished_module(text)
-    manager = mlir.pass_manager(module.context)
-    passes.ttgpuir.add_allocate_warp_groups(manager, False)
-    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, _PTX)
-    nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)
-    nvidia.passes.ttnvgpuir.add_proxy_fence_insertion(manager, capability)
-    manager.run(module, "late_fences")
-    return str(module)
+def with_late_fences(text: str, capability: int, file: str = "") -> str:
+    """The module with the fences; allocations have their places as attributes. The text as it is for a chip without an asynchronous
+    proxy. Ops without a location of their own are then located in `file`, where they stand in the text. `MlirProblem` for a text that
+    MLIR cannot read, and for one that Triton would not compile either."""
+    if capability < _FIRST:
+        return text
+    handle, path = tempfile.mkstemp(suffix=".ttgir")
+    try:
+        with os.fdopen(handle, "w") as written:
+            written.write(text)
+        context = any_context()
+        with complaints():
+            module = parsed_file(path, context)
+            manager = mlir.pass_manager(context)
+            passes.ttgpuir.add_allocate_warp_groups(manager, False)
+            nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, _PTX)
+            nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)
+            nvidia.passes.ttnvgpuir.add_proxy_fence_insertion(manager, capability)
+            manager.run(module, "late_fences")
+    finally:
+        os.unlink(path)
+    return str(module).replace(f'"{path}"', f'"{file or path}"')

@@ -52,7 +52,7 @@ from . import (  # noqa: F401
     remote_elements,
     tiles,
 )
-from .module import Reading, read_ttgir
+from .module import Reading, fenced, read_ttgir
 from .reading import readable
 
-__all__ = ["Reading", "read_ttgir", "readable"]
+__all__ = ["Reading", "fenced", "read_ttgir", "readable"]

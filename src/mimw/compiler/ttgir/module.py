@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from ...errors import NotYet, TtgirError
 from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Op, Param, Program, Site, Value
+from ..triton_port.late_fences import with_late_fences
 from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
@@ -51,6 +52,17 @@ class Reading:
     accesses: tuple[SharedAccess, ...] = ()
     written: Mapping[Value, str] = field(default_factory=dict, repr=False)
     numbers: Mapping[Op, int] = field(default_factory=dict, repr=False)
+
+
+def fenced(text: str, file: str) -> str:
+    """The text with the fences that Triton adds behind TTGIR. A text that MLIR cannot read stays as it is: its reader says why."""
+    found = _TARGET.search(text)
+    if found is None or found[1] != "cuda":
+        return text
+    try:
+        return with_late_fences(text, int(found[2]), file)
+    except MlirProblem:
+        return text
 
 
 def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = None) -> Reading:
