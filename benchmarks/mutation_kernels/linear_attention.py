@@ -33,14 +33,16 @@ def _recurrence(by_key: bool = False, again: bool = False, tensor_memory: bool =
     return last
 
 
-def _gradients() -> tuple:
-    """The same in the other direction, after the forward's launches."""
-    q, k, v, do = numbers(*[(1, 260, 1, 64)] * 4, dtype=ml_dtypes.bfloat16)
+def _gradients(by_roles: bool = False) -> tuple:
+    """The same in the other direction, after the forward's launches; or what comes after it, of three chunks by one program."""
+    T, K = (180, 128) if by_roles else (260, 64)
+    q, k, v, do = numbers(*[(1, T, 1, K)] * 4, dtype=ml_dtypes.bfloat16)
     k /= np.linalg.norm(k.astype(np.float32), axis=-1, keepdims=True).astype(k.dtype)
-    random, states = np.random.default_rng(1), np.ones((1, 1, 64, 64), np.float32)
-    g, beta = -random.random((1, 260, 1)).astype(np.float32), random.random((1, 260, 1)).astype(np.float32)
-    tables = linear_attention.tables(1, 260)
-    made, new, before = linear_attention.workspace(k, v, g, beta, tables, _empty), np.zeros_like(v), _empty((5, 1, 64, 64))
+    random, states = np.random.default_rng(1), np.ones((1, 1, K, K), np.float32)
+    g, beta = -random.random((1, T, 1)).astype(np.float32), random.random((1, T, 1)).astype(np.float32)
+    tables = linear_attention.tables(1, T)
+    made, new = linear_attention.workspace(k, v, g, beta, tables, _empty), np.zeros_like(v)
+    before = _empty((len(tables.chunks), 1, K, K))
     steps = linear_attention.forward(q, k, v, g, beta, tables, made, new=new, states=before, initial=states)
     for kernel, grid, args, meta in steps:
         mimw.simulate(kernel, grid, *args, **meta)
@@ -48,7 +50,12 @@ def _gradients() -> tuple:
     back = linear_attention_backward.tables(tables)
     work = linear_attention_backward.workspace(given, back, _empty, made)
     results = linear_attention_backward.Results(*map(np.zeros_like, (q, k, v, g, beta)))
-    return linear_attention_backward.launches(given, work, results, back, made, states, states.copy())[0]
+    first, second, *_ = linear_attention_backward.launches(given, work, results, back, made, states, states.copy(), programs=1)
+    if not by_roles:
+        return first
+    kernel, grid, args, meta = first
+    mimw.simulate(kernel, grid, *args, **meta)
+    return second
 
 
 def _empty(shape: tuple[int, ...], kind: str | None = None) -> np.ndarray:
@@ -58,8 +65,10 @@ def _empty(shape: tuple[int, ...], kind: str | None = None) -> np.ndarray:
 FILE = "src/mimw/kernels/linear_attention/kernel.py"
 BLACKWELL = "src/mimw/kernels/linear_attention/blackwell.py"
 GRADIENTS = "src/mimw/kernels/linear_attention_backward/kernel.py"
+ROLES = "src/mimw/kernels/linear_attention_backward/by_roles.py"
 CASES = (Case("Linear attention", FILE, _recurrence),
          Case("Linear attention, gates by key", FILE, lambda: _recurrence(by_key=True)),
          Case("Linear attention, states", FILE, lambda: _recurrence(again=True)),
          Case("Linear attention, gradients", GRADIENTS, _gradients),
+         Case("Linear attention, gradients by roles", ROLES, lambda: _gradients(by_roles=True)),
          Case("Linear attention, Blackwell", BLACKWELL, lambda: _recurrence(tensor_memory=True), target="sm_100a"))
