@@ -31,7 +31,7 @@ def launches(q, k, v, g, beta, initial, do, dfinal, parts):
     """(launches of the forward, those of the backward, the gradients by name)."""
     batch, rows, _, K = q.shape
     of_values, columns = v.shape[2:]
-    parts = parts or forward.parts_for(batch, rows, of_values, columns, multiprocessors())
+    parts = parts or forward.parts_for(batch, rows, of_values, columns, multiprocessors(), K)
     on_gpu = lambda one: torch.from_numpy(one).cuda()                               # noqa: E731
     on_host = forward.tables(batch, rows, None, parts)
     tables, turned = on_host.map(on_gpu), backward.tables(on_host).map(on_gpu)
@@ -44,15 +44,15 @@ def launches(q, k, v, g, beta, initial, do, dfinal, parts):
     results = backward.Results(*(None if one is None else torch.empty_like(one) for one in (q, k, v, g, beta)))
     dinitial = torch.empty_like(initial)
     of_call = backward.workspace(given, turned, empty_like(q), work)
-    back += backward.launches(given, of_call, results, turned, work, dfinal, dinitial)
+    back += backward.launches(given, of_call, results, turned, work, dfinal, dinitial, programs=multiprocessors())
     return ours, back, dict(zip(("q", "k", "v", "g", "beta"), results), initial_state=dinitial)
 
 
-def small_error(heads, of_values, columns, gates, delta) -> dict[str, float]:
+def small_error(heads, of_values, columns, gates, drawn, delta) -> dict[str, float]:
     """The relative error of every gradient of a small call, in two parts."""
     from tests.kernels.linear_attention_gradients import chunked_gradients
     group = of_values // heads
-    given = inputs(1, SMALL, 1, group, columns, gates, delta)
+    given = inputs(1, SMALL, 1, group, columns, gates, drawn, delta)
     do, dfinal = torch.randn_like(given[2]), torch.randn_like(given[-1])
     _, back, found = launches(*given, do, dfinal, 2)
     for kernel, grid, args, meta in back:
@@ -77,8 +77,8 @@ def of_fla(given, gates, do, dfinal):
 
 
 def measure(name: str, at_least_ms: float):
-    *sizes, gates, delta, parts = CASES[name]
-    given = inputs(*sizes, gates, delta)
+    *sizes, gates, drawn, delta, parts = CASES[name]
+    given = inputs(*sizes, gates, drawn, delta)
     do, dfinal = torch.randn_like(given[2]), torch.randn_like(given[-1])
     ours, back, _ = launches(*given, do, dfinal, parts)
 
@@ -89,7 +89,7 @@ def measure(name: str, at_least_ms: float):
         return all_of
 
     run(ours + back)()
-    errors = small_error(*sizes[2:], gates, delta)
+    errors = small_error(*sizes[2:], gates, drawn, delta)
     if not max(errors.values()) <= ALLOWED:
         raise AssertionError(f"{name}: relative errors are {errors}; at most {ALLOWED:.1e} is allowed")
     candidates = {"mimw": run(ours + back), "forward": run(ours), "backward": run(back)}
@@ -99,8 +99,8 @@ def measure(name: str, at_least_ms: float):
         candidates["fla"] = baseline
     times = alternate(candidates, at_least_ms)
     shape = dict(zip(("batch", "rows", "heads", "value_heads", "columns"), sizes))
-    return row_of(f"linear-attention-backward-{name}", shape, {"gates": gates, "delta": delta}, times, max(errors.values()),
-                  "normal; keys of length 1"), errors
+    return row_of(f"linear-attention-backward-{name}", shape, {"gates": gates, "drawn": drawn, "delta": delta}, times,
+                  max(errors.values()), "normal; keys of length 1"), errors
 
 
 def main() -> None:

@@ -28,6 +28,8 @@ CASES = {"gdn-16": (1, 65536, 16, 16, 128, "head", "random", True, None),
          "gdn-16-whole": (1, 65536, 16, 16, 128, "head", "slow", True, 1),
          "gdn-32": (1, 65536, 16, 32, 128, "head", "slow", True, None),
          "gdn-8x8192": (8, 8192, 16, 16, 128, "head", "slow", True, None),
+         "gdn-256": (1, 65536, 8, 8, 256, "head", "slow", True, None),
+         "kda-256": (1, 65536, 8, 8, 256, "key", "slow", True, None),
          "gdn-64": (4, 16384, 32, 32, 64, "head", "slow", True, None),
          "delta-8x8192": (8, 8192, 16, 16, 128, "none", "none", True, None),
          "simple-8x8192": (8, 8192, 16, 16, 128, "head", "slow", False, None),
@@ -52,9 +54,9 @@ def inputs(batch, rows, heads, of_values, columns, gates, drawn, delta):
 
 def launches(q, k, v, g, beta, initial, parts):
     """(the launches, o, final, the parts)."""
-    batch, rows, heads, _ = q.shape
+    batch, rows, _, K = q.shape
     of_values, columns = v.shape[2:]
-    parts = parts or kernels.parts_for(batch, rows, of_values, columns, multiprocessors())
+    parts = parts or kernels.parts_for(batch, rows, of_values, columns, multiprocessors(), K)
     made = kernels.tables(batch, rows, None, parts).map(lambda one: torch.from_numpy(one).cuda())
     work = kernels.workspace(k, v, g, beta, made,
                              lambda shape, kind: torch.empty(shape, device="cuda", dtype=torch.float32 if kind else k.dtype))

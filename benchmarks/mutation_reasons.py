@@ -78,12 +78,19 @@ def _of_wide_heads(mutant: Mutant) -> bool:
 def _of_linear_attention(mutant: Mutant) -> bool:
     """True if the changed line is a consumer's of linear attention or of its gradients, or the score's."""
     return mutant.site.file.endswith(("kernels/linear_attention/compute.py", "kernels/linear_attention/roles.py",
-                                      "kernels/linear_attention_backward/compute.py"))
+                                      "kernels/linear_attention_backward/compute.py",
+                                      "kernels/linear_attention_backward/columns.py"))
 
 
 def _of_a_state_in_tensor_memory(mutant: Mutant) -> bool:
     """True if the changed line is a consumer's of linear attention on Blackwell."""
     return mutant.site.file.endswith("kernels/linear_attention/blackwell.py")
+
+
+def _of_a_share_of_dg(mutant: Mutant) -> bool:
+    """True if the changed line is one by which the second consumer of gradients by roles hands on its share."""
+    return mutant.site.file.endswith("kernels/linear_attention_backward/columns.py") and any(
+        "hand_on" in linecache.getline(site.file, site.line) for site in mutant.site.chain())
 
 
 def _of_gathered_rows(mutant: Mutant) -> bool:
@@ -246,6 +253,8 @@ REASONS = (
     (lambda m: _of_linear_attention(m) and (_swapped(m, ("local_load", ), ("async_dot_wait", ))
                                             or _swapped(m, ("async_dot_wait", ), ("local_load", ))),
      "The numbers that are read lie elsewhere than the tiles of the product, and their slot is held: either may be first."),
+    (lambda m: _of_a_share_of_dg(m) and _swapped(m, ("barrier_wait", ), ("local_store", )),
+     "The rows of a chunk come when the first consumer has given back those before, behind its read of this slot: it is free."),
     (lambda m: _of_a_state_in_tensor_memory(m) and _swapped(m, ("barrier_wait", ), ("tmem_load", )),
      "The state that is read does not come with the inputs of the chunk: either may be first."),
     (lambda m: _of_a_state_in_tensor_memory(m) and m.word == "barrier_wait" and m.change.startswith("release early"),

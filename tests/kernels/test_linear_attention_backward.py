@@ -176,7 +176,7 @@ def test_every_interleaving_is_right(gates, K):
 
 
 def test_every_interleaving_by_roles_is_right():
-    """One program, three chunks; 200 seeds: docs/MUTATIONS.md."""
+    """One program, three chunks; 200 seeds: benchmarks/notes/linear-attention-forward.md."""
     case = Case(torch.bfloat16, gates="head", delta=True, T=140, K=128, V=64)
     steps = case.whole(programs=1)
     for kernel, grid, args, meta in steps[:3]:

@@ -49,8 +49,8 @@ def test_values_and_gradients(family):
 @pytest.mark.parametrize("gates, delta, K, cu_seqlens", [
     ("key", True, 64, [0, 70, 70, 78]), ("head", False, 128, None)])
 def test_by_kernels(gates, delta, K, cu_seqlens):
-    """Heads that the kernels of sm_90 take, simulated, forward and backward; twice with one plan; rows behind the last sequence; the
-    gradients of chunks plain and by roles."""
+    """Heads that the kernels of sm_90 take, simulated, forward and backward; twice with one plan; rows behind the last sequence;
+    gradients of chunks by the plain kernel and by roles."""
     given = draw(7, T=78 if cu_seqlens is None else 80, H=1, HV=2, K=K, gates=gates, delta=delta, cu_seqlens=cu_seqlens)
     given |= {name: given[name].bfloat16() for name in "qkv"}
     used = dict(given) | {name: given[name][:, :78] for name in ("q", "k", "v", "g", "beta") if given[name] is not None}

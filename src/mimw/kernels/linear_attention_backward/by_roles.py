@@ -21,7 +21,7 @@ from ..attention_varlen.maps import FAR
 from ..consumers import consumer, consumers
 from ..linear_attention.nouns import CHUNK_FIELDS, C
 from .columns import compute
-from .nouns import BY_HEAD
+from .nouns import BY_HEAD, Turned
 
 SLOTS = tl.constexpr(2)         # of values
 
@@ -126,7 +126,7 @@ def gradients_by_roles(maps, beta, written, table, count, problem, FORM: tl.cons
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(values.reader(consumer(me)), rows.reader(consumer(me)), parts, (turned[2 * me], turned[2 * me + 1]), beta,
+            compute(values.reader(consumer(me)), rows.reader(consumer(me)), parts, Turned(turned[2 * me], turned[2 * me + 1]), beta,
                     written, table, count, problem, me, FORM)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(values.writer(), rows.writer(), maps, table, count, problem, FORM)

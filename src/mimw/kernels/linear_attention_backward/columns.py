@@ -2,7 +2,7 @@
 
 Input: the pipes `values` and `rows` of by_roles.py. Output: dq and dk of its columns; of the first consumer also dg and dbeta:
 
-    compute(values.reader("consumer0"), rows.reader("consumer0"), parts, (turned[0], turned[1]), beta, written, ...)
+    compute(values.reader("consumer0"), rows.reader("consumer0"), parts, Turned(..), beta, written, ..)
 
 `__init__` has the derivation. The diagonal of P and the end's own row, which know no decay, are left out of db.
 """
@@ -106,14 +106,14 @@ def compute(values, rows, parts, turned, beta, written, table, count, problem, m
             b = tl.reshape(tlx.local_load(slot.b), (C, ))
         own = diagonal(of.dP) * problem.scale
         q, k = mine(slot.q, me, form), mine(slot.k, me, form)
-        scores = operand(of.dP * problem.scale, b, turned[0], form)
+        scores = operand(of.dP * problem.scale, b, turned.dP, form)
         dq = tlx.async_dot(scores, k, rising(of.q * problem.scale, b, form))
-        down = tlx.async_dot(tlx.local_trans(turned[0]), q)
+        down = tlx.async_dot(tlx.local_trans(turned.dP), q)
         if form.DELTA:
             rest = diagonal(of.dA)
-            of_keys = operand(-of.dA, b, turned[1], form)
+            of_keys = operand(-of.dA, b, turned.dA, form)
             up = tlx.async_dot(of_keys, k, -rising(of.up, b, form))
-            down = tlx.async_dot(tlx.local_trans(turned[1]), k, down)
+            down = tlx.async_dot(tlx.local_trans(turned.dA), k, down)
         end = falling(of.end, b, form)
         queries, keys = tlx.local_load(q), tlx.local_load(k)
         dq, down = tlx.async_dot_wait(0, dq), tlx.async_dot_wait(0, down)
