@@ -24,6 +24,7 @@ from mimw.kernels import (
     sparse_mla,
     wide_attention_backward,
 )
+
 from .case import Case, numbers
 
 
