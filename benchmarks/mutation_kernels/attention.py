@@ -24,6 +24,7 @@ from mimw.kernels import (
     sparse_mla,
     wide_attention_backward,
 )
+from tests.kernels.mla import packed, problem
 
 from .case import Case, numbers
 
@@ -78,6 +79,14 @@ def _mla_decode() -> tuple:
     out, lse = np.zeros((2, 2, 16, 128), ml_dtypes.bfloat16), np.zeros((2, 16, 2), np.float32)
     room = np.zeros(mla_decode.room_for(q, 128, 2), np.float32)
     return mla_decode.arguments(q, cache, lengths, out, lse, room, 2, table)[0]
+
+
+def _mla_decode_packed() -> tuple:
+    """The same of a packed cache, whose NaN lie behind the last keys: producers widen e4m3 by scales into the slots."""
+    arrays = problem(queries=2, heads=16, page=16, lengths=(20, 150))
+    room = np.zeros(mla_decode.room_for(arrays.q, 128, 2), np.float32)
+    return mla_decode.arguments(arrays.q, packed(arrays.cache, 128)[0], arrays.lengths, arrays.out, arrays.lse, room, 2,
+                                arrays.table)[0]
 
 
 def _simplicial_gradients() -> tuple:
@@ -196,6 +205,7 @@ CASES = (
     Case("Lightning indexer, bf16", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer_of_bf16),
     Case("Lightning indexer, pages", "src/mimw/kernels/lightning_indexer/kernel.py", _indexer_of_pages),
     Case("MLA decoding", "src/mimw/kernels/mla_decode/kernel.py", _mla_decode),
+    Case("MLA decoding, packed cache", "src/mimw/kernels/mla_decode/kernel.py", _mla_decode_packed),
     Case("Decoding", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/split_kv/kernel.py", lambda: _decoding(1)),
     Case("Decoding, few rows", "src/mimw/kernels/attention_decode/few_rows_epilogue/kernel.py", lambda: _decoding_few_rows(2)),
