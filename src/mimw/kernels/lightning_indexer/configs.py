@@ -36,8 +36,9 @@ class Configuration:
 
     def meta(self, heads: int, parts: int, page: int, causal: bool, fill: bool) -> dict:
         """The kernel's constants, and launch options."""
-        return dict(FORM=Form(heads, self.queries, parts, ROWS, self.bk, self.consumers, self.apart, self.stages, self.turns, self.chunk,
-                              page, causal, fill), num_warps=4)
+        form = Form(heads, self.queries, parts, ROWS, self.bk, self.consumers, self.apart, self.stages, self.turns, self.chunk,
+                    page, causal, fill)
+        return dict(FORM=form, num_warps=4)
 
 
 def parts_of(dim: int, size: int) -> int:
