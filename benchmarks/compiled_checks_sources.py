@@ -28,7 +28,7 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.blackwell import tma as fifth
 from triton.experimental.gluon.language.nvidia.hopper import tma
 
-from mimw.compiler.triton_port.proxy_fences import with_proxy_fences
+from mimw.compiler.triton_port.late_fences import with_late_fences
 from mimw.compiler.triton_port.runtime import compiled_ttgir
 
 from .others_sources import NotFetched, Source, unpacked
@@ -175,7 +175,7 @@ def _launched(case: Case, module: ModuleType) -> tuple[str, Launch, list[str]]:
             attributes[(place,)] = [["tt.divisibility", 16]]
     text = compiled_ttgir(kernel, signature, constants, attributes, GPUTarget("cuda", case.target, 32), dict(launch.options))
     names = [name for name, of in signature.items() if of != "constexpr"]
-    return with_proxy_fences(text, case.target) if case.target >= 90 else text, launch, names
+    return with_late_fences(text, case.target) if case.target >= 90 else text, launch, names
 
 
 def _inner(module: ModuleType, outer: str) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Is what compiled what was simulated? Each kernel is compiled up to the TTGIR behind all passes, read back, and run both ways.
 
-    python -m benchmarks.read_back [--kernels TEXT...] [--seeds 3] [--texts DIR] [--out FILE.md]
+    python -m benchmarks.read_back [--kernels TEXT...] [--seeds 3] [--texts DIR] [--page FILE.md]
     python -m benchmarks.read_back --list           the table of the rows that are there: nothing is compiled
 
-Of each kernel of `mutation_kernels.CASES` a row, in benchmarks/results/read_back.jsonl: whether the arrays that the two write are the
-same byte for byte, whether the fixed effects of each task come in the same order (read_back_order.py), whether a check finds the same
-on so many seeds, and why a kernel cannot be read back. `--texts` is a folder for the TTGIR: what is there is not compiled again.
-Ends with 1 if two forms disagree.
+Of each kernel of `mutation_kernels.CASES` a row, in benchmarks/results/read_back.jsonl: whether the arrays that the two write are
+the same byte for byte, whether the fixed effects of each task come in the same order (read_back_order.py), whether a check finds
+the same on so many seeds, and why a kernel cannot be read back. `--texts` is a folder for the TTGIR: what is there is not compiled
+again. Ends with 1 if two forms disagree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mimw.errors import MimwError, NotYet
+from mimw.errors import MimwError, NotYet, SimulationError, SimulatorMisuse
 from mimw.runtime.simulate import Launch
 from mimw.simulator import run
 from mimw.target import asking, wanted
@@ -34,6 +34,7 @@ from .mutation_kernels import CASES, Case
 from .progress import each
 from .read_back_launches import Forms, forms_of
 from .read_back_order import difference, fixed, kept, order_of_run
+from .read_back_page import disagrees, page, table
 
 FILE = "read_back.jsonl"
 
@@ -45,11 +46,13 @@ def compared(forms: Forms, target: str, seeds: int = 2, settled=list) -> dict:
     except NotYet as error:
         return {"refused": _reason(error)}
     saved = Arrays(forms.simulated.arrays())
-    arrays = [array for array, _ in saved.copies]
+    row = {"recorded": sum(1 for _ in forms.recorded.program.walk()), "read": sum(1 for _ in compiled.program.walk())}
     with asking(wanted(target)):
-        wanted_arrays, found_arrays = (_written(one, saved, arrays, settled) for one in (forms.simulated, compiled))
-        row = {"recorded": sum(1 for _ in forms.recorded.program.walk()), "read": sum(1 for _ in compiled.program.walk()),
-               "arrays": _first_wrong(wanted_arrays, found_arrays)}
+        try:
+            row["arrays"] = _arrays(forms.simulated, compiled, saved, settled)
+        except SimulatorMisuse as error:        # a view, say, that memory of the simulator does not have
+            saved.restore()
+            return {"refused": _reason(error)}
         if forms.is_ours:
             row |= _order(forms, compiled, reading.numbers, saved)
         row["findings"] = _findings(forms.simulated, compiled, seeds)
@@ -57,10 +60,21 @@ def compared(forms: Forms, target: str, seeds: int = 2, settled=list) -> dict:
     return row
 
 
-def _written(launch: Launch, saved: Arrays, arrays: list, settled) -> list[np.ndarray]:
-    saved.restore()
-    run(launch.program, launch.grid, launch.values, seed=1, memory=launch.memory)
-    return [np.array(array) for array in settled(arrays)]
+def _arrays(one: Launch, other: Launch, saved: Arrays, settled) -> str:
+    """Whether both write the same, or end in the same error."""
+    written, ends = [], []
+    for launch in (one, other):
+        saved.restore()
+        try:
+            run(launch.program, launch.grid, launch.values, seed=1, memory=launch.memory)
+        except SimulatorMisuse:
+            raise
+        except SimulationError as error:
+            ends.append(error.kind)
+        written.append([np.array(array) for array in settled([array for array, _ in saved.copies])])
+    if ends:
+        return "same" if len(ends) == 2 and ends[0] == ends[1] else f"one of the two ends in {ends[0]}"
+    return _first_wrong(*written)
 
 
 def _first_wrong(wanted_arrays: list[np.ndarray], found: list[np.ndarray]) -> str:
@@ -79,7 +93,10 @@ def _order(forms: Forms, compiled: Launch, said, saved: Arrays) -> dict:
     saved.restore()
     recorded = order_of_run(forms.recorded, fixed(program))
     saved.restore()
-    found = order_of_run(compiled, became.numbers)
+    try:
+        found = order_of_run(compiled, became.numbers)
+    except SimulationError as error:
+        return {"order": f"the compiled kernel ends in {error.kind}", "effects": 0, "dropped": dict(became.dropped)}
     wrong = difference(recorded, found, list(program.walk()), set(became.numbers.values()))
     return {"order": wrong or "same", "effects": sum(map(len, recorded.values())), "dropped": dict(became.dropped),
             "doubled": dict(became.doubled), "added": dict(became.added)}
@@ -120,30 +137,6 @@ def measure(case: Case, seeds: int, texts: Path | None = None) -> dict:
     return {**row, "seconds": round(time.perf_counter() - begun, 1)}
 
 
-def disagrees(row: dict) -> bool:
-    return "failed" in row or any(not row.get(what, "same").startswith("same") for what in ("arrays", "order", "findings"))
-
-
-def table(rows: list[dict]) -> str:
-    """The rows as a table of Markdown, and a line of sums."""
-    lines = ["| Kernel | Chip | Ops recorded / read | Arrays | Order | Findings | Dropped, doubled |", "|---|---|---|---|---|---|---|"]
-    for row in rows:
-        if said := row.get("refused") or row.get("failed"):
-            lines.append(f"| {row['kernel']} | {row['chip']} | {_cell(said)} | | | | |")
-            continue
-        changed = [f"{what}: " + ", ".join(f"{name} {count}" for name, count in row.get(what, {}).items())
-                   for what in ("dropped", "doubled") if row.get(what)]
-        order = f"{row['order']}, {row['effects']} effects" if row.get("order") == "same" else row.get("order", "of Triton's own path")
-        lines.append(f"| {row['kernel']} | {row['chip']} | {row['recorded']} / {row['read']} | {row['arrays']} | {_cell(order)} | "
-                     f"{_cell(row['findings'])} | {'; '.join(changed)} |")
-    refused, wrong = sum("refused" in row for row in rows), sum(map(disagrees, rows))
-    return "\n".join([*lines, "", f"{len(rows)} kernels: {len(rows) - refused - wrong} agree, {wrong} disagree, {refused} are refused."])
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())[:240]
-
-
 def _rows(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -153,7 +146,7 @@ def main(words: list[str] | None = None) -> None:
     options.add_argument("--kernels", nargs="*", default=[""], metavar="TEXT")
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--texts", type=Path, metavar="DIR")
-    options.add_argument("--out", type=Path)
+    options.add_argument("--page", type=Path, metavar="FILE")
     options.add_argument("--list", action="store_true")
     with_results(options)
     options = options.parse_args(words)
@@ -167,8 +160,8 @@ def main(words: list[str] | None = None) -> None:
         print(json.dumps(row, sort_keys=True), flush=True)
     names = [case.name for case in chosen]
     rows = sorted((row for row in _rows(file) if row["kernel"] in names), key=lambda row: names.index(row["kernel"]))
-    if options.out:
-        options.out.write_text(table(rows) + "\n")
+    if options.page:
+        options.page.write_text(page(rows))
     else:
         print(table(rows))
     sys.exit(any(map(disagrees, rows)))

@@ -19,20 +19,22 @@ from typing import Any
 
 from mimw.compiler.pipeline import gpu_target
 from mimw.compiler.pipeline.stages import Kernel, Setting, pad
+from mimw.compiler.triton_port.late_fences import with_late_fences
 from mimw.compiler.triton_port.runtime import compiled_ttgir, make_backend
 from mimw.compiler.ttgir import Reading, read_ttgir
 from mimw.ir import ALONE, Program
 from mimw.runtime.fits import finished
 from mimw.runtime.simulate import Launch, prepare
 from mimw.runtime.ttgir import launch_of
-from mimw.target import asking, wanted
+from mimw.target import Target, asking, wanted
 
 
 @dataclass(frozen=True)
 class Forms:
-    """Launches of the same arrays. `text` is the compiled kernel's TTGIR; `is_ours` says that mimw compiled it, and not Triton alone,
-    so that its ops have numbers."""
+    """Launches of the same arrays. `text` is the compiled kernel's TTGIR; `is_ours` is true if mimw compiled it, and not Triton
+    alone, so that its ops have numbers."""
 
+    chip: Target
     simulated: Launch
     recorded: Launch
     text: str
@@ -40,8 +42,9 @@ class Forms:
     is_ours: bool
 
     def read(self) -> tuple[Launch, Reading]:
-        """The compiled form; `NotYet` where it cannot be read."""
-        reading = read_ttgir(self.text, self.file, self.recorded.program.launch_facts)
+        """The compiled form, with the fences of Triton's stage for LLVM; `NotYet` where it cannot be read."""
+        text = with_late_fences(self.text, self.chip.arch) if self.chip.backend == "cuda" else self.text
+        reading = read_ttgir(text, self.file, self.recorded.program.launch_facts)
         values = self.simulated.values
         return launch_of(reading, self.simulated.grid, [values[path] for path in sorted(values)], self.simulated.memory), reading
 
@@ -58,11 +61,13 @@ def forms_of(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, Any], 
             program, module = finished(one, chip)
             text = str(module)
         else:
-            program, text = launch.program, compiled_ttgir(one.fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options)
+            program = launch.program
+            text = compiled_ttgir(one.fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options)
     if kept is not None and not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(text)
-    return Forms(launch, replace(launch, program=program), text, str(kept or f"<{launch.name}, compiled for {chip.name}>"), is_ours)
+    file = str(kept or f"<{launch.name}, compiled for {chip.name}>")
+    return Forms(chip, launch, replace(launch, program=program), text, file, is_ours)
 
 
 def _recorded(one: Any, chip: Any) -> Program:

@@ -1,6 +1,6 @@
 """The order of effects of a launch, task by task, and whether two programs have the same one.
 
-Input: a program, which of its ops count and by which number, a launch. Output: an `Order` for each task that ran; then what differs:
+Input: a launch, and which ops of its program count, by which number. Output: the numbers that each task ran; then what differs:
 
     recorded = order_of_run(launch, {op: number for number, op in enumerate(launch.program.walk())})
     difference(recorded, compiled)          "" or "task 1 of CTA (0, 0, 0): barrier_wait at kernel.py:9 where ..."
@@ -80,17 +80,17 @@ def order_of_run(launch: Launch, numbers: Mapping[Op, int], seed: int = 1) -> di
 
 
 def _clusters(launch: Launch) -> tuple:
-    """The clusters that run: all, but of a kernel that draws its work the first alone, since who gets which part depends on the time
-    that ops take."""
+    """The clusters that run: all, but of a kernel that draws its work the first alone, since who gets which part depends on the
+    time that ops take."""
     draws = any("steals" in op.row.traits for op in launch.program.walk())
     return (cluster_at(launch, 0), ) if draws else ()
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What became of the recorded ops with a fixed place: `numbers` are those of the compiled ops that count; `dropped` are the recorded
-    ops that have no op there, `doubled` those that have several of one name; `added` the compiled ops with a fixed place that come from
-    no recorded op, or are fences and barriers beside one."""
+    """What became of the recorded ops with a fixed place: `numbers` are those of the compiled ops that count; `dropped` are the
+    recorded ops that have no op there, `doubled` those that have several of one name; `added` the compiled ops with a fixed place
+    that come from no recorded op, or are fences and barriers beside one."""
 
     numbers: dict[Op, int]
     dropped: Counter[str]
@@ -102,7 +102,8 @@ def kept(recorded: Program, compiled: Program, said: Mapping[Op, int]) -> Kept:
     """The ops of `compiled` that stand for ops of `recorded`; `said` are the numbers that their locations say."""
     wanted = {number: op for op, number in fixed(recorded).items()}
     found = {op: said.get(op, -1) for op in compiled.walk() if order_of(op) is not Order.FREE}
-    numbers = {op: number for op, number in found.items() if number in wanted and op.name in (wanted[number].name, *_own(op))}
+    numbers = {op: number for op, number in found.items()
+               if number in wanted and op.name in (wanted[number].name, *_own(op))}
     names = Counter((number, op.name) for op, number in numbers.items())
     there = set(numbers.values())
     return Kept(numbers, Counter(op.name for number, op in wanted.items() if number not in there),
@@ -112,19 +113,19 @@ def kept(recorded: Program, compiled: Program, said: Mapping[Op, int]) -> Kept:
 
 
 def _own(op: Op) -> tuple[str, ...]:
-    """The name of an op that may stand for a recorded one of another name: any but fences and barriers of threads, which lowering and
-    Triton put beside ops, with the locations of these."""
+    """The name of an op that may stand for a recorded one of another name: any but fences and barriers of threads, which lowering
+    and Triton put beside ops, with the locations of these."""
     return () if op.name in ("barrier", "fence") else (op.name, )
 
 
 def difference(recorded: Mapping[Key, list[int]], compiled: Mapping[Key, list[int]], ops: list[Op], there: set[int]) -> str:
-    """The first place in which two orders differ, "" for none. `ops` are those of the recorded program by number; `there` the numbers
-    that the compiled program has."""
+    """The first place in which two orders differ, "" for none. `ops` are those of the recorded program by number; `there` the
+    numbers that the compiled program has."""
     for key in sorted(set(recorded) | set(compiled)):
         one, other = _without(recorded.get(key, []), there), compiled.get(key, [])
         for at, (wanted, found) in enumerate(zip_longest(one, other)):
             if wanted != found:
-                named = [f"{ops[number].name} at {ops[number].site}" if number is not None else "nothing" for number in (wanted, found)]
+                named = ["nothing" if number is None else f"{ops[number].name} at {ops[number].site}" for number in (wanted, found)]
                 return f"task {key[1]} of CTA {key[0]}, effect {at}: {named[0]} is recorded, and compiled is {named[1]}"
     return ""
 

@@ -13,7 +13,7 @@ from benchmarks.compiled_checks import CASES, arguments, checked
 from benchmarks.compiled_checks_found import FOUND, NOT_TAKEN
 from benchmarks.compiled_checks_sources import Case, Launch, module_of, to_ttgir
 from benchmarks.others_sources import NotFetched, Source
-from mimw.compiler.triton_port.proxy_fences import with_proxy_fences
+from mimw.compiler.triton_port.late_fences import with_late_fences
 
 HERE = Path(__file__).parent.parent / "check"
 ROWS = "fp16[64,64]/16,64"
@@ -68,7 +68,7 @@ def test_triton_puts_in_the_fence_before_a_tma_store(packages):
     text, _, _ = to_ttgir(case("rows_for_columns", True), packages)
     fence = "ttng.fence_async_shared"
     bare = "\n".join(one for one in text.splitlines() if fence not in one)
-    assert fence in text and fence not in bare and fence in with_proxy_fences(bare, 90)
+    assert fence in text and fence not in bare and fence in with_late_fences(bare, 90)
 
 
 def test_the_table_and_what_is_said_of_it_name_the_same_kernels():

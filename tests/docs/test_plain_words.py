@@ -41,7 +41,7 @@ PLAINER = {
 }
 PATTERNS = {re.compile(pattern, re.IGNORECASE): instead for pattern, instead in PLAINER.items()}
 # Texts that name syntax, or the memory of a machine.
-SYNTAX = ("'with words'", "words of 4 bytes", "(?P<word>", "words > 0")
+SYNTAX = ("'with words'", "words of 4 bytes", "(?P<word>", "words > 0", r"\[word\+4\]")
 
 
 def plainer(text: str) -> list[str]:

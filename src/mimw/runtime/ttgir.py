@@ -19,7 +19,7 @@ import numpy as np
 
 from ..compiler.launch import check_grid, extents_of, grid_extents
 from ..compiler.pipeline import gpu_target
-from ..compiler.triton_port.proxy_fences import with_proxy_fences
+from ..compiler.triton_port.late_fences import with_late_fences
 from ..compiler.triton_port.runtime import compiled_ttgir
 from ..compiler.ttgir import Reading, read_ttgir
 from ..errors import SimulatorMisuse, TargetError
@@ -107,7 +107,7 @@ def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str, Progra
 
 def _fenced(ttgir: Any, chip: Any) -> str:
     """With the fences that Triton adds behind TTGIR, where it assigns shared memory."""
-    return with_proxy_fences(str(ttgir), chip.arch) if isinstance(chip.arch, int) and chip.arch >= _PROXIES else str(ttgir)
+    return with_late_fences(str(ttgir), chip.arch) if isinstance(chip.arch, int) and chip.arch >= _PROXIES else str(ttgir)
 
 
 def _names(reading: Reading) -> list[str]:

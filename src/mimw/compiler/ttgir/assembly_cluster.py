@@ -89,7 +89,7 @@ def met_by_some(here: Here, found):
 
 
 @form(r"\{ \.reg \.pred on, first; \.reg \.b32 low, high, x, y, z, all, old, now, mine; .* "
-      r"atom\.add\.release\.gpu\.global\.u32 old, \[word\+4\], mine; again: ld\.acquire\.gpu\.global\.u32 now, \[word\+4\]; "
+      r"atom\.add\.release\.gpu\.global\.u32 old, \[\w+\+4\], mine; again: ld\.acquire\.gpu\.global\.u32 now, \[\w+\+4\]; "
       r"xor\.b32 now, now, old; setp\.ge\.s32 on, now, 0; @on bra again; met: \}")
 def met_by_all(here: Here, found):
     return here.op("grid_barrier")

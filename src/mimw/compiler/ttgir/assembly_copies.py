@@ -5,8 +5,8 @@ Input: `ttg.inline_asm`. Output: one op of ours for all its instructions. For ex
     @on cp.async.bulk.tensor.2d.. [to], [map, {c1, c0}], [$2]; for each box         tma_load %map (%row, %column) %full %tile
     @on cp.async.bulk.tensor.2d.. [place], [map, {column, row5}], [$3]; of rows     tma_gather %map %rows %column %full %tile
 
-What the instructions move together has to be the whole block, each box once and in its place (PTX ISA, cp.async.bulk.tensor; a block
-lies box beside box): a text that says anything else is refused.
+What the instructions move together has to be the whole block, each box once and in its place (PTX ISA, cp.async.bulk.tensor): a
+text that says anything else is refused.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def _boxes(here: Here, text: str, type_: Descriptor) -> tuple[str, int, list[int
 
 
 def _check_boxes(here: Here, type_: Descriptor, places: dict[tuple[int, ...], int], count: int) -> None:
-    """That boxes cover the block, each once, and lie in the order of its elements: boxes further right as a whole behind all rows."""
+    """Refuse boxes that do not cover the block, each once, or do not lie in the order of its elements: boxes further right lie
+    behind all rows."""
     steps = []
     for dim, extent in enumerate(type_.shape):
         firsts = sorted({corner[dim] for corner in places})
@@ -72,7 +73,8 @@ def _check_boxes(here: Here, type_: Descriptor, places: dict[tuple[int, ...], in
         line = 0
         for extent, first in zip(type_.shape[:-1], corner[:-1]):
             line = line * extent + first
-        if place != corner[-1] // steps[-1] * beside + line * width or beside % width or 0 < beside < prod(type_.shape[:-1]) * width:
+        overlap = beside % width or 0 < beside < prod(type_.shape[:-1]) * width
+        if overlap or place != corner[-1] // steps[-1] * beside + line * width:
             raise here.unreadable("these boxes do not lie in the order of the block's elements")
 
 
@@ -106,7 +108,8 @@ def block_stored(here: Here, found):
                         r"(?:\.L2::cache_hint)? \[map, \{([c\d, ]+)\}\], \[from\](?:, hint)?;", instruction)
     if told is None or told[2].split(", ") != [f"c{dim}" for dim in reversed(range(len(offsets)))]:
         raise here.unreadable("a copy box by box in another form than mimw writes")
-    return here.op("tma_store", descriptor, tuple(here.operands[one] for one in offsets), here.operands[buffer], None, told[1] or "")
+    corner = tuple(here.operands[one] for one in offsets)
+    return here.op("tma_store", descriptor, corner, here.operands[buffer], None, told[1] or "")
 
 
 def _condition(here: Here, flag: Value | None) -> tuple[Value | None, list[Op]]:
@@ -133,7 +136,7 @@ def _ranks(here: Here, operand: int) -> tuple[tuple, list]:
         elif node is not None and node.name == "arith.shli" and _known(here, node, 0) == 1:
             ranks.append(here.reader.values[node.operands[1]])
         else:
-            raise here.unreadable("the CTAs that this copy goes to cannot be told")
+            raise here.unreadable("the CTAs that this copy goes to are not known")
 
     look(here.node.operands[operand])
     return tuple(ranks), made
@@ -165,8 +168,8 @@ def rows_copied(here: Here, found):
         raise here.unreadable("rows that do not lie one behind the other")
     predicate, made = _condition(here, None if found["when"] is None else here.operands[int(found["when"])])
     copy = instructions[0][1]
-    if bar := re.fullmatch(r"cp\S+shared::cluster\.global\.tile\.mbarrier::complete_tx::bytes \[place\], \[map, \{column, row\d+\}\], "
-                           r"\[\$(\d+)\]", copy):
+    if bar := re.fullmatch(r"cp\S+shared::cluster\.global\.tile\.mbarrier::complete_tx::bytes \[place\], "
+                           r"\[map, \{column, row\d+\}\], \[\$(\d+)\]", copy):
         return [*made, here.op("tma_gather", descriptor, rows, column, here.operands[int(bar[1])], buffer, predicate)]
     if not copy.startswith("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [map, ") or \
             not text.endswith("cp.async.bulk.commit_group;"):
@@ -180,8 +183,8 @@ def _warps(here: Here) -> int:
 
 
 def _check_rows(here: Here, text: str, instructions: list, count: int, warps: int, pitch: int) -> None:
-    """That each row goes to its place: lane `l` of register `r` holds row `l` of a warp's and, of the next round of all the task's
-    threads, register `r + 1`."""
+    """Refuse rows that do not go to their places: lane `l` of register `r` holds row `l` of a warp's and, of the next round of all
+    the task's threads, register `r + 1`."""
     lanes, threads = min(32, count), 32 * _warps(here)
     held = len(instructions) // lanes
     places = [(index * threads + lane) * pitch for index in range(held) for lane in range(lanes)]

@@ -87,7 +87,7 @@ def seen_as(here: Here):
         stripes, rows, width = type_.shape
         apart = here.value(Buffer(type_.element, (rows, stripes, width)))
         return [here.op("buffer_reinterpret", source, apart.type, results=(apart, )), here.op("buffer_trans", apart, (1, 0, 2))]
-    raise here.unreadable("where the elements of this view lie among those of its buffer cannot be told")
+    raise here.unreadable("where the elements of this view lie among those of its buffer is not known")
 
 
 @reads("ttg.local_load")

@@ -130,7 +130,7 @@ def _block(here: Here, box: Descriptor) -> Descriptor:
     fitting = [one for one in found if one.element == box.element and one.shape[:-1] == box.shape[:-1] and
                one.shape[-1] % box.shape[-1] == 0]
     if len(set(fitting)) > 1:
-        raise here.unreadable("which block this descriptor is for cannot be told")
+        raise here.unreadable("which block this descriptor is for is not known")
     return fitting[0] if fitting else box
 
 

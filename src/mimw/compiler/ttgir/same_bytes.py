@@ -1,6 +1,7 @@
-"""Whether a buffer that is seen as another type has its elements in row-major order, or stripe by stripe.
+"""The order of elements of a buffer that is seen as another type: row-major, or stripe by stripe.
 
-Input: the types of a buffer and of a view of the same bytes, as MLIR writes them. Output: a `Seen`. For example, of 128-byte swizzles:
+Input: the types of a buffer and of a view of the same bytes, as MLIR writes them. Output: a `Seen`. For example, of swizzles of
+128 bytes:
 
     seen("!ttg.memdesc<64x128xf16, #ttg.nvmma_shared<..>, ..>", "!ttg.memdesc<2x64x64xf16, ..>")      Seen.BY_STRIPES
     seen("!ttg.memdesc<128x64xf16, ..>", "!ttg.memdesc<2x64x64xf16, ..>")                             Seen.BY_ROWS
@@ -23,7 +24,7 @@ from .types import layout_in, type_in
 
 
 class Seen(Enum):
-    """How the elements of a view lie among those of its buffer."""
+    """The order of the elements of a view among those of its buffer."""
 
     BY_ROWS = "by rows"
     BY_STRIPES = "by stripes"
@@ -31,7 +32,7 @@ class Seen(Enum):
 
 
 def seen(source: str, view: str) -> Seen:
-    """How a view of the type `view` lies in a buffer of the type `source`."""
+    """The order of a view of the type `view` in a buffer of the type `source`."""
     have, want = type_in(source), type_in(view)
     if have.element.bits != want.element.bits or prod(have.shape) != prod(want.shape):
         return Seen.BY_ROWS

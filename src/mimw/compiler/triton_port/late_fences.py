@@ -1,0 +1,31 @@
+"""The fences between proxies that Triton adds behind TTGIR, in its stage for LLVM, as a module of TTGIR that has them.
+
+Input: the text of a finished module for an NVIDIA chip, and its capability. Output: the text with those fences:
+
+    with_late_fences(text, 90)        ttng.fence_async_shared before a wgmma that reads what a cp.async of the loop has written
+
+Triton's pass of the stage before, `fence_insertion`, puts a fence in front of a loop if the buffers are made there, whatever the
+loop writes; this one looks at each access and its bytes, for which shared memory is allocated first. Stock Triton runs it where
+control flow has become branches; here loops stay loops.
+"""
+
+from __future__ import annotations
+
+from triton._C.libtriton import ir as mlir
+from triton._C.libtriton import nvidia, passes
+
+from .text import finished_module
+
+_PTX = 87
+
+
+def with_late_fences(text: str, capability: int) -> str:
+    """The module with the fences; allocations have their places as attributes."""
+    module = finished_module(text)
+    manager = mlir.pass_manager(module.context)
+    passes.ttgpuir.add_allocate_warp_groups(manager, False)
+    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, _PTX)
+    nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)
+    nvidia.passes.ttnvgpuir.add_proxy_fence_insertion(manager, capability)
+    manager.run(module, "late_fences")
+    return str(module)
