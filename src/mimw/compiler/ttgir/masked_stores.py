@@ -37,7 +37,7 @@ def stored(here: Here, found):
     try:
         run = _proved(here, found[0], buffer, value)
     except LayoutProblem as problem:
-        raise here.unreadable(f"a masked store whose bytes cannot be told: {problem}") from None
+        raise here.unreadable(f"a masked store into a layout that is not followed: {problem}") from None
     ops, tile = elements(here, value, element)
     mask = here.value(like(value.type, I1))
     zero, nothing = here.number(0, flags.type)
