@@ -16,7 +16,8 @@ from tests.fuzz.shrink import Failure, shrunk
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")      # programs use words that Triton will drop
 PROGRAMS = (
     (62, None), (134, None), (139, None), (147, None), (238, None), (395, None), (394, None), (72, "stream"), (528, None),
-    (611, None), (14, "stream"), (25, "blackwell"), (64, "blackwell"), (73, "blackwell"), (53, "amd"), (45, "amd"), (1, "boxes"), (0, "whiles"),
+    (611, None), (14, "stream"), (25, "blackwell"), (64, "blackwell"), (73, "blackwell"), (53, "amd"), (45, "amd"),
+     (1, "boxes"), (0, "whiles"),
     (1, "planes"), (2, "rates"))
 
 

@@ -204,4 +204,5 @@ def test_tf32():
     """To the nearest of 10 bits, ties away from zero (PTX ISA, cvt.rna.tf32.f32); infinities stay, NaN is NaN."""
     x = np.array([1.0, 1 + 2**-11, -1 - 2**-11, 1 + 2**-12, 3.0 + 2**-9, np.inf, -np.inf, np.nan], np.float32)
     y = run("cvt.rna.tf32.f32 $0, $1;", "=r,r", x, np.float32)
-    np.testing.assert_array_equal(y, np.array([1.0, 1 + 2**-10, -1 - 2**-10, 1.0, 3.0 + 2**-9, np.inf, -np.inf, np.nan], np.float32))
+    rounded = [1.0, 1 + 2**-10, -1 - 2**-10, 1.0, 3.0 + 2**-9, np.inf, -np.inf, np.nan]
+    np.testing.assert_array_equal(y, np.array(rounded, np.float32))

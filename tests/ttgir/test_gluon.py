@@ -29,8 +29,8 @@ def _report(waits, **how):
     layout = gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)
     source, target = torch.randn(64, 64).half(), torch.zeros(64, 64).half()
     described = [TensorDescriptor.from_tensor(one, [64, 64], layout) for one in (source, target)]
-    return mimw.check_compiled(copied, (1, ), *described, WAITS=waits, target="sm_90a", expected={"target": source.numpy()}, seeds=2,
-                               rounds=False, **how)
+    return mimw.check_compiled(copied, (1, ), *described, WAITS=waits, target="sm_90a", expected={"target": source.numpy()},
+                               seeds=2, rounds=False, **how)
 
 
 def test_a_copy_by_tma_is_right():
@@ -49,5 +49,5 @@ def test_a_store_of_what_has_not_landed_is_found():
 def test_a_descriptor_that_is_no_descriptor_of_gluons_is_refused():
     """Its layout is part of the kernel's type."""
     with pytest.raises(Exception, match="layout"):
-        mimw.check_compiled(copied, (1, ), *[mimw.TensorDescriptor.from_tensor(torch.zeros(64, 64).half(), [64, 64])] * 2, WAITS=True,
-                            target="sm_90a")
+        one = mimw.TensorDescriptor.from_tensor(torch.zeros(64, 64).half(), [64, 64])
+        mimw.check_compiled(copied, (1, ), one, one, WAITS=True, target="sm_90a")

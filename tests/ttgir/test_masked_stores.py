@@ -4,10 +4,10 @@ import re
 
 import numpy as np
 import pytest
+import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-import triton.language as tl
 from mimw.compiler.ttgir import read_ttgir
 from mimw.errors import NotYet
 from mimw.runtime.ttgir import compiled_launch

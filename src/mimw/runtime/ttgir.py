@@ -31,7 +31,6 @@ from .fits import finished
 from .simulate import Launch, specialised
 
 
-
 def chip_of(reading: Reading, asked: str | None) -> Any:
     """The chip whose rules hold: the one that is asked for, else the one that the module is compiled for."""
     if asked is not None or not reading.target:

@@ -26,8 +26,8 @@ _FIRST = 90     # the first chip with an asynchronous proxy
 
 def with_late_fences(text: str, capability: int, file: str = "") -> str:
     """The module with the fences; allocations have their places as attributes. The text as it is for a chip without an asynchronous
-    proxy. Ops without a location of their own are then located in `file`, where they stand in the text. `MlirProblem` for a text that
-    MLIR cannot read, and for one that Triton would not compile either."""
+    proxy. Ops without a location of their own are then located in `file`, where they stand in the text. `MlirProblem` for a text
+    that MLIR cannot read, and for one that Triton would not compile either."""
     if capability < _FIRST:
         return text
     handle, path = tempfile.mkstemp(suffix=".ttgir")

@@ -121,7 +121,7 @@ def compared_floats(here: Here):
 
 
 def _numbers(here: Here, any_is_none: bool):
-    """Whether one of two floats is no number, or both are numbers: only what is no number differs from itself."""
+    """A test of whether one of two floats is no number, or both are numbers: only what is no number differs from itself."""
     name, both = ("fcmpUNE", "or") if any_is_none else ("fcmpOEQ", "and")
     truths = [here.value(here.types[0]) for _ in here.operands]
     return [*(here.op(name, value, value, results=(truth, )) for value, truth in zip(here.operands, truths, strict=True)),

@@ -1,4 +1,4 @@
-r"""Readers of the assembly that mimw writes for other CTAs of a cluster, for all CTAs of a grid, and for copies of consecutive bytes.
+r"""Readers of the assembly that mimw writes for other CTAs of a cluster, for all CTAs of a grid, and for copies of bytes.
 
 Input: `ttg.inline_asm`. Output: one op of ours. For example:
 
@@ -6,7 +6,7 @@ Input: `ttg.inline_asm`. Output: one op of ours. For example:
     @on mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there], 1;          remote_arrive %barrier 1 %rank
     @first cp.async.bulk.shared::cluster.shared::cta... [to], [from], 8192, [bar];  async_remote_copy %to %from %rank %bar
 
-The operands are in the order in which mimw's lowering gives them: first the number of each thread in its task, where one thread acts.
+The operands are in the order in which mimw's lowering gives them: first each thread's number in its task, where one thread acts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .reading import Here
 
 _I1 = Scalar("i1")
 _HINT = r"(?: \.reg \.b64 hint; createpolicy\.fractional\.L2::\w+\.b64 hint, 1\.0;)?"
-_COPY = r"@first cp\.async\.bulk\.shared::cluster\.shared::cta\.mbarrier::complete_tx::bytes \[to(?:\+\d+)?\], \[from(?:\+\d+)?\], \d+, \[bar\];"
+_COPY = (r"@first cp\.async\.bulk\.shared::cluster\.shared::cta\.mbarrier::complete_tx::bytes \[to(?:\+\d+)?\], "
+         r"\[from(?:\+\d+)?\], \d+, \[bar\];")
 
 
 def when(here: Here, flag: Value) -> tuple[list[Op], Value]:
@@ -50,7 +51,8 @@ def arrived_there(here: Here, found):
 
 
 @form(r"\{ \.reg \.pred first; \.reg \.b32 to, bar, me, from; setp\.eq\.s32 first, \$0, 0; mov\.u32 me, %cluster_ctarank; "
-      r"mapa\.shared::cluster\.u32 from, \$2, me; mapa\.shared::cluster\.u32 to, \$1, \$3; mapa\.shared::cluster\.u32 bar, \$4, \$3; "
+      r"mapa\.shared::cluster\.u32 from, \$2, me; mapa\.shared::cluster\.u32 to, \$1, \$3; "
+      r"mapa\.shared::cluster\.u32 bar, \$4, \$3; "
       rf"(?P<copies>{_COPY}(?: {_COPY})*) \}}")
 def copied_there(here: Here, found):
     """The stretches of a slice of a swizzled tile lie apart; together they are the slice."""
@@ -80,7 +82,8 @@ def parity(here: Here, found):
     return here.op("barrier_phase", here.operands[0])
 
 
-@form(r"\{ \.reg \.pred on, done; \.reg \.b32 me, here, there, rank; \.reg \.b64 ranks; .* setp\.lt\.u32 on, \$0, (?P<count>\d+); .* "
+@form(r"\{ \.reg \.pred on, done; \.reg \.b32 me, here, there, rank; \.reg \.b64 ranks; .* "
+      r"setp\.lt\.u32 on, \$0, (?P<count>\d+); .* "
       r"mov\.b64 ranks, (?P<ranks>\d+); .* @on mbarrier\.arrive\.release\.cluster\.shared::cluster\.b64 _, \[there\]; "
       r"wait: mbarrier\.try_wait\.parity\.acquire\.cluster\.shared::cta\.b64 done, \[here\], \$2; @!done bra wait; away: \}")
 def met_by_some(here: Here, found):
@@ -104,7 +107,8 @@ def bytes_loaded(here: Here, found):
     return here.op("bulk_load", pointer, barrier, buffer, _size(here, size), results=(here.value(TOKEN), ))
 
 
-@form(r"\{ \.reg \.pred warp, leader; \.reg \.b32 me, from; mov\.u32 me, %cluster_ctarank; mapa\.shared::cluster\.u32 from, \$1, me; "
+@form(r"\{ \.reg \.pred warp, leader; \.reg \.b32 me, from; mov\.u32 me, %cluster_ctarank; "
+      r"mapa\.shared::cluster\.u32 from, \$1, me; "
       r"setp\.lt\.s32 warp, \$0, 32; elect\.sync _\|leader, 0xffffffff; and\.pred leader, leader, warp;" + _HINT +
       r" @leader cp\.async\.bulk\.global\.shared::cta\.bulk_group(?:\.L2::cache_hint)? \[\$2\], \[from\], \$3(?:, hint)?; "
       r"cp\.async\.bulk\.commit_group; \}")

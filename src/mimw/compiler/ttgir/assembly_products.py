@@ -5,8 +5,8 @@ Input: `ttg.inline_asm`. Output: an `async_dot`. For example:
     wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {$0, .., $23}, da, db, 1, ..; four times
         async_dot %a %b %acc, of 48 columns in a tile of 64, and of 64 along K
 
-PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions". The numbers of the matrix descriptors (swizzle, strides)
-are taken as they are: a test on the GPU compares those.
+PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions". The numbers of the matrix descriptors (swizzle,
+strides) are taken as they are: nothing compares them with the layouts of the operands.
 """
 
 from __future__ import annotations

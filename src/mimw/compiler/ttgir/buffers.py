@@ -67,8 +67,8 @@ def reshaped(here: Here):
 
 @reads("ttg.memdesc_reinterpret")
 def seen_as(here: Here):
-    """The same bytes. In tensor memory the buffers of an array lie side by side; a tile in shared memory that is wider than its swizzle
-    lies stripe by stripe, and is seen so as an array of its stripes."""
+    """The same bytes. In tensor memory the buffers of an array lie side by side; in shared memory a tile that is wider than its
+    swizzle lies stripe by stripe."""
     (source, ), (type_, ) = here.operands, here.types
     if source.type.space == "tmem":
         if source.type.count == type_.count or not source.type.count and source.type.shape[0] == type_.shape[0]:

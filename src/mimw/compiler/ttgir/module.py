@@ -38,8 +38,8 @@ class Reading:
     """A kernel as it was read. `target` is the chip's name as ours, "" if the module says none; `arguments` how many arguments a
     launch has: a tensor descriptor is one, with its extents and strides; `divisible` the parameters that the compiler takes for
     multiples of a number, by their place among the arguments; `accesses` those to shared memory by threads; `written` the type of
-    each value as the module has it, with its layout; `numbers` which op of the recorded program each op comes from, of a kernel that
-    mimw compiled."""
+    each value as the module has it, with its layout; `numbers` the op of the recorded program that each op comes from, of a
+    kernel that mimw compiled."""
 
     program: Program
     target: str

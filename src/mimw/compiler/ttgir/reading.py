@@ -107,7 +107,8 @@ class Reader:
         if descriptor not in self.slots:
             return (op, )
         there = Value(descriptor.type, descriptor.name)
-        look = Op("view_descriptor_slot", (self.slots[descriptor], ), (there, ), (), MappingProxyType({"type": there.type}), op.site)
+        type_ = MappingProxyType({"type": there.type})
+        look = Op("view_descriptor_slot", (self.slots[descriptor], ), (there, ), (), type_, op.site)
         return look, op.with_operands(descriptor=there)
 
     def read(self, node: Node) -> Ops:

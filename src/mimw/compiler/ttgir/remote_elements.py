@@ -132,7 +132,7 @@ def _places(here: Here, text: str, tiles: list[Value], each: int = 0) -> tuple[l
 
 
 def _true(here: Here, flags: Value) -> tuple[list[Op], Value]:
-    """Which numbers of a tile are not 0."""
+    """A mask of the numbers of a tile that are not 0."""
     zero, none = here.number(0, flags.type)
     mask = here.value(like(flags.type, I1))
     return [zero, here.op("icmpNE", flags, none, results=(mask, ))], mask

@@ -127,7 +127,8 @@ class View:
         """Columns of tensor memory as an array of buffers, which lie side by side; None if the columns are others."""
         rows, columns = type_.shape
         kinds = (self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))
-        if len(self.data) != rows or self.data[0].nbytes != type_.count * columns * dtype.itemsize or not self.data.flags.c_contiguous:
+        wide = type_.count * columns * dtype.itemsize
+        if len(self.data) != rows or self.data[0].nbytes != wide or not self.data.flags.c_contiguous:
             return None
         parts = (part.view(kind).reshape(rows, type_.count, columns).transpose(1, 0, 2) for part, kind in kinds)
         return View(self.allocation, *parts, f"{self.path} as {type_}", 1)

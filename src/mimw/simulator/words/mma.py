@@ -88,7 +88,7 @@ def _start(task, op, facts: Facts, product=None) -> None:
 
 
 def _product(a, b, start, facts: Facts, precision) -> np.ndarray:
-    """The product, with what it is added to. In a tile that is wider than B, of powers of two, the columns behind stay as they are."""
+    """The product, with what it is added to. In a tile of powers of two that is wider than B, the columns behind stay."""
     columns = b.shape[1]
     if columns == facts.shape[1]:
         return matmul(a, b, start, facts.dtype, precision)
