@@ -11,7 +11,7 @@ from mimw.testing.machines import Gpu, Simulator
 from tests.docs.blocks import ROOT, Reader, blocks, pages
 
 CASES = [(page.relative_to(ROOT).as_posix(), block) for page in pages() for block in blocks(page)
-         if block.mark.startswith("file: ") and "def case():" in block.text]
+         if block.mark.startswith("file: ") and "def case():" in block.text and "__main__" in block.text]
 COMING_FROM = ROOT / "docs" / "COMING_FROM.md"
 
 

@@ -29,6 +29,7 @@ ARGUED = {
     "compiler/analysis/affine.py": "one rule of arithmetic for each op, as an emission or a meaning is one",
     "compiler/analysis/pointer_forms.py": "as affine.py: one rule for each op",
     "compiler/analysis/scalar_ranges.py": "as affine.py: the host's function for each op",
+    "compiler/ttgir/arithmetic.py": "which ops of ours each op of MLIR's is",
     "compiler/analysis/folding.py": "as affine.py: one rule of arithmetic for each op",
     "compiler/orchestrate/remainders.py": "the two divisions of which a remainder is made",
     "score_mods/computed.py": "names of the language of score_mods, not of ops",

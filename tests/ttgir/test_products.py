@@ -101,7 +101,7 @@ def test_a_copy_from_shared_to_tensor_memory():
 
 
 @triton.jit
-def scaled(a, b, of_a, of_b, o, SIZE: tl.constexpr):
+def scaled_blocks(a, b, of_a, of_b, o, SIZE: tl.constexpr):
     i, j, g = tl.arange(0, SIZE), tl.arange(0, SIZE), tl.arange(0, SIZE // 32)
     x = tl.load(a + i[:, None] * SIZE + j[None, :])
     y = tl.load(b + i[:, None] * SIZE + j[None, :])
@@ -117,7 +117,7 @@ def test_products_in_microscaling_formats(target, op):
     a, b = (random.standard_normal((128, 128)).astype(ml_dtypes.float8_e4m3fn) for _ in range(2))
     of_a, of_b = (random.integers(125, 130, (128, 4)).astype(np.uint8) for _ in range(2))
     out = np.zeros((128, 128), np.float32)
-    launch, reading = compiled_launch(scaled, (1, ), (a, b, of_a, of_b, out), {"SIZE": 128}, target)
+    launch, reading = compiled_launch(scaled_blocks, (1, ), (a, b, of_a, of_b, out), {"SIZE": 128}, target)
     assert op in reading.text
     with asking(wanted(target)):
         run(launch.program, launch.grid, launch.values, seed=0, races=True)

@@ -59,7 +59,7 @@ def word_targets() -> dict[str, tuple[str, ...]]:
     documentation."""
     rows: dict[str, list[OpDef]] = {}     # one word may be recorded as other ops on other chips
     for row in OPS.values():
-        if row.needs:
+        if row.needs and "ttgir" not in row.traits:      # which no word records
             rows.setdefault(row.word, []).append(row)
     table = {word: tuple(name for name, chip in TARGETS.items() if any(_takes(chip, row) for row in of_word))
              for word, of_word in rows.items()}

@@ -46,8 +46,8 @@ def stored(here: Here, found):
 
 
 def _proved(here: Here, text: str, buffer: Value, value: Value) -> int:
-    """The number of neighbours that go in one store, under the flag of the first. Raises LayoutProblem, or refuses, where the text does not
-    store the whole tile to where the buffer has it."""
+    """The number of neighbours that go in one store, under the flag of the first. Raises LayoutProblem, or refuses, where the text
+    does not store the whole tile to where the buffer has it."""
     size, shape = buffer.type.element.bytes, buffer.type.shape
     held = tile_map(layout_in(here.operand_texts[2]), shape).elements().reshape(-1, _registers(text))
     places = buffer_map(layout_in(here.operand_texts[1]), shape, 8 * size).offsets().reshape(-1)
