@@ -1,6 +1,7 @@
 """What workers report is what one process would have: results, warnings, output, a process that dies; and each test runs once."""
 
 import re
+from functools import partial
 
 from tests.forked import NOBODY, Share
 from tests.processes import python
@@ -52,10 +53,14 @@ def test_has_a_place_of_its_own(tmp_path):
 """
 
 
+# `python` has imported mimw, and so its plugin, of which pytest would warn.
+pytest_alone = partial(python, "-m", "pytest", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+
+
 def run(tmp_path, *options):
     (tmp_path / "test_one.py").write_text(_ONE)
     (tmp_path / "test_other.py").write_text(_OTHER)
-    done = python("-m", "pytest", "-q", "-rfs", "-p", "tests.forked", "-p", "no:cacheprovider", "--rootdir", tmp_path, *options,
+    done = pytest_alone("-q", "-rfs", "-p", "tests.forked", "-p", "no:cacheprovider", "--rootdir", tmp_path, *options,
                   tmp_path)
     assert done.returncode == 1 and not done.stderr, done.stdout + done.stderr
     return done.stdout
@@ -80,7 +85,7 @@ def test_the_first_failure_ends_all(tmp_path):
 def test_all_run_in_one_process_where_cuda_does_not_start_in_a_fork(tmp_path):
     (tmp_path / "conftest.py").write_text("from tests import gpu_workers\ngpu_workers.starts_in_a_fork = lambda: False\n")
     (tmp_path / "test_other.py").write_text(_OTHER)
-    said = python("-m", "pytest", "-q", "-p", "tests.forked", "-p", "no:cacheprovider", "--forked", "2", "--rootdir", tmp_path,
+    said = pytest_alone("-q", "-p", "tests.forked", "-p", "no:cacheprovider", "--forked", "2", "--rootdir", tmp_path,
                   tmp_path).stdout
     assert "1 failed, 1 passed, 1 warning" in said and "it has started CUDA, which does not survive a fork" in said, said
     assert re.search(r"2 tests: \d+ s in 1 processes", said), said
@@ -105,7 +110,7 @@ def test_number(number):
 
 def test_a_worker_whose_device_is_broken_makes_place_for_another(tmp_path):
     (tmp_path / "test_breaks.py").write_text(_BREAKS)
-    said = python("-m", "pytest", "-q", "-rf", "-p", "tests.forked", "-p", "no:cacheprovider", "--forked", "1", "--rootdir",
+    said = pytest_alone("-q", "-rf", "-p", "tests.forked", "-p", "no:cacheprovider", "--forked", "1", "--rootdir",
                   tmp_path, tmp_path).stdout
     assert "2 failed, 2 passed in" in said and re.search(r"4 tests: \d+ s in 1 processes", said), said
     assert "test_number[1]" in said and "test_number[3]" in said

@@ -11,6 +11,8 @@ PUBLIC = [
     "auto",
     "autotune",
     "check",
+    "check_compiled",
+    "check_ttgir",
     "compile",
     "compile_ahead", "debug",
     "explain",

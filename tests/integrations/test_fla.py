@@ -7,6 +7,7 @@ Input: small tensors. Output: values and gradients. Without fla-core 0.6.0 test_
 
 import inspect
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -221,12 +222,14 @@ X = torch.zeros(4, 32)
 
 def test_fla_asks_says_why_and_computes_itself(fla, caplog, monkeypatch):
     with caplog.at_level(logging.INFO, "fla.backends"):
-        with pytest.raises(Exception):      # fla's own kernel, which needs a GPU, has the call
-            fla.group_norm(X, X[0], None, num_groups=2)
+        with suppress(ValueError):      # fla's own kernel has the call: it is simulated, or refuses these tensors beside a GPU
+            assert not fla.group_norm(X, X[0], None, num_groups=2).any()
         assert "mimw rejected: mimw normalises whole rows, and there are 2 groups" in caplog.text
     monkeypatch.setenv("FLA_MIMW", "0")
-    with pytest.raises(Exception):
-        fla.swiglu(X, X)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "fla.backends"), suppress(ValueError):
+        assert not fla.swiglu(X, X).any()
+    assert "mimw" not in caplog.text
     monkeypatch.setenv("FLA_DISABLE_BACKEND_DISPATCH", "1")
     assert register() == []
 

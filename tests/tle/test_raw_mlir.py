@@ -324,19 +324,18 @@ _PLACE = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]
 _UNREADABLE = f"""{_HEAD}
   %three = arith.constant dense<3.0> : tensor<128xf32>
   %y = arith.mulf %x, %three : tensor<128xf32>
-  %own = ttg.local_alloc %y : (tensor<128xf32>) -> !ttg.memdesc<128xf32, {_PLACE}>
-  %z = ttg.local_load %own : !ttg.memdesc<128xf32, {_PLACE}> -> tensor<128xf32>
+  %z = tt.reshape %y allow_reorder : tensor<128xf32> -> tensor<128xf32>
   tt.return %z : tensor<128xf32>
 }}"""
 
 
 def test_an_op_without_a_meaning_asks_for_a_reference():
-    with pytest.raises(SimulatorMisuse, match=r"ttg.local_alloc has no meaning in the simulator \(line 5 of (?s:.*)reference="):
+    with pytest.raises(SimulatorMisuse, match=r"tt.reshape with allow_reorder is that of a layout \(line 5 of (?s:.*)reference="):
         mimw.simulate(_calling(_function(_UNREADABLE)), (1, ), np.zeros(128, np.float32))
 
 
 def test_a_reference_runs_instead():
-    assert "ttg.local_alloc" in to_ttgir(_calling(_function(_UNREADABLE)), {"x": "*fp32"}).stage("ttgir")
+    assert "arith.mulf" in to_ttgir(_calling(_function(_UNREADABLE)), {"x": "*fp32"}).stage("ttgir")
     x = _numbers(128)
     given = x.copy()
     mimw.simulate(_calling(_function(_UNREADABLE, reference=lambda tile: tile * 3)), (1, ), x)

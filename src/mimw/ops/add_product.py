@@ -42,7 +42,7 @@ def _plan(of: Extents, sums: Tensor, a: Tensor, b: Tensor, exact: bool) -> Calla
 def _reads(x: Tensor) -> bool:
     """True if TMA and the tensor cores read an operand as it lies: K, its last dimension, side by side, or of 16 bits the other."""
     by_rows = x.stride(1) == 1 and x.stride(0) != 1 and rows_for_tma(x)
-    return by_rows or x.itemsize == 2 and x.shape[0] > 1 and x.stride(0) == 1 and rows_for_tma(x.T)
+    return by_rows or x.itemsize == 2 and x.shape[0] > 1 and x.stride(0) == 1 != x.stride(1) and rows_for_tma(x.T)
 
 
 def _composed(sums: Tensor, a: Tensor, b: Tensor) -> None:

@@ -90,7 +90,7 @@ def _start(task, op, facts: Facts, product=None) -> None:
 def _product(a, b, start, facts: Facts, precision) -> np.ndarray:
     """The product, with what it is added to. In a tile of powers of two that is wider than B, the columns behind stay."""
     columns = b.shape[1]
-    if columns == facts.shape[1]:
+    if columns >= facts.shape[1]:
         return matmul(a, b, start, facts.dtype, precision)
     found = np.zeros(facts.shape, facts.dtype) if start is None else np.array(start)
     found[:, :columns] = matmul(a, b, None if start is None else found[:, :columns].copy(), facts.dtype, precision)
