@@ -19,7 +19,8 @@ from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 CHOSEN = {case.name: case for case in CASES}
 
 
-@pytest.mark.parametrize("name", ["Tutorial 04", "Tutorial 08", "Tutorial 11", "Tutorial 16", "Product by tasks, on gfx950"])
+@pytest.mark.parametrize("name", ["Tutorial 04", "Tutorial 08", "Tutorial 11", "Tutorial 15, cluster", "Tutorial 16",
+                                  "Product by tasks, on gfx950"])
 def test_recorded_and_compiled_agree(name):
     case = CHOSEN[name]
     row = compared(forms_of(*case.make(), case.target), case.target, seeds=1)

@@ -30,7 +30,7 @@ _ORDERS = {"relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE", "ac
 _SCOPES = {"cluster": "CTA", "gpu": "GPU", "sys": "SYSTEM"}
 
 
-@form(_HEAD + r".*ld\.shared::cluster.*\}")
+@form(_HEAD + r"(?!\.reg \.b32 me, at;).*ld\.shared::cluster.*\}")
 def loaded(here: Here, found):
     buffer, position, rank, *rest = here.operands
     ops, (position, rank, *flags), each = _places(here, found[0], [position, rank, *rest[:1]])
