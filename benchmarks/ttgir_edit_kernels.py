@@ -113,7 +113,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _compiled(kernel, target: str, launches: tuple[Given, ...], meta: dict) -> Made:
-    _, reading = compiled_launch(kernel, (1, 1), launches[0].args, meta, target)
+    _, reading = compiled_launch(kernel, (1, 1), launches[0].args, meta, target, late_fences=False)
     return Made(reading.text, launches)
 
 

@@ -60,14 +60,16 @@ def launch_of(reading: Reading, grid: Any, args: Sequence[Any], memory: Sequence
 
 
 def compiled_launch(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, Any], target: str | None,
-                    memory: Sequence[Any] = ()) -> tuple[Launch, Reading]:
-    """A launch of what a compiler makes of `kernel`: stock Triton of a `triton.jit`, Gluon of a `gluon.jit`, mimw of a
-    `mimw.jit`."""
+                    memory: Sequence[Any] = (), late_fences: bool = True) -> tuple[Launch, Reading]:
+    """A launch of what a compiler makes of `kernel`: stock Triton of a `triton.jit`, Gluon of a `gluon.jit`, mimw of a `mimw.jit`;
+    with the fences that Triton adds behind TTGIR, where it assigns shared memory, or without these."""
     chip = wanted(target)
     fn, args, meta = resolve(kernel, args, meta)
     specialisation, arguments, values, _ = specialised(fn, args, meta, chip)
     with asking(chip):
         text, file, program = _text(specialisation, kernel, chip)
+        if late_fences and chip.backend == "cuda":
+            text = with_late_fences(text, chip.arch)
     facts = program.launch_facts if program else LaunchFacts()
     reading = read_ttgir(text, file, facts)
     extents = grid_extents(extents_of(grid, arguments))
@@ -98,14 +100,8 @@ def _text(specialisation: Any, kernel: Any, chip: Any) -> tuple[str, str, Progra
     if type(kernel).__module__.startswith("mimw."):
         program, module = finished(one, chip)
         if program.orchestrates():
-            return _fenced(module, chip), file, program
-    text = compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options)
-    return _fenced(text, chip), file, None
-
-
-def _fenced(ttgir: Any, chip: Any) -> str:
-    """With the fences that Triton adds behind TTGIR, where it assigns shared memory."""
-    return with_late_fences(str(ttgir), chip.arch) if chip.backend == "cuda" else str(ttgir)
+            return str(module), file, program
+    return compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), one.options), file, None
 
 
 def _names(reading: Reading) -> list[str]:
