@@ -15,6 +15,8 @@ import warnings
 
 import numpy as np
 
+from mimw.ir import Scalar
+
 from .launch import Outcome, arrays_of, bound, compared, launch_meta
 from .tree import Program
 
@@ -42,7 +44,10 @@ def judged(program: Program, kernel, want: dict) -> Outcome:
             array[...] = blank[name]
         with asking(wanted(program.chip)):
             run(launch.program, launch.grid, launch.values, seed=seed)
-        wrong = compared(program, arrays, want, STAGE, f"compiled, seed {seed}") or _other_bits(program, arrays, recorded, seed)
+        wrong = compared(program, arrays, want, STAGE, f"compiled, seed {seed}")
+        # Triton makes of x / 3.0 a product with the number 1 / 3.0: another last bit.
+        if not any(isinstance(op.lhs.type, Scalar) for op in launch.program.named("approx_divf")):
+            wrong = wrong or _other_bits(program, arrays, recorded, seed)
         if wrong:
             return wrong
     for name, array in arrays.items():
