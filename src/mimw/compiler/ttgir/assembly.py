@@ -16,7 +16,6 @@ from collections.abc import Callable
 from ...ir import Barrier, Scalar, Tensor
 from .reading import Here, Ops, reads
 
-_NEWLINE = r"(?:\\0A|\n|\s)*"
 _FORMS: list[tuple[re.Pattern[str], Callable[[Here, re.Match[str]], Ops]]] = []
 
 

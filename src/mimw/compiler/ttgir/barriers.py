@@ -14,12 +14,12 @@ from ...ir import Scalar
 from .reading import Here, reads
 
 
-def _count(here: Here, default: int | None = None) -> int:
+def _count(here: Here) -> int:
     """The number that stands among the operands of an op: `ttng.init_barrier %b, 1`."""
     found = re.search(r"[\w\])], (\d+)(?=[ ,:]|$)", here.text)
-    if found is None and default is None:
+    if found is None:
         raise here.unreadable(f"{here.name} without its number")
-    return int(found[1]) if found else default
+    return int(found[1])
 
 
 def _numbers(here: Here) -> list:

@@ -12,7 +12,7 @@ import re
 from .reading import Here, reads
 
 _KINDS = {"EXCH": "XCHG"}
-_ORDERS = {"relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE", "acq_rel": "ACQUIRE_RELEASE"}
+ORDERS = {"relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE", "acq_rel": "ACQUIRE_RELEASE"}
 _SCOPES = {"cta": "CTA", "gpu": "GPU", "sys": "SYSTEM"}
 
 
@@ -72,7 +72,7 @@ def assumed(here: Here):
 
 def _order_and_scope(here: Here, before: int) -> tuple[str, str]:
     words = re.search(r"tt\.atomic_\w+ ((?:\w+, )+)", here.text)[1].split(", ")
-    return _ORDERS[words[before]], _SCOPES[words[before + 1]]
+    return ORDERS[words[before]], _SCOPES[words[before + 1]]
 
 
 @reads("tt.print")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 
 from ...ir import Barrier, Block, Op, Scalar, Tensor, Value
-from ..triton_port.enumerations import enumeration_member
 from .reading import Here, reads
 from .types import layout_in
 
@@ -39,8 +38,7 @@ def dot_scaled(here: Here):
     a, b, acc, *scales = here.operands
     a_scale = scales.pop(0) if found[1] else None
     b_scale = scales.pop(0) if found[2] else None
-    formats = [enumeration_member("ScaleDotElemTypeTY", one.upper()) for one in (found[3], found[4])]
-    return here.op("dot_scaled", a, a_scale, formats[0], b, b_scale, formats[1], here.word("fastMath") == "true",
+    return here.op("dot_scaled", a, a_scale, found[3], b, b_scale, found[4], here.word("fastMath") == "true",
                    here.word("lhs_k_pack", "true") == "true", here.word("rhs_k_pack", "true") == "true", acc)
 
 

@@ -66,7 +66,6 @@ class Reader:
     threads. `base` is where locations stand that name no file of an author's."""
 
     base: Site
-    target: Any = None
     warp_size: int = 32
 
     def __post_init__(self):

@@ -16,6 +16,7 @@ from ...ir import I1, I32, Op, Value, like
 from .assembly import form
 from .element_registers import elements, registers
 from .layout_text import LayoutProblem, read_layout
+from .memory import ORDERS
 from .reading import Here
 from .types import layout_in
 
@@ -26,7 +27,6 @@ _ATOMIC = re.compile(r"atom\.(\w+)\.(\w+)\.shared::cluster\.(\w+)(?:\.noftz)?\.(
 _STEP = re.compile(r"(add|max|min|and|or|xor)\.([a-z])64 next, ")
 _KINDS = {"add.u": "ADD", "add.f": "FADD", "add.bf": "FADD", "max.s": "MAX", "min.s": "MIN", "max.u": "UMAX", "min.u": "UMIN",
           "and.b": "AND", "or.b": "OR", "xor.b": "XOR", "exch.b": "XCHG"}
-_ORDERS = {"relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE", "acq_rel": "ACQUIRE_RELEASE"}
 _SCOPES = {"cluster": "CTA", "gpu": "GPU", "sys": "SYSTEM"}
 
 
@@ -70,7 +70,7 @@ def updated(here: Here, found):
         tiles.append(tile)
     (type_, ) = here.types
     old = here.value(tiles[0].type)
-    how = (_ORDERS[order], _SCOPES[scope])
+    how = (ORDERS[order], _SCOPES[scope])
     if name == "cas":
         ops.append(here.op("remote_cas", buffer, position, rank, *tiles, *how, run=1, used=True, results=(old, )))
     else:
