@@ -26,6 +26,9 @@ from . import (
     gemm,
     gemm_epilogue,
     grouped_gemm,
+    linear_attention_backward,
+    linear_attention_forward,
+    mla_decode,
     models,
     moe,
     norm,
@@ -74,6 +77,18 @@ def of_model(name: str) -> Case:
     return Case(partial(models.measure, name, 0.0), ("mimw", "torch"))
 
 
+def linear(name: str, *sides: str, backward: bool = False) -> Case:
+    """Launches of a case of linear attention."""
+    if backward:
+        return Case(lambda: linear_attention_backward.measure(name, 0.0)[0], sides)
+    return Case(lambda: linear_attention_forward.measure(name, 0.0, False), sides)
+
+
+def latents(name: str, kind: str = "bf16") -> Case:
+    """MLA decoding, batch 128."""
+    return Case(lambda: mla_decode.measure(name, kind=kind, alone=True), ("mimw", ))
+
+
 SQUARE = (8192, 8192, 8192)
 
 CASES = {
@@ -117,5 +132,14 @@ CASES = {
     "experts-deepseek-16": Case(partial(moe.measure, "deepseek-16"), ("mimw", "triton")),
     "attention-causal-4096": attended(4096, causal=True),
     "cross-entropy": Case(partial(cross_entropy.measure, "fused", "8192x128256", compiled=False), ("mimw", "copy")),
+    "linear-gradients-8x8192": linear("gdn-8x8192", "backward", backward=True),
+    "linear-gradients-65536": linear("gdn-16", "backward", backward=True),
+    "linear-kda-65536": linear("kda-16", "mimw"),
+    "linear-256": linear("gdn-256", "mimw"),
+    "latents-128x1x4096": latents("128x1x4096"),
+    "latents-128x1x8192": latents("128x1x8192"),
+    "latents-16x1x8192": latents("16x1x8192"),
+    "latents-packed-128x1x8192": latents("128x1x8192", "packed"),
+    "latents-packed-16x1x8192": latents("16x1x8192", "packed"),
     "topk-64x131072": Case(partial(topk.measure, ("fp32", 64, 131072, 2048)), ("mimw", )),
 }

@@ -9,6 +9,7 @@ import pytest
 import mimw
 from mimw.kernels import lightning_indexer, plain_lightning_indexer
 from mimw.kernels.lightning_indexer import Configuration
+from mimw.testing.machines import Gpu
 from tests.compiling import stopping
 
 E4M3, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16
@@ -41,19 +42,21 @@ def paged_problem(lengths, s=2, h=8, d=32, page=16, most=10):
             np.array(lengths, np.int32), table, random.uniform(0.5, 1.5, (batch * most, page)).astype(np.float32))
 
 
-def close(found, expected):
+def close(machine, found, expected, of_e4m3=True):
+    """Tensor cores keep some 14 bits of sums of e4m3 products, as of the largest of them."""
     np.testing.assert_array_equal(np.isneginf(found), np.isneginf(expected))
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    coarse = 4e-4 * np.abs(expected, where=np.isfinite(expected), out=np.zeros_like(expected)).max()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=coarse if of_e4m3 and isinstance(machine, Gpu) else 1e-4)
 
 
-def close_in_pages(problem, fill):
+def close_in_pages(machine, problem, fill):
     q, cache, weights, scores, lengths, table, scales = problem
     for batch, length in enumerate(lengths):
         rows = np.where(table[batch] < len(cache), table[batch], 0)
         keys, queries = scores.shape[2], q.shape[1]
         ends = min(length, keys) - queries + 1 + np.arange(queries)
         exact = reference(q[batch], cache[rows].reshape(keys, -1), weights[batch], scales[rows].ravel(), [0] * queries, ends)
-        close(scores[batch], exact if fill else np.where(np.isneginf(exact), 7, exact))
+        close(machine, scores[batch], exact if fill else np.where(np.isneginf(exact), 7, exact))
 
 
 @pytest.mark.parametrize("chosen, programs", [(APART, 1), (TOGETHER, 3)])
@@ -66,7 +69,7 @@ def test_bounds(machine, chosen, programs):
         scores[...] = 7
         machine.launch(lightning_indexer.kernel, grid, *args, **meta)
         exact = reference(q, k, weights, scale, starts, ends)
-        close(scores, exact if fill else np.where(np.isneginf(exact), 7, exact))
+        close(machine, scores, exact if fill else np.where(np.isneginf(exact), 7, exact))
 
 
 @pytest.mark.parametrize("dtype, chosen", [(BF16, TOGETHER), (E4M3, Configuration(1, 64, 4, True, 2, 2, 64))])
@@ -74,7 +77,7 @@ def test_causal_without_scales(machine, dtype, chosen):
     q, k, weights, scores, _ = problem(dtype=dtype)
     grid, args, meta = lightning_indexer.arguments(q, k, weights, scores, 2, causal=True, chosen=chosen)
     machine.launch(lightning_indexer.kernel, grid, *args, **meta)
-    close(scores, reference(q, k, weights, 1, [0] * 7, np.arange(7) + 204))
+    close(machine, scores, reference(q, k, weights, 1, [0] * 7, np.arange(7) + 204), dtype == E4M3)
 
 
 @pytest.mark.parametrize("chosen", [None, Configuration(2, 64, 4, True, 2, 1, 128), Configuration(2, 128, 2, False, 2, 1, 128)])
@@ -103,7 +106,16 @@ def test_pages(machine, queries, page, fill):
     chosen = Configuration(1 << (queries - 1).bit_length(), 128, 2, False, 2, 2, 128)
     grid, args, meta = lightning_indexer.paged(*arrays[:-1], 2, arrays[-1], fill, chosen)
     machine.launch(lightning_indexer.kernel, grid, *args, **meta)
-    close_in_pages(arrays, fill)
+    close_in_pages(machine, arrays, fill)
+
+
+@pytest.mark.parametrize("page", [16, 32, 256])
+def test_pages_compile(page):
+    """The scales of each page begin where TMA writes."""
+    arrays = paged_problem((page * 3 + 1, 5), 1, page=page, most=256 // page + 1)
+    grid, args, meta = lightning_indexer.paged(*arrays[:-1], 2, arrays[-1])
+    with stopping(("ttgir", )):
+        assert mimw.compile(lightning_indexer.kernel, grid, *args, **meta, target="sm_90a").ttgir.count("async_tma_copy") > 2
 
 
 def test_pages_behind_the_keys_may_hold_anything(machine):
@@ -113,7 +125,7 @@ def test_pages_behind_the_keys_may_hold_anything(machine):
     scales[np.setdiff1d(np.arange(20), table[table < 20])] = np.nan
     grid, args, meta = lightning_indexer.paged(*arrays[:-1], 2, scales, chosen=TOGETHER)
     machine.launch(lightning_indexer.kernel, grid, *args, **meta)
-    close_in_pages(arrays, True)
+    close_in_pages(machine, arrays, True)
 
 
 @pytest.mark.parametrize("chosen", [APART, TOGETHER])
@@ -128,11 +140,11 @@ def test_plain(machine):
     q, k, weights, scores, scale = problem(9, 100, 5, 20)
     grid, args, meta = plain_lightning_indexer.arguments(q, k, weights, scores, scale, causal=True, direct=False)
     machine.launch(plain_lightning_indexer.kernel, grid, *args, **meta)
-    close(scores, reference(q, k, weights, scale, [0] * 9, np.arange(9) + 92))
+    close(machine, scores, reference(q, k, weights, scale, [0] * 9, np.arange(9) + 92))
     arrays = paged_problem((30, 0, 1), 3, 5, 20, 7, 6)
     grid, args, meta = plain_lightning_indexer.paged(*arrays, fill=False)
     machine.launch(plain_lightning_indexer.kernel, grid, *args, **meta)
-    close_in_pages(arrays, False)
+    close_in_pages(machine, arrays, False)
 
 
 @pytest.mark.parametrize("change, text", [

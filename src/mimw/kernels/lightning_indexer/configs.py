@@ -48,9 +48,10 @@ def parts_of(dim: int, size: int) -> int:
 
 def configuration(heads: int, dim: int, size: int) -> Configuration:
     """Of keys in one piece: four consumers, whose sums have as many columns as their registers hold, hide each other's waits better
-    than two of twice as many, or with twice the keys. Two turns of queries where there is room for four slots beside them, so that
-    the next ones come meanwhile."""
-    queries, key, consumers = COLUMNS // 2 // heads, dim * size + 4, 4
+    than two of twice as many, or with twice the keys; of rows in two parts, whose products take twice as long, two are quicker. Two
+    turns of queries where there is room for four slots beside them, so that the next ones come meanwhile."""
+    consumers = 4 if parts_of(dim, size) == 1 else 2
+    queries, key = 2 * COLUMNS // consumers // heads, dim * size + 4
     rows = consumers * queries * heads * dim * size
     turns = turns_of(128, key, rows)
     bk = 128 if ROOM - turns * rows >= 4 * 128 * key else 64

@@ -24,9 +24,10 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .nouns import Cache, Rules
-from .schedule import keys_of, pieces, queries_of, work_of
+from .schedule import keys_of, page_rows, pieces, queries_of, work_of
 from .sums import scales_of, store, sums_of, target_of, weights_of
 
+SCALES_APART = tl.constexpr(32)     # numbers, 128 bytes, at multiples of which TMA writes
 WIDE = tl.constexpr(512)    # scores that `fill` writes at a time: 16 bytes a thread
 
 
@@ -82,8 +83,9 @@ def load_keys(keys, chunk, cache, pages, work, block, form):
             tle.gpu.copy(cache.keys, to, BOX, [page, at, part * BOX[2]])
         if form.PAGE > 0:
             if cache.scales is not None:
-                scales = tlx.local_reshape(slot.scales, [1, form.BK])
-                tle.gpu.copy(cache.scales, tlx.local_slice(scales, [0, box * BOX[1]], [1, BOX[1]]), [1, BOX[1]], [page, at])
+                scales = tlx.local_reshape(slot.scales, [1, slot.scales.shape[0]])
+                to = tlx.local_slice(scales, [0, box * max(BOX[1], SCALES_APART)], [1, BOX[1]])
+                tle.gpu.copy(cache.scales, to, [1, BOX[1]], [page, at])
     keys.commit(chunk)
 
 
@@ -103,6 +105,18 @@ def load(queries, keys, q_desc, cache, rules, form):
 
 
 @mimw.jit
+def loaded_scales(scales, FIRST: tl.constexpr, form):
+    """Of a slot's scales those of a consumer's keys, from number FIRST on; of a page's few SCALES_APART have place."""
+    PAGE: tl.constexpr = page_rows(form)
+    if PAGE >= SCALES_APART:
+        return tlx.local_load(tlx.local_slice(scales, [FIRST], [keys_of(form)]))
+    else:
+        pages = tlx.local_reshape(scales, [form.BK // PAGE, SCALES_APART])
+        own = tlx.local_slice(pages, [FIRST // PAGE, 0], [keys_of(form) // PAGE, PAGE])
+        return tl.reshape(tlx.local_load(own), (keys_of(form), ))
+
+
+@mimw.jit
 def scores_of(slot, rows, factors, scale, FIRST: tl.constexpr, form):
     """(sums over heads of a slot's keys from number FIRST on: for ROWS after ROWS keys one of each query; the keys' scales, those
     of pages from the slot)."""
@@ -115,7 +129,7 @@ def scores_of(slot, rows, factors, scale, FIRST: tl.constexpr, form):
         found = found + sums_of(tlx.async_dot_wait(0, product), factors, form)
     if form.PAGE > 0:
         if scale is not None:
-            scale = tlx.local_load(tlx.local_slice(slot.scales, [FIRST], [keys_of(form)]))[None, :]
+            scale = loaded_scales(slot.scales, FIRST, form)[None, :]
     return found, scale
 
 
@@ -191,13 +205,14 @@ def lightning_indexer(q_desc, k_desc, scales, weights, scores, starts, ends, len
     WIDTH: tl.constexpr = q_desc.block_shape[1]
     TYPE: tl.constexpr = tlx.dtype_of(q_desc)
     CONSUMER_REGS: tl.constexpr = 112 if FORM.CONSUMERS == 4 else 480 // FORM.CONSUMERS
+    PAGE: tl.constexpr = page_rows(FORM)
     OTHER_REGS: tl.constexpr = 32 if FORM.CONSUMERS == 3 else 24
     rules, cache = Rules(problem, starts, ends, lengths), Cache(k_desc, scales, table)
     queries = tle.pipe(capacity=FORM.TURNS, readers=consumers(FORM.CONSUMERS), name="queries",
                        rows=tle.gpu.alloc([FORM.TURNS, FORM.PARTS * queries_of(FORM) * FORM.HEADS, WIDTH], TYPE))
     keys = tle.pipe(capacity=FORM.STAGES, readers=consumers(FORM.CONSUMERS), name="keys",
                     rows=tle.gpu.alloc([FORM.STAGES, FORM.PARTS * FORM.BK, WIDTH], TYPE),
-                    scales=tle.gpu.alloc([FORM.STAGES, FORM.BK], tl.float32))
+                    scales=tle.gpu.alloc([FORM.STAGES, FORM.BK // PAGE * max(PAGE, SCALES_APART)], tl.float32))
     staged = tlx.local_alloc((FORM.QUERIES, keys_of(FORM)), tl.float32, FORM.CONSUMERS)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=FORM.CONSUMERS):

@@ -30,6 +30,12 @@ def keys_of(form):
     return form.BK.value // (1 if form.APART.value else form.CONSUMERS.value)
 
 
+@triton.constexpr_function
+def page_rows(form):
+    """Keys of a slot that lie in one page."""
+    return min(form.PAGE.value, form.BK.value) if form.PAGE.value else form.BK.value
+
+
 @mimw.jit
 def pieces(problem, form):
     """The number of pieces of work."""
