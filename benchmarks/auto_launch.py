@@ -27,6 +27,7 @@ import triton
 
 import mimw
 from mimw.compiler.orchestrate.plan import Plan
+from mimw.tools.orchestrate import Candidate, Orchestration, Search
 from mimw.tools.orchestrate.auto import AutoFunction, Decision
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.written import Written, written
@@ -66,6 +67,7 @@ def launches(arrays: Callable[[], tuple], one: Written) -> dict[str, Callable[[]
     """Launches by their names; `arrays` makes three for the kernel."""
     _, grid, args, meta, _ = gemm_pointers.case(M, N, K)
     mine, sets, numbers = arrays(), itertools.cycle([arrays() for _ in range(SETS)]), args[3:]
+    found = Orchestration(one.plain, Search(), Candidate(one), None, True, "for a benchmark")
     stock, auto, plain, new = triton.jit(gemm_pointers.gemm_pointers.fn), decided(one), decided(None), decided(one)
 
     def looked_at() -> None:
@@ -77,6 +79,7 @@ def launches(arrays: Callable[[], tuple], one: Written) -> dict[str, Callable[[]
             "triton.jit, other arrays": lambda: stock[grid](*next(sets), *numbers, **meta),
             "mimw.auto, orchestrated, same arguments": lambda: auto[grid](*mine, *numbers, **meta),
             "mimw.auto, orchestrated, other arrays": lambda: auto[grid](*next(sets), *numbers, **meta),
+            "mimw.orchestrate, same arguments": lambda: found[grid](*mine, *numbers, **meta),
             "mimw.auto, kept plain": lambda: plain[grid](*mine, *numbers, **meta),
             "mimw.auto, looked at": looked_at}
 

@@ -7,7 +7,7 @@ import pytest
 import triton.language as tl
 
 import mimw
-from mimw.tools.orchestrate import Plan
+from mimw.tools.orchestrate import Candidate, Orchestration, Plan, Search, guards
 from mimw.tools.orchestrate import repeated as module
 from mimw.tools.orchestrate.auto import AutoFunction, Decision
 from mimw.tools.orchestrate.plain import plain_of
@@ -86,6 +86,23 @@ def test_a_launch_that_comes_again_is_the_same_and_asks_nothing(gpu, kernel):  #
     mapped = len(gpu.encoded) - encoded
     assert launched(gpu, kernel, *args) == first and (kernel.asked, len(gpu.encoded)) == (before, encoded + mapped)
     assert mapped <= 3      # one for each descriptor, at the first launch that is frozen
+
+
+def test_launches_of_what_orchestrate_returns_are_frozen_too(gpu, one, monkeypatch):  # noqa: F811
+    """A host that is slower than the kernel would take what was won."""
+    for name in ("repeated", "written"):
+        monkeypatch.setattr(sys.modules[f"mimw.tools.orchestrate.{name}"], "device_programs", lambda chip: 4)
+    monkeypatch.setattr(guards, "key", lambda specialisation: ())       # `one` was made for arrays of numpy
+    found = Orchestration(one.plain, Search(), Candidate(one), None, True, "in a test")
+    args = *arrays(), 256, 256, 0.5
+    first = launched(gpu, found, *args)
+    assert launched(gpu, found, *args) == first == launched(gpu, found, *args)
+    assert launched(gpu, found, *args) == first, "the one that is frozen"
+    monkeypatch.setattr(Written, "runs", lambda *given: pytest.fail("it was frozen"))
+    monkeypatch.setattr(Written, "why_plain", lambda *given: pytest.fail("it was looked at"))
+    assert launched(gpu, found, *args) == first
+    other = *arrays(0x500000, 0x600000, 0x700000), 256, 256, 0.25
+    assert launched(gpu, found, *other) != first
 
 
 def test_other_addresses_and_floats_are_launched_with_what_they_are(gpu, kernel):  # noqa: F811

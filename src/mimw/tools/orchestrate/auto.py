@@ -34,7 +34,7 @@ from ...runtime.simulating import simulating
 from ...target import wanted
 from .guards import key
 from .orchestrating import orchestrate
-from .plain import plain_of
+from .plain import plain_of, with_defaults
 from .repeated import Frozen, Repeated
 from .written import Written, device_programs, written
 
@@ -75,7 +75,7 @@ class AutoFunction(MimwFunction):
         still = self.seen.still
         if still is not None and not still():
             self._look_again()
-        whole = self._with_defaults(args, meta) if self.has_defaults else meta
+        whole = with_defaults(self, args, meta) if self.has_defaults else meta
         extents = self._extents(grid, args, whole) if callable(grid) else grid
         found = None
         if not simulating() and not checking():
@@ -101,7 +101,7 @@ class AutoFunction(MimwFunction):
 
     def why(self, grid: Any, /, *args: Any, **meta: Any) -> str:
         """A sentence on what a launch runs, and why."""
-        whole = self._with_defaults(args, meta)
+        whole = with_defaults(self, args, meta)
         extents = self._extents(grid, args, whole)
         decision = self.decision(extents, args, whole)
         if decision.written is None:
@@ -128,11 +128,6 @@ class AutoFunction(MimwFunction):
     def _fills(self, extents: Any) -> bool:
         """True if there are more programs than multiprocessors: such a launch may want another plan than a small one, or none."""
         return prod(map(int, extents)) > device_programs(wanted(None))
-
-    def _with_defaults(self, args: tuple, meta: dict[str, Any]) -> dict[str, Any]:
-        """The keywords with those that the launch leaves to the kernel's defaults."""
-        left = list(self.signature.parameters.values())[len(args):]
-        return {one.name: one.default for one in left if one.default is not one.empty and one.name not in meta} | meta
 
     def _look_again(self) -> None:
         """Something that the kernel names is another thing now. If it says something else, nothing that was decided holds."""

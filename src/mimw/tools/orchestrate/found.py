@@ -11,17 +11,21 @@ Input: what the search and the proof found. Output: an `Orchestration`. For exam
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ...compiler.launch import extents_of
 from ...compiler.orchestrate.plan import Plan
+from ...runtime.before_launch import checking
 from ...runtime.call import MEMORY
+from ...runtime.simulating import simulating
 from ..trials import most_rounds
 from .choose import QUICKER, Candidate, Search
 from .guards import why_plain
-from .plain import Plain
+from .plain import Plain, with_defaults
 from .prove import Certificate
+from .repeated import PLAIN, Frozen, Repeated
 from .tiles import each_alone
 from .written import reasons
 
@@ -70,15 +74,32 @@ class Orchestration:
 
     def __getitem__(self, grid: Any) -> Any:
         """A launch over `grid` with the plain kernel's arguments: by the orchestrated kernel where it is taken, and where the
-        launch is one that it is right for (`guards.py`)."""
-        def launch(*args: Any, **meta: Any) -> Any:
-            kernel = self.plain.kernel
-            memory = {MEMORY: meta.pop(MEMORY)} if MEMORY in meta and MEMORY not in kernel.arg_names else {}
-            extents = extents_of(grid, dict(zip(kernel.arg_names, args)) | meta)
-            if not self.is_used or why_plain(self, extents, args, meta):
-                return kernel[grid](*args, **meta, **memory)
-            return self.chosen.written.runs(extents, args, meta, **memory)()
-        return launch
+        launch is one that it is right for (`guards.py`). The fourth launch of the same sizes is a frozen one (`repeated.py`)."""
+        return lambda *args, **meta: self._launched(grid, args, meta)
+
+    @cached_property
+    def repeated(self) -> Repeated:
+        """The launches that came before."""
+        return Repeated(self.plain.launch.specialisation.fn)
+
+    def _launched(self, grid: Any, args: tuple, meta: dict[str, Any]) -> Any:
+        kernel, fn = self.plain.kernel, self.plain.launch.specialisation.fn
+        memory = {MEMORY: meta.pop(MEMORY)} if MEMORY in meta and MEMORY not in kernel.arg_names else {}
+        if not self.is_used:
+            return kernel[grid](*args, **meta, **memory)
+        whole = with_defaults(fn, args, meta)
+        extents = extents_of(grid, dict(zip(kernel.arg_names, args)) | whole) if callable(grid) else grid
+        found = None
+        if not memory and not simulating() and not checking() and extents.__class__ is tuple:
+            found = self.repeated.find(extents, args, whole)
+            if found is not None and found.kept.__class__ is Frozen:
+                return self.repeated.go(found)
+        why = PLAIN if found is not None and found.is_plain else why_plain(self, extents, args, whole)
+        if found is not None and not found.is_plain:
+            self.repeated.note(found, self.chosen.written, extents, args, whole, why)
+        if why:
+            return kernel[grid](*args, **meta, **memory)
+        return self.chosen.written.runs(extents, args, whole, **memory)()
 
     def as_json(self) -> dict[str, Any]:
         """The report as plain data."""

@@ -91,6 +91,12 @@ class Plain:
         return plain_of(self.kernel, self.grid, (), {**args, **options}, self.chip.name, fresh)
 
 
+def with_defaults(fn: Any, args: tuple, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of a launch of `fn` with those that it leaves to the kernel's defaults."""
+    left = list(fn.signature.parameters.values())[len(args):]
+    return {one.name: one.default for one in left if one.default is not one.empty and one.name not in meta} | dict(meta)
+
+
 def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], target: str | None = None,
              memory: Sequence[Any] = ()) -> Plain:
     """The launch, recorded; `memory` has the arrays that the kernel reaches by addresses out of its arguments.
