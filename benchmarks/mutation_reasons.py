@@ -79,7 +79,7 @@ def _of_linear_attention(mutant: Mutant) -> bool:
     """True if the changed line is a consumer's of linear attention or of its gradients, or the score's."""
     return mutant.site.file.endswith(("kernels/linear_attention/compute.py", "kernels/linear_attention/roles.py",
                                       "kernels/linear_attention_backward/compute.py",
-                                      "kernels/linear_attention_backward/columns.py"))
+                                      "kernels/linear_attention_backward/multiply.py"))
 
 
 def _of_a_state_in_tensor_memory(mutant: Mutant) -> bool:
@@ -89,7 +89,7 @@ def _of_a_state_in_tensor_memory(mutant: Mutant) -> bool:
 
 def _of_a_share_of_dg(mutant: Mutant) -> bool:
     """True if the changed line is one by which the second consumer of gradients by roles hands on its share."""
-    return mutant.site.file.endswith("kernels/linear_attention_backward/columns.py") and any(
+    return mutant.site.file.endswith("kernels/linear_attention_backward/multiply.py") and any(
         "hand_on" in linecache.getline(site.file, site.line) for site in mutant.site.chain())
 
 

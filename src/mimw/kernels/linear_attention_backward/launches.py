@@ -95,19 +95,20 @@ def by_roles(form: Form, given: Given) -> bool:
 
 def _by_roles(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem, programs: int) -> tuple:
     """The launch by roles."""
-    form, describe = form.replace(K_TILE=64, BV=64), mimw.TensorDescriptor.from_tensor
+    form, describe, K = form.replace(BV=64), mimw.TensorDescriptor.from_tensor, form.K.value
 
-    def of_heads(x):
-        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, 64)
+    def of_heads(x, columns):
+        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, columns)
 
     def flat(x, *block):
         return describe(x.reshape(-1, x.shape[-1]), list(block))
 
-    maps = Maps(*map(of_heads, (given.q, given.k, given.do, given.N)), of_heads(written.dv) if form.DELTA.value else None,
-                flat(given.states, 64, 64), flat(work.D, 64, 64), None if work.b is None else flat(work.b, 1, CHUNK))
+    maps = Maps(of_heads(given.q, K), of_heads(given.k, K), of_heads(given.do, 64), of_heads(given.N, 64),
+                of_heads(written.dv, 64) if form.DELTA.value else None, flat(given.states, 64, K), flat(work.D, 64, K),
+                None if work.b is None else flat(work.b, 1, CHUNK), of_heads(written.dq, K), of_heads(written.dk, K))
     count = table.shape[0] * problem.HV
     args = maps, given.beta, written, table, count, problem
-    return gradients_by_roles, (min(programs, count), ), args, dict(FORM=form, num_warps=4)
+    return gradients_by_roles, (min(programs, count), ), args, dict(FORM=form, num_warps=8)
 
 
 def _of_gradients(form: Form) -> list[Form]:

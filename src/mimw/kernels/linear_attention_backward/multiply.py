@@ -1,0 +1,172 @@
+"""The role of gradients by roles that multiplies: of place after place dq and dk, and what dg and dbeta are made of.
+
+Input: the pipes `values` and `rows` of by_roles.py. Output: the pipe `results`, which finish.py stores:
+
+    compute(values.reader(), rows.reader(), results.writer(), scores, count, problem, FORM)
+
+`__init__` has the derivation. The diagonal of P and the end's own row, which know no decay, are left out of db.
+
+Eight warps make each product together: a warp group has half of its columns, so dP and dA take 16 registers of a thread each,
+and the sums of 128 columns 32 each. Scores go through shared memory, where all 64 columns meet.
+"""
+
+from typing import Any
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..linear_attention.nouns import C
+from ..linear_attention.prepare import LOG2_E, between
+from .gates import diagonal
+from .nouns import BY_HEAD
+
+FEW = tl.constexpr(16)          # rows of S and D at a time, for want of registers
+
+
+@tle.struct
+class Sums:
+    """Sums over columns of values: do N^T and dv N^T, which are there; do S, dv S and N D, under way; and the sum of S D."""
+
+    dP: Any
+    dA: Any
+    q: Any
+    up: Any
+    end: Any
+    shared: Any
+
+
+@mimw.jit
+def add(a, b, acc, FIRST: tl.constexpr):
+    """a b on top of acc, of the first block alone."""
+    if FIRST:
+        return tlx.async_dot(a, b)
+    else:
+        return tlx.async_dot(a, b, acc)
+
+
+@mimw.jit
+def add_products(slot, found, form):
+    """S D of a block, element by element, on top of a tile of FEW rows."""
+    for row in tl.static_range(0, form.BV, FEW):
+        S = tlx.local_load(tlx.local_slice(slot.S, [row, 0], [FEW, form.K]))
+        D = tlx.local_load(tlx.local_slice(slot.D, [row, 0], [FEW, form.K]))
+        found += S.to(tl.float32) * D.to(tl.float32)
+    return found
+
+
+@mimw.jit
+def sum_values(values, turn, form):
+    """The sums over all values of a place. The last block is still held, since three products of it may be under way."""
+    BLOCKS: tl.constexpr = form.V // form.BV
+    AT_ONCE: tl.constexpr = 5 if form.DELTA else 3
+    dP, dA, dq, up, end, shared = None, None, None, None, None, 0.0
+    if form.GATE == BY_HEAD:
+        tile = tl.zeros((FEW, form.K), tl.float32)
+    for block in tl.static_range(BLOCKS):
+        slot, FIRST = values.wait(turn * BLOCKS + block).slot, block == 0
+        dP = add(slot.do, tlx.local_trans(slot.N), dP, FIRST)
+        if form.DELTA:
+            dA = add(slot.dv, tlx.local_trans(slot.N), dA, FIRST)
+        dq = add(slot.do, slot.S, dq, FIRST)
+        if form.DELTA:
+            up = add(slot.dv, slot.S, up, FIRST)
+        end = add(slot.N, slot.D, end, FIRST)
+        if block > 0:
+            dP = tlx.async_dot_wait(AT_ONCE, dP)
+            values.release(turn * BLOCKS + block - 1)
+        if form.GATE == BY_HEAD:
+            tile = add_products(slot, tile, form)
+    if form.GATE == BY_HEAD:
+        shared = tl.sum(tl.sum(tile, 0), 0)
+    if form.DELTA:
+        return Sums(tlx.async_dot_wait(3, dP), tlx.async_dot_wait(3, dA), dq, up, end, shared)
+    else:
+        return Sums(tlx.async_dot_wait(2, dP), dA, dq, up, end, shared)
+
+
+@mimw.jit
+def place_scores(of, b, scores, scale, form):
+    """Scores below the diagonal, with the decay between their rows, where they are left operands, and turned right ones."""
+    at = tl.arange(0, C)
+    if form.GATE == BY_HEAD:
+        decays = between(b, False)
+        dP = of.dP * (decays * scale)
+    else:
+        dP = tl.where(at[:, None] > at[None, :], of.dP * scale, 0.0)
+    tlx.local_store(scores.dP, dP.to(scores.dP.dtype))
+    if form.DELTA:
+        if form.GATE == BY_HEAD:
+            dA = of.dA * -decays
+        else:
+            dA = tl.where(at[:, None] > at[None, :], -of.dA, 0.0)
+        tlx.local_store(scores.dA, dA.to(scores.dA.dtype))
+
+
+@mimw.jit
+def rise(x, b, factor, form):
+    """x e^b, times a number."""
+    if form.GATE == BY_HEAD:
+        return x * (tl.exp2(b * LOG2_E) * factor)[:, None]
+    else:
+        return x * factor
+
+
+@mimw.jit
+def last_of(b):
+    """b of the chunk's last row."""
+    return tl.sum(tl.where(tl.arange(0, C) == C - 1, b, 0.0), 0)
+
+
+@mimw.jit
+def compute(values, rows, results, scores, count, problem, form):
+    """dq and dk of place after place."""
+    BLOCKS: tl.constexpr = form.V // form.BV
+    turn = 0
+    for place in range(tl.program_id(0), count, tl.num_programs(0)):
+        of = sum_values(values, turn, form)
+        slot, b, rest = rows.wait(turn).slot, None, None
+        if form.GATE == BY_HEAD:
+            b = tl.reshape(tlx.local_load(slot.b), (C, ))
+        place_scores(of, b, scores, problem.scale, form)
+        own = diagonal(of.dP) * problem.scale
+        if form.DELTA:
+            rest = diagonal(of.dA)
+        dq, end = tlx.async_dot_wait(0, of.q), tlx.async_dot_wait(0, of.end)
+        if form.DELTA:
+            up = tlx.async_dot_wait(0, of.up)
+        values.release(turn * BLOCKS + BLOCKS - 1)
+
+        down = tlx.async_dot(tlx.local_trans(scores.dP), slot.q)
+        if form.DELTA:
+            down = tlx.async_dot(tlx.local_trans(scores.dA), slot.k, down)
+        dq = tlx.async_dot(scores.dP, slot.k, rise(dq, b, problem.scale, form))
+        if form.DELTA:
+            up = tlx.async_dot(scores.dA, slot.k, rise(up, b, -1.0, form))
+        queries, keys = tlx.local_load(slot.q), tlx.local_load(slot.k)
+        if form.GATE == BY_HEAD:
+            end = end * tl.exp2((last_of(b) - b) * LOG2_E)[:, None]
+            of_ends, behind = tl.sum(keys * end, 1), of.shared * tl.exp2(last_of(b) * LOG2_E)
+        dq, down = tlx.async_dot_wait(0, dq), tlx.async_dot_wait(0, down)
+        if form.DELTA:
+            up = tlx.async_dot_wait(0, up)
+        rows.release(turn)
+
+        given = results.acquire(turn)
+        if form.GATE == BY_HEAD:
+            if form.DELTA:
+                db = queries * dq + keys * (up - down)
+            else:
+                db = queries * dq - keys * down
+            tlx.local_store(given.db, tl.sum(db, 1)[None, :])
+            tlx.local_store(given.ends, of_ends[None, :])
+            tlx.local_store(given.behind, tl.full((1, C), 0.0, tl.float32) + behind)
+        if form.DELTA:
+            tlx.local_store(given.rest, rest[None, :])
+            down += up
+        tlx.local_store(given.dq, (dq + own[:, None] * keys).to(given.dq.dtype))
+        tlx.local_store(given.dk, (down + end + own[:, None] * queries).to(given.dk.dtype))
+        results.commit(turn)
+        turn += 1
