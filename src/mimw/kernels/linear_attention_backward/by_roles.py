@@ -19,7 +19,7 @@ import mimw.tlx as tlx
 from ..attention_varlen.maps import place as place_of
 from ..linear_attention.nouns import CHUNK_FIELDS, C
 from .finish import finish
-from .multiply import compute
+from .multiply import PARTS, compute
 from .nouns import BY_HEAD, Turned
 
 SLOTS = tl.constexpr(2)         # of values
@@ -63,14 +63,13 @@ class Rows:
 
 @tle.struct
 class Found:
-    """Slots of dq and dk; with gates of sums over columns: db without ends, k end, and what belongs to the last row; with the delta
-    rule, of dv N."""
+    """Slots of dq and dk; and of each row a sum, in parts: with gates of db without ends, and of k end, and with the delta rule
+    of dv N."""
 
     dq: Any
     dk: Any
     db: Any
     ends: Any
-    behind: Any
     rest: Any
 
 
@@ -120,8 +119,8 @@ def gradients_by_roles(maps, beta, written, table, count, problem, FORM: tl.cons
                        alloc(FORM.DELTA, SLOTS, C, FORM.BV, TYPE), alloc(True, SLOTS, FORM.BV, FORM.K, TYPE),
                        alloc(True, SLOTS, FORM.BV, FORM.K, TYPE))
     of_rows = Rows(alloc(True, 1, C, FORM.K, TYPE), alloc(True, 1, C, FORM.K, TYPE), alloc(HAS_B, 1, 1, C, tl.float32))
-    found = Found(alloc(True, 1, C, FORM.K, OUT), alloc(True, 1, C, FORM.K, OUT), alloc(HAS_B, 1, 1, C, tl.float32),
-                  alloc(HAS_B, 1, 1, C, tl.float32), alloc(HAS_B, 1, 1, C, tl.float32), alloc(FORM.DELTA, 1, 1, C, tl.float32))
+    found = Found(alloc(True, 1, C, FORM.K, OUT), alloc(True, 1, C, FORM.K, OUT), alloc(HAS_B, 1, C, PARTS, tl.float32),
+                  alloc(HAS_B, 1, C, PARTS, tl.float32), alloc(FORM.DELTA, 1, C, PARTS, tl.float32))
     values, rows = tle.pipe(of_values, capacity=SLOTS, name="values"), tle.pipe(of_rows, capacity=1, name="rows")
     results = tle.pipe(found, capacity=1, name="results")
     scores = tlx.local_alloc((C, C), TYPE, 2)

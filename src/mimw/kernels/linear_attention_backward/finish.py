@@ -20,9 +20,9 @@ from .nouns import BY_HEAD, chunk_of, numbers_of, store_numbers
 
 
 @mimw.jit
-def numbers(buffer):
-    """A slot's numbers of rows: (C)."""
-    return tl.reshape(tlx.local_load(buffer), (C, ))
+def numbers(parts):
+    """A slot's numbers of rows, of which it has the parts: (C)."""
+    return tl.sum(tlx.local_load(parts), 1)
 
 
 @mimw.jit
@@ -38,7 +38,7 @@ def finish(results, dq, dk, beta, written, table, count, problem, form):
         tlx.async_descriptor_store(dk, slot.dk, place_of(first, end - first, head, 0))
         if form.GATE == BY_HEAD:
             db, ends = tl.cumsum(numbers(slot.db), 0, reverse=True), tle.cumsum(numbers(slot.ends))[0]
-            store_numbers(written.dg, db + ends + numbers(slot.behind), here, head, problem.HV)
+            store_numbers(written.dg, db + ends, here, head, problem.HV)
         if form.DELTA:
             weight = numbers_of(beta, here, head, problem.HV, 1.0)
             store_numbers(written.dbeta, numbers(slot.rest) / (weight * weight), here, head, problem.HV)

@@ -23,12 +23,13 @@ from ..linear_attention.prepare import LOG2_E, between
 from .gates import diagonal
 from .nouns import BY_HEAD
 
-FEW = tl.constexpr(16)          # rows of S and D at a time, for want of registers
+PARTS = tl.constexpr(8)         # of a row in an accumulator: two warp groups' columns, of each those of four lanes
 
 
 @tle.struct
 class Sums:
-    """Sums over columns of values: do N^T and dv N^T, which are there; do S, dv S and N D, under way; and the sum of S D."""
+    """Sums over columns of values: do N^T and dv N^T, and on the diagonal what S D sums up to, which are there; and do S, dv S
+    and N D, under way."""
 
     dP: Any
     dA: Any
@@ -48,25 +49,29 @@ def add(a, b, acc, FIRST: tl.constexpr):
 
 
 @mimw.jit
-def add_products(slot, found, form):
-    """S D of a block, element by element, on top of a tile of FEW rows."""
-    for row in tl.static_range(0, form.BV, FEW):
-        S = tlx.local_load(tlx.local_slice(slot.S, [row, 0], [FEW, form.K]))
-        D = tlx.local_load(tlx.local_slice(slot.D, [row, 0], [FEW, form.K]))
-        found += S.to(tl.float32) * D.to(tl.float32)
-    return found
+def parts_of_rows(x, WIDTH: tl.constexpr):
+    """Sums of a tile's rows, (C, WIDTH), in PARTS: each of the columns of one thread, so that none is moved."""
+    return tl.reshape(tl.sum(tl.sum(tl.reshape(x, (C, 2, WIDTH // 16, 4, 2)), 4), 2), (C, PARTS))
+
+
+@mimw.jit
+def on_diagonal(x):
+    """The diagonal of a tile (C, C), in PARTS, all but one of which are 0."""
+    at = tl.arange(0, C)
+    return parts_of_rows(tl.where(at[:, None] == at[None, :], x, 0.0), C)
 
 
 @mimw.jit
 def sum_values(values, turn, form):
     """The sums over all values of a place. The last block is still held, since three products of it may be under way."""
     BLOCKS: tl.constexpr = form.V // form.BV
-    AT_ONCE: tl.constexpr = 5 if form.DELTA else 3
-    dP, dA, dq, up, end, shared = None, None, None, None, None, 0.0
-    if form.GATE == BY_HEAD:
-        tile = tl.zeros((FEW, form.K), tl.float32)
+    LATE: tl.constexpr = 3 if form.DELTA else 2
+    AT_ONCE: tl.constexpr = LATE + (2 if form.DELTA else 1) + (1 if form.GATE == BY_HEAD else 0)
+    dP, dA, dq, up, end, shared = None, None, None, None, None, None
     for block in tl.static_range(BLOCKS):
         slot, FIRST = values.wait(turn * BLOCKS + block).slot, block == 0
+        if form.GATE == BY_HEAD:
+            shared = add(slot.S, tlx.local_trans(slot.D), shared, FIRST)
         dP = add(slot.do, tlx.local_trans(slot.N), dP, FIRST)
         if form.DELTA:
             dA = add(slot.dv, tlx.local_trans(slot.N), dA, FIRST)
@@ -77,14 +82,12 @@ def sum_values(values, turn, form):
         if block > 0:
             dP = tlx.async_dot_wait(AT_ONCE, dP)
             values.release(turn * BLOCKS + block - 1)
-        if form.GATE == BY_HEAD:
-            tile = add_products(slot, tile, form)
-    if form.GATE == BY_HEAD:
-        shared = tl.sum(tl.sum(tile, 0), 0)
+    dP = tlx.async_dot_wait(LATE, dP)
     if form.DELTA:
-        return Sums(tlx.async_dot_wait(3, dP), tlx.async_dot_wait(3, dA), dq, up, end, shared)
-    else:
-        return Sums(tlx.async_dot_wait(2, dP), dA, dq, up, end, shared)
+        dA = tlx.async_dot_wait(LATE, dA)
+    if form.GATE == BY_HEAD:
+        shared = tlx.async_dot_wait(LATE, shared)
+    return Sums(dP, dA, dq, up, end, shared)
 
 
 @mimw.jit
@@ -116,8 +119,8 @@ def rise(x, b, factor, form):
 
 @mimw.jit
 def last_of(b):
-    """b of the chunk's last row."""
-    return tl.sum(tl.where(tl.arange(0, C) == C - 1, b, 0.0), 0)
+    """b of the chunk's last row, from where b lies."""
+    return tl.sum(tl.sum(tlx.local_load(tlx.local_slice(b, [0, C - 1], [1, 1])), 1), 0)
 
 
 @mimw.jit
@@ -133,7 +136,7 @@ def compute(values, rows, results, scores, count, problem, form):
         place_scores(of, b, scores, problem.scale, form)
         own = diagonal(of.dP) * problem.scale
         if form.DELTA:
-            rest = diagonal(of.dA)
+            rest = on_diagonal(of.dA)
         dq, end = tlx.async_dot_wait(0, of.q), tlx.async_dot_wait(0, of.end)
         if form.DELTA:
             up = tlx.async_dot_wait(0, of.up)
@@ -147,8 +150,10 @@ def compute(values, rows, results, scores, count, problem, form):
             up = tlx.async_dot(scores.dA, slot.k, rise(up, b, -1.0, form))
         queries, keys = tlx.local_load(slot.q), tlx.local_load(slot.k)
         if form.GATE == BY_HEAD:
-            end = end * tl.exp2((last_of(b) - b) * LOG2_E)[:, None]
-            of_ends, behind = tl.sum(keys * end, 1), of.shared * tl.exp2(last_of(b) * LOG2_E)
+            last = last_of(slot.b) * LOG2_E
+            end = end * tl.exp2(last - b * LOG2_E)[:, None]
+            behind = on_diagonal(of.shared) * tl.exp2(last)
+            ends = parts_of_rows(keys * end, form.K) + behind
         dq, down = tlx.async_dot_wait(0, dq), tlx.async_dot_wait(0, down)
         if form.DELTA:
             up = tlx.async_dot_wait(0, up)
@@ -160,11 +165,10 @@ def compute(values, rows, results, scores, count, problem, form):
                 db = queries * dq + keys * (up - down)
             else:
                 db = queries * dq - keys * down
-            tlx.local_store(given.db, tl.sum(db, 1)[None, :])
-            tlx.local_store(given.ends, of_ends[None, :])
-            tlx.local_store(given.behind, tl.full((1, C), 0.0, tl.float32) + behind)
+            tlx.local_store(given.db, parts_of_rows(db, form.K) + behind)
+            tlx.local_store(given.ends, ends)
         if form.DELTA:
-            tlx.local_store(given.rest, rest[None, :])
+            tlx.local_store(given.rest, rest)
             down += up
         tlx.local_store(given.dq, (dq + own[:, None] * keys).to(given.dq.dtype))
         tlx.local_store(given.dk, (down + end + own[:, None] * queries).to(given.dk.dtype))
