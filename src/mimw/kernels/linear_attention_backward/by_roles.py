@@ -20,7 +20,7 @@ from ..attention_varlen.maps import place as place_of
 from ..linear_attention.nouns import CHUNK_FIELDS, C
 from .finish import finish
 from .multiply import PARTS, compute
-from .nouns import BY_HEAD, Turned
+from .nouns import BY_HEAD
 
 SLOTS = tl.constexpr(2)         # of values
 
@@ -63,11 +63,10 @@ class Rows:
 
 @tle.struct
 class Found:
-    """Slots of dq and dk; and of each row a sum, in parts: with gates of db without ends, and of k end, and with the delta rule
-    of dv N."""
+    """Slots of dq or dk; and with dk of each row a sum, in parts: with gates of db without ends, and of k end, and with the delta
+    rule of dv N."""
 
-    dq: Any
-    dk: Any
+    rows: Any
     db: Any
     ends: Any
     rest: Any
@@ -114,20 +113,21 @@ def gradients_by_roles(maps, beta, written, table, count, problem, FORM: tl.cons
     """All places of this program; `count` is that of all."""
     TYPE: tl.constexpr = tlx.dtype_of(maps.q)
     OUT: tl.constexpr = tlx.dtype_of(maps.dq)
+    AHEAD: tl.constexpr = 32 // OUT.primitive_bitwidth      # of dq and dk: in fp32 there is no room for both
     HAS_B: tl.constexpr = FORM.GATE == BY_HEAD
     of_values = Values(alloc(True, SLOTS, C, FORM.BV, TYPE), alloc(True, SLOTS, C, FORM.BV, TYPE),
                        alloc(FORM.DELTA, SLOTS, C, FORM.BV, TYPE), alloc(True, SLOTS, FORM.BV, FORM.K, TYPE),
                        alloc(True, SLOTS, FORM.BV, FORM.K, TYPE))
     of_rows = Rows(alloc(True, 1, C, FORM.K, TYPE), alloc(True, 1, C, FORM.K, TYPE), alloc(HAS_B, 1, 1, C, tl.float32))
-    found = Found(alloc(True, 1, C, FORM.K, OUT), alloc(True, 1, C, FORM.K, OUT), alloc(HAS_B, 1, C, PARTS, tl.float32),
-                  alloc(HAS_B, 1, C, PARTS, tl.float32), alloc(FORM.DELTA, 1, C, PARTS, tl.float32))
+    found = Found(alloc(True, AHEAD, C, FORM.K, OUT), alloc(HAS_B, AHEAD, C, PARTS, tl.float32),
+                  alloc(HAS_B, AHEAD, C, PARTS, tl.float32), alloc(FORM.DELTA, AHEAD, C, PARTS, tl.float32))
     values, rows = tle.pipe(of_values, capacity=SLOTS, name="values"), tle.pipe(of_rows, capacity=1, name="rows")
-    results = tle.pipe(found, capacity=1, name="results")
+    results = tle.pipe(found, capacity=AHEAD, name="results")
     scores = tlx.local_alloc((C, C), TYPE, 2)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=232):  # products
-            compute(values.reader(), rows.reader(), results.writer(), Turned(scores[0], scores[1]), count, problem, FORM)
+            compute(values.reader(), rows.reader(), of_rows, results.writer(), scores, count, problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=40):  # producer
             load(values.writer(), rows.writer(), maps, table, count, problem, FORM)
         with tlx.async_task(num_warps=1, num_regs=40):  # writer

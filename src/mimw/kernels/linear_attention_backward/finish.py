@@ -33,9 +33,11 @@ def finish(results, dq, dk, beta, written, table, count, problem, form):
         head, chunk = place % problem.HV, place // problem.HV
         here = chunk_of(table, chunk)
         first, end = tl.load(table + chunk * CHUNK_FIELDS), tl.load(table + chunk * CHUNK_FIELDS + 1)
-        slot = results.wait(turn).slot
-        tlx.async_descriptor_store(dq, slot.dq, place_of(first, end - first, head, 0))
-        tlx.async_descriptor_store(dk, slot.dk, place_of(first, end - first, head, 0))
+        tlx.async_descriptor_store(dq, results.wait(2 * turn).slot.rows, place_of(first, end - first, head, 0))
+        tlx.async_descriptor_store_wait(0)
+        results.release(2 * turn)
+        slot = results.wait(2 * turn + 1).slot
+        tlx.async_descriptor_store(dk, slot.rows, place_of(first, end - first, head, 0))
         if form.GATE == BY_HEAD:
             db, ends = tl.cumsum(numbers(slot.db), 0, reverse=True), tle.cumsum(numbers(slot.ends))[0]
             store_numbers(written.dg, db + ends, here, head, problem.HV)
@@ -43,5 +45,5 @@ def finish(results, dq, dk, beta, written, table, count, problem, form):
             weight = numbers_of(beta, here, head, problem.HV, 1.0)
             store_numbers(written.dbeta, numbers(slot.rest) / (weight * weight), here, head, problem.HV)
         tlx.async_descriptor_store_wait(0)
-        results.release(turn)
+        results.release(2 * turn + 1)
         turn += 1

@@ -21,7 +21,7 @@ import mimw.tlx as tlx
 from ..linear_attention.nouns import C
 from ..linear_attention.prepare import LOG2_E, between
 from .gates import diagonal
-from .nouns import BY_HEAD
+from .nouns import BY_HEAD, Turned
 
 PARTS = tl.constexpr(8)         # of a row in an accumulator: two warp groups' columns, of each those of four lanes
 
@@ -62,14 +62,14 @@ def on_diagonal(x):
 
 
 @mimw.jit
-def sum_values(values, turn, form):
+def sum_values(values, turn, zero, form):
     """The sums over all values of a place. The last block is still held, since three products of it may be under way."""
     BLOCKS: tl.constexpr = form.V // form.BV
     LATE: tl.constexpr = 3 if form.DELTA else 2
     AT_ONCE: tl.constexpr = LATE + (2 if form.DELTA else 1) + (1 if form.GATE == BY_HEAD else 0)
     dP, dA, dq, up, end, shared = None, None, None, None, None, None
     for block in tl.static_range(BLOCKS):
-        slot, FIRST = values.wait(turn * BLOCKS + block).slot, block == 0
+        slot, FIRST = values.wait(turn * BLOCKS + block + zero).slot, block == 0
         if form.GATE == BY_HEAD:
             shared = add(slot.S, tlx.local_trans(slot.D), shared, FIRST)
         dP = add(slot.do, tlx.local_trans(slot.N), dP, FIRST)
@@ -124,16 +124,19 @@ def last_of(b):
 
 
 @mimw.jit
-def compute(values, rows, results, scores, count, problem, form):
+def compute(values, rows, held, results, scores, count, problem, form):
     """dq and dk of place after place."""
     BLOCKS: tl.constexpr = form.V // form.BV
     turn = 0
     for place in range(tl.program_id(0), count, tl.num_programs(0)):
-        of = sum_values(values, turn, form)
-        slot, b, rest = rows.wait(turn).slot, None, None
+        zero = place >> 30
+        of = sum_values(values, turn, zero, form)
+        rows.wait(turn)
+        q, k, b, rest = held.q[zero], held.k[zero], None, None
+        places = Turned(scores[zero], scores[zero + 1])
         if form.GATE == BY_HEAD:
-            b = tl.reshape(tlx.local_load(slot.b), (C, ))
-        place_scores(of, b, scores, problem.scale, form)
+            b = tl.reshape(tlx.local_load(held.b[0]), (C, ))
+        place_scores(of, b, places, problem.scale, form)
         own = diagonal(of.dP) * problem.scale
         if form.DELTA:
             rest = on_diagonal(of.dA)
@@ -142,15 +145,15 @@ def compute(values, rows, results, scores, count, problem, form):
             up = tlx.async_dot_wait(0, of.up)
         values.release(turn * BLOCKS + BLOCKS - 1)
 
-        down = tlx.async_dot(tlx.local_trans(scores.dP), slot.q)
+        down = tlx.async_dot(tlx.local_trans(places.dP), q)
         if form.DELTA:
-            down = tlx.async_dot(tlx.local_trans(scores.dA), slot.k, down)
-        dq = tlx.async_dot(scores.dP, slot.k, rise(dq, b, problem.scale, form))
+            down = tlx.async_dot(tlx.local_trans(places.dA), k, down)
+        dq = tlx.async_dot(places.dP, k, rise(dq, b, problem.scale, form))
         if form.DELTA:
-            up = tlx.async_dot(scores.dA, slot.k, rise(up, b, -1.0, form))
-        queries, keys = tlx.local_load(slot.q), tlx.local_load(slot.k)
+            up = tlx.async_dot(places.dA, k, rise(up, b, -1.0, form))
+        queries, keys = tlx.local_load(q), tlx.local_load(k)
         if form.GATE == BY_HEAD:
-            last = last_of(slot.b) * LOG2_E
+            last = last_of(held.b[0]) * LOG2_E
             end = end * tl.exp2(last - b * LOG2_E)[:, None]
             behind = on_diagonal(of.shared) * tl.exp2(last)
             ends = parts_of_rows(keys * end, form.K) + behind
@@ -159,18 +162,22 @@ def compute(values, rows, results, scores, count, problem, form):
             up = tlx.async_dot_wait(0, up)
         rows.release(turn)
 
-        given = results.acquire(turn)
         if form.GATE == BY_HEAD:
             if form.DELTA:
                 db = queries * dq + keys * (up - down)
             else:
                 db = queries * dq - keys * down
-            tlx.local_store(given.db, parts_of_rows(db, form.K) + behind)
+            db = parts_of_rows(db, form.K) + behind
+        given = results.acquire(2 * turn)
+        tlx.local_store(given.rows, (dq + own[:, None] * keys).to(given.rows.dtype))
+        results.commit(2 * turn)
+        given = results.acquire(2 * turn + 1)
+        if form.GATE == BY_HEAD:
+            tlx.local_store(given.db, db)
             tlx.local_store(given.ends, ends)
         if form.DELTA:
             tlx.local_store(given.rest, rest)
             down += up
-        tlx.local_store(given.dq, (dq + own[:, None] * keys).to(given.dq.dtype))
-        tlx.local_store(given.dk, (down + end + own[:, None] * queries).to(given.dk.dtype))
-        results.commit(turn)
+        tlx.local_store(given.rows, (down + end + own[:, None] * queries).to(given.rows.dtype))
+        results.commit(2 * turn + 1)
         turn += 1
