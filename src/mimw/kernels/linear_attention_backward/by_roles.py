@@ -62,6 +62,14 @@ class Rows:
 
 
 @tle.struct
+class Scores:
+    """Memory for the gradients of scores as operands; None where they are not needed."""
+
+    dP: Any
+    dA: Any
+
+
+@tle.struct
 class Found:
     """Slots of dq or dk; and with dk of each row a sum, in parts: with gates of db without ends, and of k end, and with the delta
     rule of dv N."""
@@ -123,7 +131,7 @@ def gradients_by_roles(maps, beta, written, table, count, problem, FORM: tl.cons
                   alloc(HAS_B, AHEAD, C, PARTS, tl.float32), alloc(FORM.DELTA, AHEAD, C, PARTS, tl.float32))
     values, rows = tle.pipe(of_values, capacity=SLOTS, name="values"), tle.pipe(of_rows, capacity=1, name="rows")
     results = tle.pipe(found, capacity=AHEAD, name="results")
-    scores = tlx.local_alloc((C, C), TYPE, 2)
+    scores = Scores(alloc(True, 1, C, C, TYPE), alloc(FORM.DELTA, 1, C, C, TYPE))
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=232):  # products

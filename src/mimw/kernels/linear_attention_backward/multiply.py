@@ -2,7 +2,7 @@
 
 Input: the pipes `values` and `rows` of by_roles.py. Output: the pipe `results`, which finish.py stores:
 
-    compute(values.reader(), rows.reader(), results.writer(), scores, count, problem, FORM)
+    compute(values.reader(), rows.reader(), held, results.writer(), scores, count, problem, FORM)
 
 `__init__` has the derivation. The diagonal of P and the end's own row, which know no decay, are left out of db.
 
@@ -21,7 +21,7 @@ import mimw.tlx as tlx
 from ..linear_attention.nouns import C
 from ..linear_attention.prepare import LOG2_E, between
 from .gates import diagonal
-from .nouns import BY_HEAD, Turned
+from .nouns import BY_HEAD
 
 PARTS = tl.constexpr(8)         # of a row in an accumulator: two warp groups' columns, of each those of four lanes
 
@@ -91,21 +91,15 @@ def sum_values(values, turn, zero, form):
 
 
 @mimw.jit
-def place_scores(of, b, scores, scale, form):
-    """Scores below the diagonal, with the decay between their rows, where they are left operands, and turned right ones."""
-    at = tl.arange(0, C)
+def place_scores(of, b, dP, dA, scale, form):
+    """Scores below the diagonal, with the decay between their rows, to where they are operands, as they are and turned."""
     if form.GATE == BY_HEAD:
-        decays = between(b, False)
-        dP = of.dP * (decays * scale)
+        factor = between(b, False)
     else:
-        dP = tl.where(at[:, None] > at[None, :], of.dP * scale, 0.0)
-    tlx.local_store(scores.dP, dP.to(scores.dP.dtype))
+        factor = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], 1.0, 0.0)
+    tlx.local_store(dP, (of.dP * (factor * scale)).to(dP.dtype))
     if form.DELTA:
-        if form.GATE == BY_HEAD:
-            dA = of.dA * -decays
-        else:
-            dA = tl.where(at[:, None] > at[None, :], -of.dA, 0.0)
-        tlx.local_store(scores.dA, dA.to(scores.dA.dtype))
+        tlx.local_store(dA, (of.dA * -factor).to(dA.dtype))
 
 
 @mimw.jit
@@ -125,18 +119,20 @@ def last_of(b):
 
 @mimw.jit
 def compute(values, rows, held, results, scores, count, problem, form):
-    """dq and dk of place after place."""
+    """dq and dk of place after place; `held` are the buffers of `rows`. The compiler does not know that `zero` is 0: what it knows of
+    addresses it moves out of the loop, and has no registers for that."""
     BLOCKS: tl.constexpr = form.V // form.BV
     turn = 0
     for place in range(tl.program_id(0), count, tl.num_programs(0)):
         zero = place >> 30
         of = sum_values(values, turn, zero, form)
         rows.wait(turn)
-        q, k, b, rest = held.q[zero], held.k[zero], None, None
-        places = Turned(scores[zero], scores[zero + 1])
+        q, k, b, dP, dA, rest = held.q[zero], held.k[zero], None, scores.dP[zero], None, None
+        if form.DELTA:
+            dA = scores.dA[zero]
         if form.GATE == BY_HEAD:
             b = tl.reshape(tlx.local_load(held.b[0]), (C, ))
-        place_scores(of, b, places, problem.scale, form)
+        place_scores(of, b, dP, dA, problem.scale, form)
         own = diagonal(of.dP) * problem.scale
         if form.DELTA:
             rest = on_diagonal(of.dA)
@@ -145,12 +141,12 @@ def compute(values, rows, held, results, scores, count, problem, form):
             up = tlx.async_dot_wait(0, of.up)
         values.release(turn * BLOCKS + BLOCKS - 1)
 
-        down = tlx.async_dot(tlx.local_trans(places.dP), q)
+        down = tlx.async_dot(tlx.local_trans(dP), q)
         if form.DELTA:
-            down = tlx.async_dot(tlx.local_trans(places.dA), k, down)
-        dq = tlx.async_dot(places.dP, k, rise(dq, b, problem.scale, form))
+            down = tlx.async_dot(tlx.local_trans(dA), k, down)
+        dq = tlx.async_dot(dP, k, rise(dq, b, problem.scale, form))
         if form.DELTA:
-            up = tlx.async_dot(places.dA, k, rise(up, b, -1.0, form))
+            up = tlx.async_dot(dA, k, rise(up, b, -1.0, form))
         queries, keys = tlx.local_load(q), tlx.local_load(k)
         if form.GATE == BY_HEAD:
             last = last_of(held.b[0]) * LOG2_E

@@ -86,14 +86,6 @@ class Chunk:
     slot: Any
 
 
-@tle.struct
-class Turned:
-    """Shared memory of a consumer of gradients by roles, where scores lie whose transposes are left operands."""
-
-    dP: Any
-    dA: Any
-
-
 @mimw.jit
 def chunk_of(table, slot):
     """The chunk of a number."""
