@@ -132,10 +132,10 @@ def test_gradients(machine, gates, delta, parts, more):
 
 @pytest.mark.parametrize("gates, delta, type_, more", [
     ("head", True, torch.bfloat16, dict(V=128, T=140)), ("none", True, torch.float16, dict(T=70, HV=2)),
-    ("head", False, torch.bfloat16, dict(T=150, ends=PACKED, HV=2)), ("head", True, torch.bfloat16, dict(T=130, decay=(-60, -20)))])
+    ("head", False, torch.bfloat16, dict(T=150, ends=PACKED, HV=2)), ("head", True, torch.bfloat16, dict(T=130, K=64, decay=(-60, -20)))])
 def test_gradients_by_roles(machine, gates, delta, type_, more):
-    """Three programs, and some chunks each; values of one block and of two; heads of v for one of k, packed sequences; a decay that
-    fits no type."""
+    """Three programs, and some chunks each; values of one block and of two; heads of v for one of k, packed sequences; keys of 64
+    columns, and a decay that fits no type."""
     case = Case(type_, gates=gates, delta=delta, **dict(dict(K=128, V=64), **more))
     steps = case.whole(programs=3)
     assert [kernel.__name__ for kernel, *_ in steps if kernel.__name__.startswith("gradients")] == ["gradients_by_roles"]
@@ -143,8 +143,8 @@ def test_gradients_by_roles(machine, gates, delta, type_, more):
     case.right(1.2e-2 if type_ is torch.bfloat16 else 2e-3)
 
 
-def test_by_roles_is_for_keys_of_128_columns_and_gates_a_head():
-    for gates, K in (("key", 128), ("head", 64), ("head", 256)):
+def test_by_roles_is_for_keys_of_64_and_128_columns_and_gates_a_head():
+    for gates, K in (("key", 128), ("head", 256)):
         names = [kernel.__name__ for kernel, *_ in Case(torch.bfloat16, gates=gates, T=5, K=K, V=64).whole(programs=3)]
         assert "gradients" in names and "gradients_by_roles" not in names
 

@@ -90,7 +90,7 @@ def of_chunks(given: Given, work: Work, results: Results, table, problem: forwar
 
 def by_roles(form: Form, given: Given) -> bool:
     """True for what warps with roles take (by_roles.py)."""
-    return form.K.value == 128 and form.V.value % 64 == 0 and form.GATE.value != BY_KEY.value and given.q.dtype.itemsize == 2
+    return form.K.value in (64, 128) and form.V.value % 64 == 0 and form.GATE.value != BY_KEY.value and given.q.dtype.itemsize == 2
 
 
 def _by_roles(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem, programs: int) -> tuple:
