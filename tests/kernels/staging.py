@@ -98,3 +98,11 @@ def inside_loop_and_if(x, n):
             tlx.local_store(branch[0], tile + 1)
             tl.store(x + rows + cols * 64, tlx.local_load(branch[0]))
         tl.store(x + rows + cols * 64 + 1024, tl.sort(tile))
+
+
+@mimw.jit
+def operand_by_descriptor(x, y_desc, n):
+    """x = x y in mma.sync, whose operands Triton loads where the product stands, behind the load by pointers between them."""
+    at = tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    y = y_desc.load([n, 0])
+    tl.store(x + at, tl.dot(tl.load(x + at), y).to(tl.float16))
