@@ -103,6 +103,7 @@ def inside_loop_and_if(x, n):
 @mimw.jit
 def operand_by_descriptor(x, y_desc, n):
     """x = x y in mma.sync, whose operands Triton loads where the product stands, behind the load by pointers between them."""
-    at = tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    at, buffer = tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 64)[None, :], tlx.local_alloc((16, 64), tl.float16, 1)
     y = y_desc.load([n, 0])
-    tl.store(x + at, tl.dot(tl.load(x + at), y).to(tl.float16))
+    tlx.local_store(buffer[0], tl.load(x + at))
+    tl.store(x + at, tl.dot(tlx.local_load(buffer[0]), y).to(tl.float16))
