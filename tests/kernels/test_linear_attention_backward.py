@@ -132,7 +132,8 @@ def test_gradients(machine, gates, delta, parts, more):
 
 @pytest.mark.parametrize("gates, delta, type_, more", [
     ("head", True, torch.bfloat16, dict(V=128, T=140)), ("none", True, torch.float16, dict(T=70, HV=2)),
-    ("head", False, torch.bfloat16, dict(T=150, ends=PACKED, HV=2)), ("head", True, torch.bfloat16, dict(T=130, K=64, decay=(-60, -20)))])
+    ("head", False, torch.bfloat16, dict(T=150, ends=PACKED, HV=2)),
+    ("head", True, torch.bfloat16, dict(T=130, K=64, decay=(-60, -20)))])
 def test_gradients_by_roles(machine, gates, delta, type_, more):
     """Three programs, and some chunks each; values of one block and of two; heads of v for one of k, packed sequences; keys of 64
     columns, and a decay that fits no type."""
@@ -188,8 +189,8 @@ def test_every_interleaving_by_roles_is_right():
 
 
 def test_by_roles_fits():
-    """Shared memory; and registers, of which addresses that are moved out of the loop would take too many. No tile of the eight warps
-    is moved from one to another."""
+    """Shared memory; and registers, of which addresses that are moved out of the loop would take too many. The eight warps move no
+    tile from one to another."""
     case = Case(torch.bfloat16, gates="head", delta=True, T=130, K=128, V=128)
     kernel, grid, args, meta = case.whole(programs=2)[3]
     found = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)

@@ -15,7 +15,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_varlen.maps import place as place_of
-from ..linear_attention.nouns import CHUNK_FIELDS, C
+from ..linear_attention.nouns import CHUNK_FIELDS
 from .nouns import BY_HEAD, chunk_of, numbers_of, store_numbers
 
 
