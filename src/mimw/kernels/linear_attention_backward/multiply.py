@@ -120,7 +120,7 @@ def last_of(b):
 @mimw.jit
 def compute(values, rows, held, results, scores, count, problem, form):
     """dq and dk of place after place; `held` are the buffers of `rows`. The compiler does not know that `zero` is 0: addresses
-    that it knows it moves out of the loop, and has no registers for that."""
+    that it knows it moves out of the loop, and has no registers for that. (There are fewer than 2^30 places.)"""
     BLOCKS: tl.constexpr = form.V // form.BV
     turn = 0
     for place in range(tl.program_id(0), count, tl.num_programs(0)):
