@@ -15,6 +15,7 @@ import mimw
 
 from ..attention_varlen.maps import ending
 from ..contract import Contract
+from .by_key import COLUMNS as PARTS
 from .by_key import prepare_by_key
 from .join import COLUMNS, join
 from .kernel import recurrence
@@ -22,7 +23,7 @@ from .nouns import ROWS, C, Form, Problem, by_memory, scored, wide
 from .prepare import prepare
 from .tables import Tables
 
-CHUNK, WIDTH = C.value, ROWS.value
+CHUNK, WIDTH, PART = C.value, ROWS.value, PARTS.value
 WIDTHS = 64, 128, 256
 SHARED = 210 * 1024     # of shared memory, but for barriers and what copies of states between layouts take
 CONTRACT = Contract(
@@ -110,10 +111,10 @@ def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -
     kernel, args = prepare, (k, g, beta, work.b, work.T, work.bounds, tables.chunks, problem)
     if work.gate == "key":
         of_q = (None, None) if q is None else (work.P, work.q)
-        kernel, args = prepare_by_key, (q, k, g, beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks,
-                                        problem)
-    warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4
-    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps, maxnreg=128)
+        maps = (None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, PART) for x in (q, k, g))
+        kernel, args = prepare_by_key, (*maps, beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks, problem)
+    registers = 168 if work.gate == "key" else 128      # three programs an SM, by shared memory, or four
+    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=4, maxnreg=registers)
 
 
 def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial, tensor_memory: bool) -> list[tuple]:
