@@ -2,7 +2,7 @@
 
 Input: A, the part below the diagonal, fp32, zeros elsewhere. Output: (I + A)^-1, fp32. For example, in a kernel of 4 warps:
 
-    T = inverse(A) * beta[None, :]
+    T = inverse(A, room_of()) * beta[None, :]
 
 Blocks of 16 rows on the diagonal are inverted by forward substitution in fp32: their powers may be large though their inverse is
 not (keys that are alike), so no long series of powers is summed. Then blocks are joined, in products of fp16, which has tf32's
@@ -10,9 +10,12 @@ digits. With D, the inverses of blocks on the diagonal, and E = D A, A without t
 blocks E^4 = 0, so with G = (I - E) D it is G + E^2 G, and E^2 and G do not wait for each other.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 
 from .nouns import C
@@ -30,17 +33,30 @@ OWN = tl.constexpr(tlx.layout(((4, 8, 4), (2, 2, 2)), ((2, 16, 256), (1, 128, 8)
 SUM = tl.constexpr(tlx.layout(((4, 8, 4), (2, 2, 8)), ((2, 64, 1024), (1, 512, 8))))        # a product's sum
 
 
+@tle.struct
+class Room:
+    """Shared memory: blocks on the diagonal, and right operands of products, two in turn."""
+
+    blocks: Any
+    tiles: Any
+
+
 @mimw.jit
-def blocks_inverse(A):
+def room_of(reuse=None):
+    """The buffers; `reuse` is of memory that somebody else is done with then."""
+    return Room(tlx.local_alloc((C, BLOCK), tl.float32, 1, reuse=reuse), tlx.local_alloc((C, C), tl.float16, 2, reuse=reuse))
+
+
+@mimw.jit
+def blocks_inverse(A, blocks):
     """The inverses of I + A's blocks on the diagonal, as a (BLOCKS, BLOCK, BLOCK) tile."""
     parts = tl.reshape(A, (BLOCKS, BLOCK, BLOCKS, BLOCK))
     own = tl.arange(0, BLOCKS)[:, None, None, None] == tl.arange(0, BLOCKS)[None, None, :, None]
-    L = tlx.local_alloc((C, BLOCK), tl.float32, 1)
-    tlx.local_store(L[0], tl.reshape(tl.sum(tl.where(own, parts, 0.0), 2), (C, BLOCK)))
+    tlx.local_store(blocks, tl.reshape(tl.sum(tl.where(own, parts, 0.0), 2), (C, BLOCK)))
     i, j = tl.arange(0, BLOCK)[None, :, None], tl.arange(0, BLOCK)[None, None, :]
     X = tlx.require_layout(tl.where(i == j, 1.0, 0.0) + tl.zeros((BLOCKS, BLOCK, BLOCK), tl.float32), COLUMN)
     for first in tl.static_range(0, BLOCK, STEPS):
-        factors = tlx.local_load(tlx.local_slice(L[0], [0, first], [C, STEPS]), layout=FACTORS)
+        factors = tlx.local_load(tlx.local_slice(blocks, [0, first], [C, STEPS]), layout=FACTORS)
         factors = tlx.require_layout(tl.reshape(factors, (BLOCKS, BLOCK, STEPS)), FACTORS)
         for step in tl.static_range(STEPS):
             column = tl.sum(tl.where(tl.arange(0, STEPS)[None, None, :] == step, factors, -0.0), 2)     # x + -0.0 is x
@@ -60,16 +76,21 @@ def on_diagonal(X):
 
 
 @mimw.jit
-def product(x, y):
-    """x y of values that fp16 holds."""
-    return tl.dot(x.to(tl.float16), y.to(tl.float16))
+def product(x, tile, more=None):
+    """x y, and `more`, of an x that fp16 holds and a y that lies in shared memory."""
+    return tl.dot(x.to(tl.float16), tlx.local_load(tile), more)
 
 
 @mimw.jit
-def inverse(A):
-    """(I + A)^-1."""
+def inverse(A, room):
+    """(I + A)^-1; `room` of `room_of`."""
     i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
-    D = on_diagonal(blocks_inverse(A).to(tl.float16))
-    E = product(D, tl.where(i // BLOCK > j // BLOCK, A, 0.0))
-    G = product(tl.where(i == j, 1.0, 0.0) - E, D)
-    return G + product(product(E, E), G)
+    tlx.local_store(room.tiles[0], tl.where(i // BLOCK > j // BLOCK, A, 0.0).to(tl.float16))
+    D = on_diagonal(blocks_inverse(A, room.blocks[0]).to(tl.float16))
+    tlx.local_store(room.tiles[1], D)
+    E = product(D, room.tiles[0])
+    G = product(tl.where(i == j, 1.0, 0.0) - E, room.tiles[1])
+    tlx.local_store(room.tiles[0], E.to(tl.float16))
+    square = product(E, room.tiles[0])
+    tlx.local_store(room.tiles[1], G.to(tl.float16))
+    return product(square, room.tiles[1], G)

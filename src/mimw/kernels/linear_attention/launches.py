@@ -15,7 +15,7 @@ import mimw
 
 from ..attention_varlen.maps import ending
 from ..contract import Contract
-from .by_key import COLUMNS as PARTS
+from .by_key_tiles import COLUMNS as PARTS
 from .by_key import prepare_by_key
 from .join import COLUMNS, join
 from .kernel import recurrence
@@ -108,13 +108,19 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
 
 def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -> tuple:
     """The launch that makes b and T, and with gates by key P and rows with gates, of q only with one."""
-    kernel, args = prepare, (k, g, beta, work.b, work.T, work.bounds, tables.chunks, problem)
-    if work.gate == "key":
+    def of_heads(x, width):
+        return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, width)
+
+    K, by_key = k.shape[3], work.gate == "key"
+    if by_key:
         of_q = (None, None) if q is None else (work.P, work.q)
-        maps = (None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, PART) for x in (q, k, g))
-        kernel, args = prepare_by_key, (*maps, beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks, problem)
-    registers = 168 if work.gate == "key" else 128      # three programs an SM, by shared memory, or four
-    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=4, maxnreg=registers)
+        maps = (of_heads(x, PART) for x in (q, k, g))
+        args = (*maps, beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks, problem)
+    else:
+        args = (None if beta is None else of_heads(k, K), g, beta, work.b, work.T, work.bounds, tables.chunks, problem)
+    registers = 168 if by_key else 128      # three programs an SM, by shared memory, or four
+    return (prepare_by_key if by_key else prepare, (tables.chunks.shape[0], problem.HV), args,
+            dict(K=K, num_warps=4, maxnreg=registers))
 
 
 def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial, tensor_memory: bool) -> list[tuple]:
