@@ -23,7 +23,7 @@ import mimw.tlx as tlx
 from .by_key_parts import Outputs, Part, far, far_rows, near, products
 from .by_key_tiles import BLOCKS, COLUMNS, OWN, ROWS, block_of, everywhere, sums_in_blocks, tile_of
 from .forgotten import growth
-from .inverse import room_of
+from .inverse import of_room, room_of
 from .nouns import C
 from .prepare import LOG2_E, bring, diagonal, numbers_of, place_of, put_inverse, put_tile
 
@@ -54,8 +54,7 @@ def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: t
     q, rise_q, rise_k, both = None, None, None, tlx.storage_alias_spec()
     k, g = tlx.local_alloc((C, COLUMNS), TYPE, PARTS), tlx.local_alloc((C, COLUMNS), GATES, PARTS, reuse=both)
     fall, room = tlx.local_alloc((C, COLUMNS), OPERAND, PARTS, reuse=both), room_of(both)
-    later = tlx.reuse_group(room.blocks, room.tiles, group_type=tlx.reuse_group_type.distinct)
-    both.set_buffer_overlap(tlx.reuse_group(g, fall, later))
+    both.set_buffer_overlap(tlx.reuse_group(g, fall, of_room(room)))
     if Q:
         q = tlx.local_alloc((C, COLUMNS), TYPE, PARTS)
     if OPERAND != TYPE:
@@ -99,15 +98,17 @@ def gated(part, numbers, last, outputs):
     within, totals = sums_in_blocks(tile_of(part.g))
     totals, n = everywhere(numbers, totals), tl.arange(0, BLOCKS)[:, None]
     before, behind = tl.sum(tl.where(n < 2, totals, -0.0), 0), tl.sum(tl.where(n >= 2, totals, -0.0), 0)
-    tl.store(last + tl.arange(0, COLUMNS), before + behind)
+    end = before + behind
+    tl.store(last + tl.arange(0, COLUMNS), end)
     shift = tl.where(n == 3, block_of(totals, 2)[None, :], 0.0) - tl.where(n == 1, block_of(totals, 1)[None, :], 0.0)
-    x = within + tlx.require_layout(shift - tl.where(n == 0, before[None, :], 0.0), OWN)[None, :, :]
-    close = tl.min(tl.minimum(before, behind), 0) >= -FAR
+    shift = tlx.require_layout((shift - tl.where(n == 0, before[None, :], 0.0)) * LOG2_E, OWN)
+    x, before, behind = within * LOG2_E + shift[None, :, :], before * LOG2_E, behind * LOG2_E
+    close = tl.min(tl.minimum(before, behind), 0) >= -FAR * LOG2_E
     if close:
-        near(part, outputs, x * LOG2_E, before * LOG2_E, behind * LOG2_E)
+        near(part, outputs, x, before, behind)
     else:
-        far_rows(part, outputs, (x + before[None, None, :]) * LOG2_E, (before + behind) * LOG2_E)
-    return close, before + behind
+        far_rows(part, outputs, x + before[None, None, :], before + behind)
+    return close, end
 
 
 @mimw.jit
@@ -120,6 +121,9 @@ def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bound
     begin(q, k, g, chunk, place, K)
     largest = tl.full((C if beta is not None else 1, ), float("-inf"), tl.float32)     # of gates in each row, or of b at the end
     nears = 0
+    if beta is not None:
+        weight = tlx.local_alloc((C, ), tl.float32, 1)
+        tlx.local_store(weight[0], numbers_of(beta, place))
     for number in tl.range(0, K // COLUMNS, num_stages=1):
         part, at = part_of(chunk, number), place.number * (C * K) + number * COLUMNS
         tlx.barrier_wait(chunk.filled[number], 0)
@@ -140,10 +144,9 @@ def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bound
     if q is not None:
         put_tile(P_out, tl.where(i >= j, of_queries, 0.0), place)
     if beta is not None:
-        weight = numbers_of(beta, place)
-        put_inverse(T_out, tl.where(i > j, of_keys, 0.0), weight, place, chunk.room)
+        put_inverse(T_out, tl.where(i > j, of_keys, 0.0), weight[0], place, chunk.room)
     if bounds is not None:
         bound = tl.sum(largest, 0)
         if beta is not None:
-            bound += growth(diagonal(of_keys), weight)
+            bound += growth(diagonal(of_keys), tlx.local_load(weight[0]))
         tl.store(bounds + place.number, bound)

@@ -31,6 +31,8 @@ FACTORS = tl.constexpr(tlx.layout(((16, 2, 2, 2), (4, 16)), ((0, 64, 128, 0), (1
 FACTOR = tl.constexpr(tlx.layout(((16, 2, 2, 2), (16, )), ((0, 16, 32, 0), (1, ))))         # of one
 OWN = tl.constexpr(tlx.layout(((4, 8, 4), (2, 2, 2)), ((2, 16, 256), (1, 128, 8))))         # blocks, as a product's sum has them
 SUM = tl.constexpr(tlx.layout(((4, 8, 4), (2, 2, 8)), ((2, 64, 1024), (1, 512, 8))))        # a product's sum
+OF_ROWS = tl.constexpr(tlx.layout(((4, 8, 4), (2, )), ((0, 1, 16), (8, ))))                 # numbers of its rows
+OF_COLUMNS = tl.constexpr(tlx.layout(((4, 8, 4), (2, 8)), ((2, 0, 0), (1, 8))))             # and of its columns
 
 
 @tle.struct
@@ -45,6 +47,12 @@ class Room:
 def room_of(reuse=None):
     """The buffers; `reuse` is of memory that somebody else is done with then."""
     return Room(tlx.local_alloc((C, BLOCK), tl.float32, 1, reuse=reuse), tlx.local_alloc((C, C), tl.float16, 2, reuse=reuse))
+
+
+@mimw.jit
+def of_room(room):
+    """The group of its buffers, where they share memory with others."""
+    return tlx.reuse_group(room.blocks, room.tiles, group_type=tlx.reuse_group_type.distinct)
 
 
 @mimw.jit

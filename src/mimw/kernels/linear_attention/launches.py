@@ -117,8 +117,8 @@ def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -
         maps = (of_heads(x, PART) for x in (q, k, g))
         args = (*maps, beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks, problem)
     else:
-        args = (None if beta is None else of_heads(k, K), g, beta, work.b, work.T, work.bounds, tables.chunks, problem)
-    registers = 168 if by_key else 128      # three programs an SM, by shared memory, or four
+        args = (None if beta is None else of_heads(k, K // 2), g, beta, work.b, work.T, work.bounds, tables.chunks, problem)
+    registers = 168 if by_key else 96      # three programs an SM, by shared memory, or four
     return (prepare_by_key if by_key else prepare, (tables.chunks.shape[0], problem.HV), args,
             dict(K=K, num_warps=4, maxnreg=registers))
 

@@ -17,7 +17,7 @@ import mimw.tlx as tlx
 
 from ..attention_varlen.maps import FAR as END
 from .forgotten import growth
-from .inverse import inverse, room_of
+from .inverse import OF_COLUMNS, OF_ROWS, inverse, of_room, room_of
 from .nouns import CHUNK_FIELDS, C
 
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -71,14 +71,21 @@ def put_tile(tensor, tile, place):
 def between(b, DIAGONAL: tl.constexpr):
     """e^(b_i - b_j) for j < i, 1 on the DIAGONAL, if that is wanted, else 0."""
     b = b * LOG2_E
+    return differences(b, b, DIAGONAL)
+
+
+@mimw.jit
+def differences(of_rows, of_columns, DIAGONAL: tl.constexpr):
+    """The same, of b in powers of 2, in registers for rows and for columns."""
     i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
-    return tl.exp2(tl.where(i >= j if DIAGONAL else i > j, b[:, None] - b[None, :], float("-inf")))
+    return tl.exp2(tl.where(i >= j if DIAGONAL else i > j, of_rows[:, None] - of_columns[None, :], float("-inf")))
 
 
 @mimw.jit
 def put_inverse(T_out, A, weight, place, room):
-    """T of A, strictly lower triangular, but without the factor `weight`, beta."""
-    put_tile(T_out, inverse(A * weight[:, None], room) * weight[None, :], place)
+    """T of A, strictly lower triangular, but without the factor `weight`, beta, a buffer."""
+    T = inverse(A * tlx.local_load(weight, layout=OF_ROWS)[:, None], room)
+    put_tile(T_out, T * tlx.local_load(weight, layout=OF_COLUMNS)[None, :], place)
 
 
 @mimw.jit
@@ -93,23 +100,30 @@ def prepare(k, g, beta, b_out, T_out, bounds, table, problem, K: tl.constexpr):
     g."""
     place = place_of(table, problem)
     if beta is not None:
-        keys, filled = tlx.local_alloc((C, K), tlx.dtype_of(k), 1), tlx.alloc_barriers(1)
+        both, filled = tlx.storage_alias_spec(), tlx.alloc_barriers(1)
+        keys, room = tlx.local_alloc((C, K // 2), tlx.dtype_of(k), 2, reuse=both), room_of(both)
+        both.set_buffer_overlap(tlx.reuse_group(keys, of_room(room)))       # which are read when the inverse begins
         tlx.barrier_expect_bytes(filled[0], C * K * tlx.size_of(tlx.dtype_of(k)))
         bring(k, keys[0], place, place.of_key, 0, filled[0])
-        weight = numbers_of(beta, place)
+        bring(k, keys[1], place, place.of_key, K // 2, filled[0])
+        numbers = tlx.local_alloc((C, ), tl.float32, 2)      # b and beta
+        tlx.local_store(numbers[1], numbers_of(beta, place))
     if g is not None:
         b = tl.cumsum(numbers_of(g, place), 0)
         tl.store(b_out + place.number * C + tl.arange(0, C), b)
         bound = tl.sum(numbers_of(g, place), 0)
     if beta is not None:
+        if g is not None:
+            tlx.local_store(numbers[0], b * LOG2_E)
         tlx.barrier_wait(filled[0], 0)
         products = tl.dot(tlx.local_load(keys[0]), tl.trans(tlx.local_load(keys[0])))
+        products = tl.dot(tlx.local_load(keys[1]), tl.trans(tlx.local_load(keys[1])), products)
         if bounds is not None:
-            bound += growth(diagonal(products), weight)
+            bound += growth(diagonal(products), tlx.local_load(numbers[1]))
         if g is not None:
-            products *= between(b, False)
+            products *= differences(tlx.local_load(numbers[0], layout=OF_ROWS), tlx.local_load(numbers[0], layout=OF_COLUMNS), False)
         else:
             products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
-        put_inverse(T_out, products, weight, place, room_of())
+        put_inverse(T_out, products, numbers[1], place, room)
     if bounds is not None:
         tl.store(bounds + place.number, bound)
