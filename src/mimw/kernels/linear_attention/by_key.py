@@ -32,8 +32,8 @@ FAR = tl.constexpr(80.0)        # e^80 and its sums are finite in bf16 and fp32
 
 @tle.struct
 class Buffers:
-    """Of all columns: q, k and g as TMA brings them, COLUMNS at a time, with barriers; operands (by_key_parts.py), those of q and k
-    None where they take these's place; numbers of blocks; and what the inverse takes."""
+    """Of all columns: q (None without one), k and g as TMA brings them, COLUMNS at a time, with barriers; operands, as by_key_parts.py
+    has them; numbers of blocks; and what the inverse takes."""
 
     q: Any
     k: Any
@@ -47,20 +47,31 @@ class Buffers:
 
 
 @mimw.jit
+def rows_and_operand(TYPE: tl.constexpr, OPERAND: tl.constexpr, PARTS: tl.constexpr):
+    """(Rows as they come, operands): in the same place, and the same buffers where the types are."""
+    if OPERAND == TYPE:
+        rows = tlx.local_alloc((C, COLUMNS), TYPE, PARTS)
+        return rows, rows
+    else:
+        both = tlx.storage_alias_spec()
+        rows = tlx.local_alloc((C, COLUMNS), TYPE, PARTS, reuse=both)
+        operand = tlx.local_alloc((C, COLUMNS), OPERAND, PARTS, reuse=both)
+        both.set_buffer_overlap(tlx.reuse_group(rows, operand))
+        return rows, operand
+
+
+@mimw.jit
 def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: tl.constexpr, K: tl.constexpr):
-    """The buffers. What falls takes the place of the same columns' gates, which are in registers then; in the end the inverse takes
-    that of both."""
+    """The buffers. Operands take the place of the same columns' inputs, which are in registers then, what falls that of gates; in the
+    end the inverse takes that of both."""
     PARTS: tl.constexpr = K // COLUMNS
-    q, rise_q, rise_k, both = None, None, None, tlx.storage_alias_spec()
-    k, g = tlx.local_alloc((C, COLUMNS), TYPE, PARTS), tlx.local_alloc((C, COLUMNS), GATES, PARTS, reuse=both)
-    fall, room = tlx.local_alloc((C, COLUMNS), OPERAND, PARTS, reuse=both), room_of(both)
+    both, q, rise_q = tlx.storage_alias_spec(), None, None
+    g, fall = tlx.local_alloc((C, COLUMNS), GATES, PARTS, reuse=both), tlx.local_alloc((C, COLUMNS), OPERAND, PARTS, reuse=both)
+    room = room_of(both)
     both.set_buffer_overlap(tlx.reuse_group(g, fall, of_room(room)))
+    k, rise_k = rows_and_operand(TYPE, OPERAND, PARTS)
     if Q:
-        q = tlx.local_alloc((C, COLUMNS), TYPE, PARTS)
-    if OPERAND != TYPE:
-        rise_k = tlx.local_alloc((C, COLUMNS), OPERAND, PARTS)
-        if Q:
-            rise_q = tlx.local_alloc((C, COLUMNS), OPERAND, PARTS)
+        q, rise_q = rows_and_operand(TYPE, OPERAND, PARTS)
     numbers = tlx.local_alloc((BLOCKS, COLUMNS), tl.float32, 2)
     return Buffers(q, k, g, tlx.alloc_barriers(PARTS), rise_q, rise_k, fall, numbers, room)
 
@@ -68,14 +79,10 @@ def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: t
 @mimw.jit
 def part_of(buffers, number):
     """Columns COLUMNS * number .. of the buffers."""
-    q, rise_q, rise_k = None, None, buffers.k[number]
+    q, rise_q = None, None
     if buffers.q is not None:
-        q, rise_q = buffers.q[number], buffers.q[number]
-    if buffers.rise_k is not None:
-        rise_k = buffers.rise_k[number]
-    if buffers.rise_q is not None:
-        rise_q = buffers.rise_q[number]
-    return Part(q, buffers.k[number], buffers.g[number], rise_q, rise_k, buffers.fall[number])
+        q, rise_q = buffers.q[number], buffers.rise_q[number]
+    return Part(q, buffers.k[number], buffers.g[number], rise_q, buffers.rise_k[number], buffers.fall[number])
 
 
 @mimw.jit
