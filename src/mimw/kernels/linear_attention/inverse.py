@@ -84,21 +84,21 @@ def on_diagonal(X):
 
 
 @mimw.jit
-def product(x, tile, more=None):
-    """x y, and `more`, of an x that fp16 holds and a y that lies in shared memory."""
-    return tl.dot(x.to(tl.float16), tlx.local_load(tile), more)
+def product(x, y, more=None):
+    """x y, and `more`, of tiles in shared memory."""
+    return tl.dot(tlx.local_load(x), tlx.local_load(y), more)
 
 
 @mimw.jit
 def inverse(A, room):
     """(I + A)^-1; `room` of `room_of`."""
-    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
-    tlx.local_store(room.tiles[0], tl.where(i // BLOCK > j // BLOCK, A, 0.0).to(tl.float16))
-    D = on_diagonal(blocks_inverse(A, room.blocks[0]).to(tl.float16))
-    tlx.local_store(room.tiles[1], D)
-    E = product(D, room.tiles[0])
-    G = product(tl.where(i == j, 1.0, 0.0) - E, room.tiles[1])
+    block_of_row, block_of_column = tl.arange(0, C)[:, None] // BLOCK, tl.arange(0, C)[None, :] // BLOCK
+    tlx.local_store(room.tiles[0], A.to(tl.float16))
+    tlx.local_store(room.tiles[1], on_diagonal(blocks_inverse(A, room.blocks[0]).to(tl.float16)))
+    E = tl.where(block_of_row > block_of_column, -product(room.tiles[1], room.tiles[0]), 0.0)       # -E
     tlx.local_store(room.tiles[0], E.to(tl.float16))
-    square = product(E, room.tiles[0])
+    square = product(room.tiles[0], room.tiles[0]).to(tl.float16)
+    G = product(room.tiles[0], room.tiles[1], tlx.local_load(room.tiles[1]).to(tl.float32))
+    tlx.local_store(room.tiles[0], square)
     tlx.local_store(room.tiles[1], G.to(tl.float16))
-    return product(square, room.tiles[1], G)
+    return product(room.tiles[0], room.tiles[1], G)
