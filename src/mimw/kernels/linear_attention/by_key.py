@@ -32,8 +32,8 @@ FAR = tl.constexpr(80.0)        # e^80 and its sums are finite in bf16 and fp32
 
 @tle.struct
 class Buffers:
-    """Of all columns: q (None without one), k and g as TMA brings them, COLUMNS at a time, with barriers; operands, as by_key_parts.py
-    has them; numbers of blocks; and what the inverse takes."""
+    """Of all columns: q (None without one), k and g as TMA brings them, COLUMNS at a time, with barriers; the operands of
+    by_key_parts.py; numbers of blocks; and the inverse's room."""
 
     q: Any
     k: Any
@@ -62,8 +62,8 @@ def rows_and_operand(TYPE: tl.constexpr, OPERAND: tl.constexpr, PARTS: tl.conste
 
 @mimw.jit
 def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: tl.constexpr, K: tl.constexpr):
-    """The buffers. Operands take the place of the same columns' inputs, which are in registers then, what falls that of gates; in the
-    end the inverse takes that of both."""
+    """The buffers. Operands take the place of the same columns' inputs, which are in registers by then: those that fall the place
+    of gates. In the end the inverse takes that place, too."""
     PARTS: tl.constexpr = K // COLUMNS
     both, q, rise_q = tlx.storage_alias_spec(), None, None
     g, fall = tlx.local_alloc((C, COLUMNS), GATES, PARTS, reuse=both), tlx.local_alloc((C, COLUMNS), OPERAND, PARTS, reuse=both)
@@ -100,8 +100,8 @@ def begin(q, k, g, buffers, place, K: tl.constexpr):
 
 @mimw.jit
 def gated(part, numbers, last, outputs):
-    """Whether all of a part's b are near its middle: then operands, else only rows with gates; and b of the last row, which is
-    stored."""
+    """(True where a part's b are near its middle, b of the last row). Writes rows with gates, the last b, and operands of what is
+    near."""
     within, totals = sums_in_blocks(tile_of(part.g))
     totals, n = everywhere(numbers, totals), tl.arange(0, BLOCKS)[:, None]
     before, behind = tl.sum(tl.where(n < 2, totals, -0.0), 0), tl.sum(tl.where(n >= 2, totals, -0.0), 0)

@@ -23,8 +23,8 @@ FLOOR = tl.constexpr(-9.5)
 
 @tle.struct
 class Part:
-    """COLUMNS columns: of q (None without one), k and g as they came; and in the same places, later, of the products' operands: q and
-    k times e^(b - m), and k times e^(m - b)."""
+    """COLUMNS columns: of q (None without one), k and g as they came; and in the same places, later, of the products' operands:
+    q and k times e^(b - m), and k times e^(m - b)."""
 
     q: Any
     k: Any

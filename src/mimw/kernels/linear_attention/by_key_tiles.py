@@ -6,9 +6,9 @@ Input: buffers that TMA has filled, tiles. Output: tiles in the registers TILE, 
     within, totals = sums_in_blocks(gates)      no exchange between threads
     totals = everywhere(numbers, totals)        the one exchange: each warp has the totals of all blocks of its columns
 
-Of 4 warps each has a block of 16 rows, each thread two columns of it. So an instruction loads, or stores, 128 or 256 bytes of one
-row, which no two banks of shared memory share. Rows of a block come first, since so Triton would choose these registers itself for a
-store of two numbers a thread, and moves nothing.
+Of 4 warps each has a block of 16 rows, each thread two columns of it. So sums over rows need no shuffles, and an instruction stores
+128 bytes of one row. Rows of a block are the first axis: of such a tile Triton chooses these registers itself where threads store
+two numbers each, so it moves nothing.
 """
 
 import triton.language as tl

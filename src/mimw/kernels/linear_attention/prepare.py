@@ -1,6 +1,7 @@
 """What each chunk needs of its own keys and gates: one program of 4 warps a chunk and head.
 
-Input: a map of k that ends with each sequence (attention_varlen/maps.py), pointers of g and beta, the table of chunks. Output: b and T of each chunk (see __init__.py):
+Input: a map of k that ends with each sequence (attention_varlen/maps.py), K / 2 columns at a time; pointers of g and beta, and the
+table of chunks. Output: b and T of each chunk (see __init__.py):
 
     prepare[(chunks, HV)](k, g, beta, b, T, table, problem, ...)
 
@@ -121,7 +122,8 @@ def prepare(k, g, beta, b_out, T_out, bounds, table, problem, K: tl.constexpr):
         if bounds is not None:
             bound += growth(diagonal(products), tlx.local_load(numbers[1]))
         if g is not None:
-            products *= differences(tlx.local_load(numbers[0], layout=OF_ROWS), tlx.local_load(numbers[0], layout=OF_COLUMNS), False)
+            of_rows, of_columns = tlx.local_load(numbers[0], layout=OF_ROWS), tlx.local_load(numbers[0], layout=OF_COLUMNS)
+            products *= differences(of_rows, of_columns, False)
         else:
             products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
         put_inverse(T_out, products, numbers[1], place, room)
