@@ -3,7 +3,7 @@
 Input: maps of q, k and g that end with each sequence (attention_varlen/maps.py), a pointer of beta, and the table of chunks.
 Output: T and P of each chunk, its last b, and its rows of q and k with their gates (see __init__.py), by 4 warps:
 
-    prepare_by_key[(chunks, HV)](q, k, g, beta, last, T, P, q_out, k_out, w_out, bounds, table, problem, ...)
+    prepare_by_key[(chunks * HV, )](q, k, g, beta, last, T, P, q_out, k_out, w_out, bounds, table, problem, ...)
 
 e^(b_i - b_j) is a product e^(b_i - m) e^(m - b_j) with a row's b for m, so that a tensor core sums over columns. Where, in COLUMNS
 columns, gates before and behind a chunk's middle sum to no less than -FAR, m is the b between, for the whole chunk, and rows with
@@ -92,7 +92,7 @@ def begin(q, k, g, buffers, place, K: tl.constexpr):
     for number in tl.static_range(K // COLUMNS):
         filled = buffers.filled[number]
         tlx.barrier_expect_bytes(filled, BYTES)
-        bring(g, buffers.g[number], place, tl.program_id(1), number * COLUMNS, filled)
+        bring(g, buffers.g[number], place, place.head, number * COLUMNS, filled)
         bring(k, buffers.k[number], place, place.of_key, number * COLUMNS, filled)
         if q is not None:
             bring(q, buffers.q[number], place, place.of_key, number * COLUMNS, filled)

@@ -114,7 +114,7 @@ def _of_heads(x, width: int):
 def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -> tuple:
     """The launch that makes b and T, and with gates by key P and rows with gates, of q only with one. By its registers five
     programs have place on an SM; with gates by key three, by shared memory, and registers are as many as three may have."""
-    K, grid = k.shape[3], (tables.chunks.shape[0], problem.HV)
+    K, grid = k.shape[3], (tables.chunks.shape[0] * problem.HV, )
     if work.gate == "key":
         of_q = (None, None) if q is None else (work.P, work.q)
         args = (*(_of_heads(x, PART) for x in (q, k, g)), beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks)

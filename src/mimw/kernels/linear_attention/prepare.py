@@ -3,7 +3,7 @@
 Input: a map of k that ends with each sequence (attention_varlen/maps.py), K / 2 columns at a time; pointers of g and beta, and the
 table of chunks. Output: b and T of each chunk (see __init__.py):
 
-    prepare[(chunks, HV)](k, g, beta, b, T, table, problem, ...)
+    prepare[(chunks * HV, )](k, g, beta, b, T, table, problem, ...)
 
 Rows behind the end of a sequence have the last b, and zeros in T. Gates are one a head; by_key.py has those of keys' columns.
 """
@@ -26,11 +26,12 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @tle.struct
 class Place:
-    """A chunk of a head of v: its first row, and the end of its sequence; the head of k; which of its rows are there; the first
-    one's number among all rows of v's heads, and the step to the next one; the number among all chunks of all heads."""
+    """A chunk of a head of v: its first row, and the end of its sequence; the head, and that of k; which of its rows are there; the
+    first one's number among all rows of v's heads, and the step to the next one; the number among all chunks of all heads."""
 
     first: Any
     end: Any
+    head: Any
     of_key: Any
     there: Any
     of_value: Any
@@ -40,12 +41,12 @@ class Place:
 
 @mimw.jit
 def place_of(table, problem):
-    """The chunk and head of this program."""
-    chunk, head = tl.program_id(0), tl.program_id(1)
+    """The chunk and head of this program. Heads of a chunk come one behind the other, as they lie in memory."""
+    number = tl.program_id(0)
+    chunk, head = number // problem.HV, number % problem.HV
     first, end = tl.load(table + chunk * CHUNK_FIELDS), tl.load(table + chunk * CHUNK_FIELDS + 1)
-    of_value, number = first.to(tl.int64) * problem.HV + head, chunk.to(tl.int64) * problem.HV + head
-    of_key = head // (problem.HV // problem.H)
-    return Place(first, end, of_key, first + tl.arange(0, C) < end, of_value, problem.HV, number)
+    of_value, of_key = first.to(tl.int64) * problem.HV + head, head // (problem.HV // problem.H)
+    return Place(first, end, head, of_key, first + tl.arange(0, C) < end, of_value, problem.HV, number.to(tl.int64))
 
 
 @mimw.jit
