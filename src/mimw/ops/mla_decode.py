@@ -109,7 +109,7 @@ def _plan(of: Extents, q: Tensor, cache: Tensor, lengths: Tensor, table: Tensor 
         out, lse = of.empty(q)
         room = [q.new_empty_strided((size, ), (1, ), dtype=torch.float32)] if size else []
         pages = [] if table is None else [table]
-        arrays = [cache] if by_tma and kind == OWN else [
+        arrays = [cache if kind == OWN else hopper.words_of(cache, lengths)] if by_tma else [
             part.array for part in views(cache, q, lse, value_dim, kind == PACKED) if part is not None]
         sums = [hopper.sums_of(room[0], batch, rows, value_dim, groups)] if by_tma else []
         launches[0](q, *arrays, *pages, lengths, out, lse, *room, *sums, *([] if k_scale is None else [k_scale]))

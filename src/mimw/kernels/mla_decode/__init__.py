@@ -20,10 +20,10 @@ from ..attention_decode.nouns import CombineForm, OfResults, Split
 from ..checks import PROGRAMS, enough, lie
 from ..contract import Contract
 from ..contract.memory import strides
-from .caches import OWN, PACKED, RULES, arrays_of, kind_of, lines, places_of, unit_of, views
+from .caches import OWN, PACKED, RULES, kind_of, lines, unit_of, views, words_of
 from .kernel import mla_decode as of_pages
 from .kernel import mla_decode_bytes as of_bytes
-from .nouns import Form, Sizes
+from .nouns import Form, Sizes, Steps
 
 ROWS, BLOCK = 64, 64        # of a program, queries times heads; of keys
 VALUES, OTHERS = (512, 256, 128), 64        # columns of a row
@@ -36,7 +36,7 @@ CONTRACT = Contract(
     "multiple of 64", SCALE,
     "splits >= 1 -- it must be 1 or more, or None", PROGRAMS)
 
-__all__ = ["CONTRACT", "MOST_UNITS", "arguments", "combine", "of_bytes", "of_pages", "room_for", "sums_of"]
+__all__ = ["CONTRACT", "MOST_UNITS", "arguments", "combine", "of_bytes", "of_pages", "room_for", "sums_of", "words_of"]
 
 
 def slots_for(rows: int, programs: int) -> int:
@@ -92,9 +92,11 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
     enough(room=(room, room_for(q, dv, programs)))
     describe = mimw.TensorDescriptor.from_tensor
     slots, groups = slots_for(rows, programs), programs // tiles
-    parts = None if kind == OWN else views(cache, q, lse, dv, kind == PACKED)
+    if kind == PACKED:
+        views(cache, q, lse, dv, True)      # refuses what has none
+    unit = 1 if kind == OWN else unit_of(cache)
     form = Form(dv, width - dv, BLOCK, page_size if paged else 0, tiles, causal,
-                min(MOST_LENGTHS, max(16, 1 << (batch - 1).bit_length())), LEAST, kind, unit_of(parts))
+                min(MOST_LENGTHS, max(16, 1 << (batch - 1).bit_length())), LEAST, kind, unit)
     sizes = Sizes(scale_of(scale, width) * log2(e), splits, batch, queries, heads, capacity, of.pages, slots,
                   strides(page_table)[0] if paged else 0)
     back = (page_table, lengths, describe(out.reshape(batch, rows, dv), [1, ROWS, 64]), lse, room,
@@ -103,7 +105,8 @@ def arguments(q, cache, lengths, out, lse, room, programs: int, page_table=None,
     if kind == OWN:
         kernel, args = of_pages, (front, _described(cache, of, min(page_size, BLOCK) if paged else BLOCK), *back, sizes)
     else:
-        kernel, args = of_bytes, (front, arrays_of(parts), *back, k_scale, places_of(parts, form.UNIT.value), sizes)
+        steps = Steps(*(step // unit for step in strides(cache)[:2]))
+        kernel, args = of_bytes, (front, words_of(cache, lengths), *back, k_scale, steps, sizes)
     launches = [(kernel, (groups * tiles, ), args, dict(FORM=form, num_warps=4))]
     if splits != 1:
         each = CombineForm(dv, dv, tiles, *combine_tile(dv, rows, batch), True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import gcd
 from typing import Any, NamedTuple
 
-from ..contract.memory import strides
+from ..contract.memory import address, strides
 from ..contract.types import FP8, of
 from .nouns import Arrays, Part, Parts
 
@@ -65,9 +65,10 @@ def views(cache: Any, q: Any, lse: Any, value_dim: int, packed: bool) -> Views:
     page, row = strides(cache)[:2]
     if not packed:
         return Views(View(cache, Part(page, row, 0)), View(cache, Part(page, row, value_dim)), None)
-    if of(q) != "bfloat16" or page % 4 or row % 4:
-        raise ValueError(f"q is {of(q)}, and pages and rows of the packed cache are {page} and {row} bytes apart; q must be "
-                         "bfloat16, as the cache's other columns are, and both strides multiples of 4")
+    if of(q) != "bfloat16" or unit_of(cache) % 4:
+        raise ValueError(f"q is {of(q)}, and pages and rows of the packed cache are {page} and {row} bytes apart and begin at "
+                         f"multiples of {unit_of(cache)}; q must be bfloat16, as the cache's other columns are, and rows begin at "
+                         "multiples of 4 bytes")
     scales, tail = cache.view(lse.dtype), cache.view(q.dtype)
     return Views(View(cache, Part(page, row, 0)), View(tail, Part(page // 2, row // 2, (value_dim + value_dim // GROUP * 4) // 2)),
                  View(scales, Part(page // 4, row // 4, value_dim // 4)))
@@ -78,16 +79,21 @@ def arrays_of(parts: Views) -> Arrays:
     return Arrays(*(None if one is None else one.array for one in parts))
 
 
-def unit_of(parts: Views | None) -> int:
-    """The elements of a tail that divide all its places: up to 8, which are loaded at once where the compiler knows."""
-    return 1 if parts is None else gcd(*parts.tail.part, 8)
+def places_of(parts: Views) -> Parts:
+    """The places alone, for a kernel."""
+    return Parts(*(Part(0, 0, 0) if one is None else one.part for one in parts))
 
 
-def places_of(parts: Views, unit: int = 1) -> Parts:
-    """The places alone, for a kernel; of tails in so many elements each."""
-    head, tail, scales = (Part(0, 0, 0) if one is None else one.part for one in parts)
-    return Parts(head, Part(*(place // unit for place in tail)), scales)
+def unit_of(cache: Any) -> int:
+    """The bytes that divide the places of all rows of a cache in e4m3, up to 16: a load that the compiler knows of has so many."""
+    return gcd(*strides(cache)[:2], address(cache), 16)
+
+
+def words_of(cache: Any, lengths: Any) -> Any:
+    """A cache in e4m3 as int32, the type of `lengths`, four bytes each; as it is where rows begin elsewhere than at multiples of
+    4."""
+    return cache if unit_of(cache) % 4 else cache.view(lengths.dtype)
 
 
 __all__ = ["GROUP", "ONE_SCALE", "OWN", "PACKED", "RULES", "View", "Views", "arrays_of", "kind_of", "lines", "places_of", "unit_of",
-           "views"]
+           "views", "words_of"]

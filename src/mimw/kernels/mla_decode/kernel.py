@@ -10,7 +10,7 @@ Nouns: queries times heads of a sequence are rows, 64 of them a program. A group
 of all keys (shares.py). `q` is one place for 64 rows of queries; `lefts` and `rights` are two places each for halves of a block of
 64 keys, the right ones with its tail; `scores` is one place: by how much the sums so far shrink, and last the sums, and beside it
 the probabilities. Roles, persistent: two consumers of four warps (attend.py), and who brings keys: one warp by TMA (producer.py),
-or of caches in e4m3 two times two warps that convert them (bytes.py).
+or of caches in e4m3 four warps that convert them (bytes.py).
 """
 
 from typing import Any
@@ -24,11 +24,12 @@ import mimw.tlx as tlx
 from ..attention_decode.items import item_pipe
 from ..attention_decode.nouns import Caches, Problem, Scores
 from .attend import left, right
-from .bytes import Bytes, Lefts, bring_rights
+from .bytes import Bytes
 from .items import walk
 from .nouns import Outputs
 from .producer import Pages
 from .queries import queries_of
+from .rows import Cache
 
 
 @tle.struct
@@ -47,8 +48,8 @@ class Nouns:
 
 
 @mimw.jit
-def nouns_of(q_desc, lengths, outputs, k_scale, sizes, readers: tl.constexpr, FORM: tl.constexpr):
-    """The pipes and buffers of a launch; of items there are so many readers."""
+def nouns_of(q_desc, lengths, outputs, k_scale, sizes, FORM: tl.constexpr):
+    """The pipes and buffers of a launch."""
     TYPE: tl.constexpr = tlx.dtype_of(q_desc)
     HALF: tl.constexpr = FORM.DV // 2
     BN: tl.constexpr = FORM.BN
@@ -57,8 +58,8 @@ def nouns_of(q_desc, lengths, outputs, k_scale, sizes, readers: tl.constexpr, FO
     rights = tle.pipe(capacity=2, readers=("left", "right"), name="right halves", kv=tle.gpu.alloc([2, BN, HALF], TYPE),
                       tail=tle.gpu.alloc([2, BN, FORM.DT], TYPE))
     scores = tle.pipe(capacity=1, name="scores", row=tle.gpu.alloc([1, 64], tl.float32))
-    return Nouns(problem, Scores(sizes.scale, None, k_scale), outputs, item_pipe(readers), queries_of(TYPE, FORM), lefts, rights,
-                 scores, tle.gpu.alloc([64, BN], TYPE))
+    return Nouns(problem, Scores(sizes.scale, None, k_scale), outputs, item_pipe(("left", "right")), queries_of(TYPE, FORM), lefts,
+                 rights, scores, tle.gpu.alloc([64, BN], TYPE))
 
 
 @mimw.jit
@@ -73,7 +74,7 @@ def mla_decode(q_desc, cache, table, lengths, out_desc, lse, room, sums_desc, si
                sums_desc   parts of sequences, (.., queries * heads, DV) fp32: their sums of p V
     """
     outputs = Outputs(out_desc, lse, room + sizes.batches * 4, sums_desc)
-    on = nouns_of(q_desc, lengths, outputs, None, sizes, ("left", "right"), FORM)
+    on = nouns_of(q_desc, lengths, outputs, None, sizes, FORM)
     caches = Caches(cache, None, table, sizes.table_row, sizes.pages)
     # The second step may take the place of each program that ends; it waits for all of them before it reads their sums.
     tl.extra.cuda.gdc_launch_dependents()
@@ -87,23 +88,21 @@ def mla_decode(q_desc, cache, table, lengths, out_desc, lse, room, sums_desc, si
 
 
 @mimw.jit
-def mla_decode_bytes(q_desc, arrays, table, lengths, out_desc, lse, room, sums_desc, k_scale, places, sizes,
-                     FORM: tl.constexpr):
+def mla_decode_bytes(q_desc, cache, table, lengths, out_desc, lse, room, sums_desc, k_scale, steps, sizes, FORM: tl.constexpr):
     """The same with caches of e4m3.
 
-    args:      arrays  of the parts of rows (nouns.py); scales are None where k_scale is given
+    args:      cache   its bytes, four at a time as int32, or where rows begin elsewhere than at multiples of 4 as e4m3
                k_scale fp32, one number that keys and values are multiplied by, or None
-               places  where the parts are (nouns.py)
+               steps   from page to page and from row to row, in units of FORM.UNIT bytes
     """
     outputs = Outputs(out_desc, lse, room + sizes.batches * 4, sums_desc)
-    on = nouns_of(q_desc, lengths, outputs, k_scale, sizes, ("left", "right", "rights"), FORM)
-    cache = Bytes(arrays, table, sizes.table_row, sizes.pages, places)
+    on = nouns_of(q_desc, lengths, outputs, k_scale, sizes, FORM)
+    caches = Cache(cache, table, sizes.table_row, sizes.pages, steps)
     tl.extra.cuda.gdc_launch_dependents()
     tle.gpu.warp_specialize([
         (left, (on.items.reader("left"), on.q, on.lefts.reader(), on.rights.reader("left"), on.scores.writer(), on.probabilities,
                 outputs, on.rules, on.problem, FORM)),
         (right, (on.items.reader("right"), on.q, on.rights.reader("right"), on.scores.reader(), on.probabilities, outputs, on.rules,
                  on.problem, FORM)),
-        (walk, (on.items.writer(), Lefts(on.q, on.lefts.writer(), q_desc, cache), room, on.problem, FORM)),
-        (bring_rights, (on.items.reader("rights"), on.rights.writer(), cache, FORM)),
-    ], [4, 2, 2], [160, 120, 120])
+        (walk, (on.items.writer(), Bytes(on.q, on.lefts.writer(), on.rights.writer(), q_desc, caches), room, on.problem, FORM)),
+    ], [4, 4], [160, 128])

@@ -18,8 +18,8 @@ import mimw.tle as tle
 class Form:
     """Constants: rows of DV columns, which are key and value, and DT, which are key only; blocks of BN keys in pages of PAGE, 0 for
     caches in one piece; TILES times 64 rows of queries of a sequence; CAUSAL queries; BATCH lengths that are read at a time,
-    LEAST units of a share; CACHE is the kind of the cache (caches.py), UNIT so many elements
-    of its tail, in which places of that are counted."""
+    LEAST units of a share; CACHE is the kind of the cache (caches.py), of those in e4m3
+    places are counted in UNIT bytes."""
 
     DV: tl.constexpr
     DT: tl.constexpr
@@ -62,6 +62,13 @@ class Parts(NamedTuple):
     head: Part
     tail: Part
     scales: Part
+
+
+class Steps(NamedTuple):
+    """From page to page and from row to row of a cache."""
+
+    page: Any
+    row: Any
 
 
 class Arrays(NamedTuple):
