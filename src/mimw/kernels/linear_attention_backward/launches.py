@@ -122,7 +122,7 @@ def _parts(given: Given, work: Work, tables: Tables, of_forward: Workspace, prob
     """The launches that give D behind parts."""
     K, V = given.q.shape[3], given.v.shape[3]
     args = work.sums, of_forward.transitions, of_forward.b, dfinal, work.ends, tables.lists, tables.spans, problem
-    meta = dict(GATE=of_forward.gate, K=K, V=V, num_warps=K // 16)
+    meta = dict(GATE=of_forward.gate, K=K, V=V, num_warps=min(K // 16, 8))
     return [_recurrence(given, work, None, tables.sums, of_forward, problem, dfinal, work.sums, of_forward.bounds),
             (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
 
