@@ -21,7 +21,8 @@ from ..linear_attention.launches import Workspace, fitting
 from ..powers import tile
 from .beta import small_betas
 from .by_roles import Maps, gradients_by_roles
-from .gradients import gradients
+from .few import per_program
+from .gradients import far_gradients, gradients
 from .join import join
 from .kernel import recurrence
 from .nouns import BY_HEAD, BY_KEY, NO_GATE, Form, Given, Results, Work
@@ -29,6 +30,7 @@ from .sums import sum_heads
 from .tables import Tables
 
 CHUNK, WIDTH = forward.C.value, forward.ROWS.value
+PROGRAMS = 128      # that run side by side, where nobody says
 
 
 def form_of(given: Given, exact: bool = False) -> Form:
@@ -69,21 +71,26 @@ def launches(given: Given, work: Work, results: Results, tables: Tables, of_forw
 
 def of_chunks(given: Given, work: Work, results: Results, table, problem: forward.Problem, exact: bool = False,
               programs: int = 0) -> list[tuple]:
-    """The launches behind the recurrence. exact: products of fp32 as fp32 has them, else as tf32. programs: of a launch by roles,
-    where there is one; 0 for none."""
-    form = form_of(given, exact)
-    each, several = (table.shape[0], problem.HV), form.GROUP.value > 1
+    """The launches behind the recurrence. exact: products of fp32 as fp32 has them, else as tf32. programs: those that
+    run side by side; 0 if that is not known, and for no launch by roles."""
+    form, count = form_of(given, exact), table.shape[0]
+    several, per = form.GROUP.value > 1, per_program(count, problem.HV, programs or PROGRAMS)
     written = results._replace(dq=work.dq, dk=work.dk) if several else results
+    given_all, few = (given, work, written, table), (-(-count // per), problem.HV)
+    whole = form.replace(K_TILE=tile(form.K.value))
+    meta = dict(FORM=whole, num_warps=8, num_stages=1)
     if programs and by_roles(form, given):
         steps = [_by_roles(form, given, work, written, table, problem, programs)]
-    else:
-        steps = [(gradients, each, (given, work, written, table, problem), dict(FORM=one, num_warps=8, num_stages=1))
-                 for one in _of_gradients(form)]
-    meta = dict(FORM=form.replace(K_TILE=tile(form.K.value)), num_warps=8, num_stages=1)
+    elif form.GATE.value != BY_KEY.value:
+        steps = [(gradients, (count, problem.HV), (*given_all, problem), meta | dict(FORM=form))]
+    else:       # 64 columns of keys at a time, for want of registers
+        form = form.replace(K_TILE=min(64, form.K_TILE.value))
+        steps = [(gradients, (count, problem.HV), (*given_all, problem), meta | dict(FORM=form.replace(NEAR=True))),
+                 (far_gradients, few, (*given_all, count, per, problem), meta | dict(FORM=form))]
     if given.beta is not None:
-        steps.append((small_betas, each, (given, work, written, table, problem), meta))
+        steps.append((small_betas, few, (*given_all, count, per, problem), meta | dict(NEAR=whole.replace(NEAR=True))))
     if several:
-        steps += [(sum_heads, (each[0], problem.H), (one, of, table, problem), meta)
+        steps += [(sum_heads, (count, problem.H), (one, of, table, problem), meta)
                   for one, of in ((work.dq, results.dq), (work.dk, results.dk))]
     return steps
 
@@ -108,14 +115,6 @@ def _by_roles(form: Form, given: Given, work: Work, written: Results, table, pro
     count = table.shape[0] * problem.HV
     args = maps, given.beta, written, table, count, problem
     return gradients_by_roles, (min(programs, count), ), args, dict(FORM=form, num_warps=4)
-
-
-def _of_gradients(form: Form) -> list[Form]:
-    """The constants of each launch of `gradients`. With gates by column 64 columns of keys at a time, for want of registers, and
-    chunks that need no cuts are a launch of their own, since the other one's code is long."""
-    if form.GATE.value != BY_KEY.value:
-        return [form]
-    return [form.replace(K_TILE=min(64, form.K_TILE.value), NEAR=near) for near in (True, False)]
 
 
 def _parts(given: Given, work: Work, tables: Tables, of_forward: Workspace, problem: forward.Problem, dfinal) -> list[tuple]:
