@@ -20,6 +20,8 @@ from ..linear_attention.join import COLUMNS
 from ..linear_attention.launches import Workspace, fitting
 from ..powers import tile
 from .beta import small_betas
+from .by_key import Maps as KeyMaps
+from .by_key import gradients_by_key
 from .by_roles import Maps, gradients_by_roles
 from .few import per_program
 from .gradients import far_gradients, gradients
@@ -85,7 +87,8 @@ def of_chunks(given: Given, work: Work, results: Results, table, problem: forwar
         steps = [(gradients, (count, problem.HV), (*given_all, problem), meta | dict(FORM=form))]
     else:       # 64 columns of keys at a time, for want of registers
         form = form.replace(K_TILE=min(64, form.K_TILE.value))
-        steps = [(gradients, (count, problem.HV), (*given_all, problem), meta | dict(FORM=form.replace(NEAR=True))),
+        steps = [_by_key(form.replace(NEAR=True), given, work, written, table, problem) if programs and by_key(form, given) else
+                 (gradients, (count, problem.HV), (*given_all, problem), meta | dict(FORM=form.replace(NEAR=True))),
                  (far_gradients, few, (*given_all, count, per, problem), meta | dict(FORM=form))]
     if given.beta is not None:
         steps.append((small_betas, few, (*given_all, count, per, problem), meta | dict(NEAR=whole.replace(NEAR=True))))
@@ -98,6 +101,22 @@ def of_chunks(given: Given, work: Work, results: Results, table, problem: forwar
 def by_roles(form: Form, given: Given) -> bool:
     """True for what warps with roles take (by_roles.py)."""
     return form.K.value == 128 and form.V.value % 64 == 0 and form.GATE.value != BY_KEY.value and given.q.dtype.itemsize == 2
+
+
+def by_key(form: Form, given: Given) -> bool:
+    """True for what gradients by key take (by_key.py), two programs of which fit into shared memory."""
+    return form.GATE.value == BY_KEY.value and bool(form.BF16.value) and form.K.value % 64 == 0 and form.V.value == 128
+
+
+def _by_key(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem) -> tuple:
+    """The launch of gradients by key."""
+    def of_heads(x):
+        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, CHUNK)
+
+    states = (mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), [CHUNK, CHUNK]) for x in (given.states, work.D))
+    maps = KeyMaps(*map(of_heads, (given.q, given.k, given.do, given.N)), of_heads(written.dv) if form.DELTA.value else None, *states)
+    grid = table.shape[0] * problem.HV * form.K.value // form.K_TILE.value,
+    return gradients_by_key, grid, (maps, given.g, given.beta, work.b, written, table, problem), dict(FORM=form, num_warps=4)
 
 
 def _by_roles(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem, programs: int) -> tuple:

@@ -1,0 +1,233 @@
+"""The gradients of chunks whose gates by key need no cuts (gates.py), K_TILE = 64 columns of keys a program, two programs side by
+side on a multiprocessor: one waits for its tiles while the other multiplies.
+
+Input: descriptors and pointers of what `gradients` has, of bf16. Output: the same:
+
+    gradients_by_key[(chunks * HV * K / 64, )](maps, given.g, given.beta, work.b, written, table, problem, FORM=form)
+
+All tiles are asked for at once, by TMA, and each comes once. With m = b - b_C / 2, E = e^m, F = e^-m and h = e^(b_C / 2), all by
+column, products of rows with rows have the factors outside, so sums over values are where they begin:
+
+    dq   = E (dP (F K) + scale h (dO S^T))                      up = E (dA (F K) - h (dR S^T))
+    down = F (dP^T (E Q) + dA^T (E K))                          end = F h (N D^T)
+
+Sums of gates over rows are products with triangles of ones: of g, as two of fp16 together, which is as exact as fp32 where a
+chunk decays by e^-120 at most, and of db, as two of bf16. b_C (S D), whose rows are values, is added in to be summed with it.
+"""
+
+from typing import Any, NamedTuple
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..attention_varlen.maps import FAR
+from ..linear_attention.nouns import C
+from ..linear_attention.prepare import LOG2_E
+from .gates import diagonal, near
+from .nouns import chunk_of, numbers_of, rows_of, store_numbers, store_rows
+
+BYTES = tl.constexpr(64 * 64 * 2)       # of a tile
+
+
+class Maps(NamedTuple):
+    """Descriptors of tiles of 64 x 64: of rows of a head, which end with their sequence: q, k, do, N and dv, None without the delta
+    rule; and of states: S^T and D^T."""
+
+    q: Any
+    k: Any
+    do: Any
+    N: Any
+    dv: Any
+    S: Any
+    D: Any
+
+
+@tle.struct
+class Tiles:
+    """Shared memory: a tile for each BV = 64 columns of values of do, N, dv, S^T and D^T; q and k; two of g; barriers, one a tile
+    of values, and one of q and k."""
+
+    do: Any
+    N: Any
+    dv: Any
+    S: Any
+    D: Any
+    rows: Any
+    g: Any
+    full: Any
+
+
+@tle.struct
+class Sums:
+    """Of 64 columns of keys: do N^T and dv N^T; do S^T, dv S^T and N D^T."""
+
+    dP: Any
+    dA: Any
+    q: Any
+    up: Any
+    end: Any
+
+
+@mimw.jit
+def tiles_of(TYPE: tl.constexpr, form):
+    """Memory for one chunk."""
+    BLOCKS: tl.constexpr = form.V // C
+    do, N, dv = tlx.local_alloc((C, C), TYPE, BLOCKS), tlx.local_alloc((C, C), TYPE, BLOCKS), None
+    if form.DELTA:
+        dv = tlx.local_alloc((C, C), TYPE, BLOCKS)
+    return Tiles(do, N, dv, tlx.local_alloc((C, C), TYPE, BLOCKS), tlx.local_alloc((C, C), TYPE, BLOCKS),
+                 tlx.local_alloc((C, C), TYPE, 2), tlx.local_alloc((C, C), tl.float16, 2), tlx.alloc_barriers(BLOCKS + 1))
+
+
+@mimw.jit
+def ask(tiles, maps, here, end, place, head, column, form):
+    """Starts the loads of all tiles."""
+    of_value = [FAR, end, head, FAR - (end - here.first.to(tl.int32))]
+    of_key = [FAR, end, head // form.GROUP, FAR - (end - here.first.to(tl.int32)), column]
+    for block in tl.static_range(form.V // C):
+        full, value = tiles.full[block], block * C
+        tlx.barrier_expect_bytes(full, (5 if form.DELTA else 4) * BYTES)
+        tlx.async_descriptor_load(maps.do, tiles.do[block], of_value + [value], full)
+        tlx.async_descriptor_load(maps.N, tiles.N[block], of_value + [value], full)
+        if form.DELTA:
+            tlx.async_descriptor_load(maps.dv, tiles.dv[block], of_value + [value], full)
+        tlx.async_descriptor_load(maps.S, tiles.S[block], [place * form.V + value, column], full)
+        tlx.async_descriptor_load(maps.D, tiles.D[block], [place * form.V + value, column], full)
+    full = tiles.full[form.V // C]
+    tlx.barrier_expect_bytes(full, 2 * BYTES)
+    tlx.async_descriptor_load(maps.q, tiles.rows[0], of_key, full)
+    tlx.async_descriptor_load(maps.k, tiles.rows[1], of_key, full)
+
+
+@mimw.jit
+def add(a, b, acc):
+    """a b on top of acc, if there is one."""
+    if acc is None:
+        return tlx.async_dot(a, b)
+    else:
+        return tlx.async_dot(a, b, acc)
+
+
+@mimw.jit
+def sum_values(tiles, form):
+    """The sums over all values."""
+    dP, dA, dq, up, end = None, None, None, None, None
+    for block in tl.static_range(form.V // C):
+        tlx.barrier_wait(tiles.full[block], 0)
+        across = tlx.local_trans(tiles.N[block])
+        dP, dq = add(tiles.do[block], across, dP), add(tiles.do[block], tiles.S[block], dq)
+        end = add(tiles.N[block], tiles.D[block], end)
+        if form.DELTA:
+            dA, up = add(tiles.dv[block], across, dA), add(tiles.dv[block], tiles.S[block], up)
+    dP, dq, end = tlx.async_dot_wait(0, dP), tlx.async_dot_wait(0, dq), tlx.async_dot_wait(0, end)
+    if form.DELTA:
+        dA, up = tlx.async_dot_wait(0, dA), tlx.async_dot_wait(0, up)
+    return Sums(dP, dA, dq, up, end)
+
+
+@mimw.jit
+def put_parts(places, x):
+    """x as the sum of two numbers of the places' type."""
+    high = x.to(places[0].dtype)
+    tlx.local_store(places[0], high)
+    tlx.local_store(places[1], (x - high.to(tl.float32)).to(places[0].dtype))
+
+
+@mimw.jit
+def triangle(KIND: tl.constexpr, TYPE: tl.constexpr):
+    """1 at j <= i ("lower"), j < i ("below") or j >= i ("upper"), 0 elsewhere: (C, C)."""
+    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
+    if KIND == "lower":
+        return tl.where(j <= i, 1.0, 0.0).to(TYPE)
+    elif KIND == "below":
+        return tl.where(j < i, 1.0, 0.0).to(TYPE)
+    else:
+        return tl.where(j >= i, 1.0, 0.0).to(TYPE)
+
+
+@mimw.jit
+def operand(scores, place):
+    """Scores below the diagonal as a left operand; in `place`, too, to be turned."""
+    at = tl.arange(0, C)
+    scores = tl.where(at[:, None] > at[None, :], scores, 0.0).to(place.dtype)
+    tlx.local_store(place, scores)
+    return scores
+
+
+@mimw.jit
+def states_product(tiles, form):
+    """S D, summed over blocks of values: (64, K_TILE)."""
+    found = tl.zeros((C, form.K_TILE), tl.float32)
+    for block in tl.static_range(form.V // C):
+        found += tlx.local_load(tiles.S[block]).to(tl.float32) * tlx.local_load(tiles.D[block]).to(tl.float32)
+    return found
+
+
+@mimw.jit
+def compute(tiles, beta, last, written, here, head, column, problem, form):
+    """dq, dk and dg of K_TILE columns of keys from `column` on, and dbeta with those from 0 on. `last` is b_C of these columns."""
+    heads, at = problem.HV, tl.arange(0, C)
+    if form.DELTA:
+        weight = numbers_of(beta, here, head, heads, 1.0)
+    of = sum_values(tiles, form)
+    own = diagonal(of.dP) * problem.scale
+    # The tiles of do, N and dv have been read: what products with operands of their own need comes into their places.
+    turned, rising, falling, of_keys = tiles.do[0], tiles.do[form.V // C - 1], tiles.N[0], tiles.N[form.V // C - 1]
+    scores = operand(of.dP * problem.scale, turned)
+    if form.DELTA:
+        if column == 0:
+            store_numbers(written.dbeta, diagonal(of.dA) / (weight * weight), here, head, heads)
+        of_dA = operand(-of.dA, tiles.dv[0])
+
+    ones = triangle("lower", tl.float16)
+    b = tlx.async_dot(ones, tiles.g[1], tlx.async_dot(ones, tiles.g[0]))
+    tlx.barrier_wait(tiles.full[form.V // C], 0)
+    queries, keys = tlx.local_load(tiles.rows[0]).to(tl.float32), tlx.local_load(tiles.rows[1]).to(tl.float32)
+    middle = (tlx.async_dot_wait(0, b) - 0.5 * last[None, :]) * LOG2_E
+    rise = tl.exp2(middle)
+    half = tl.exp2(last * (0.5 * LOG2_E))[None, :]
+    tlx.local_store(rising, (queries * rise).to(rising.dtype))
+    tlx.local_store(falling, (keys * tl.exp2(-middle)).to(rising.dtype))
+    dq = tlx.async_dot(scores, falling, of.q * (half * problem.scale))
+    down = tlx.async_dot(tlx.local_trans(turned), rising)
+    if form.DELTA:
+        tlx.local_store(of_keys, (keys * rise).to(rising.dtype))
+        up = tlx.async_dot(of_dA, falling, of.up * -half)
+        down = tlx.async_dot(tlx.local_trans(tiles.dv[0]), of_keys, down)
+        up = tlx.async_dot_wait(0, up) * rise
+    dq, down = tlx.async_dot_wait(0, dq) * rise, tlx.async_dot_wait(0, down)
+    fall = tl.exp2(-middle)
+    down, end = down * fall, of.end * half * fall
+
+    queries, keys = tlx.local_load(tiles.rows[0]).to(tl.float32), tlx.local_load(tiles.rows[1]).to(tl.float32)
+    store_rows(written.dq, dq + own[:, None] * keys, here, head, heads, form.K, column, form.K_TILE)
+    dk = down + own[:, None] * queries + end
+    db = queries * dq - keys * down
+    if form.DELTA:
+        dk, db = dk + up, db + keys * up
+    store_rows(written.dk, dk, here, head, heads, form.K, column, form.K_TILE)
+    shared = states_product(tiles, form) * (half * half)
+    put_parts(tiles.do, db + shared)
+    put_parts(tiles.N, tl.where((at < here.rows - 1)[:, None], keys * end, 0.0) + shared)
+    from_here, before = triangle("upper", rising.dtype), triangle("below", rising.dtype)
+    dg = tlx.async_dot(from_here, tiles.do[1], tlx.async_dot(from_here, tiles.do[0]))
+    dg = tlx.async_dot(before, tiles.N[1], tlx.async_dot(before, tiles.N[0], dg))
+    store_rows(written.dg, tlx.async_dot_wait(0, dg), here, head, heads, form.K, column, form.K_TILE)
+
+
+@mimw.jit
+def gradients_by_key(maps, g, beta, last, written, table, problem, FORM: tl.constexpr):
+    """K_TILE columns of keys of a chunk and head, if it needs no cuts."""
+    PARTS: tl.constexpr = FORM.K // FORM.K_TILE
+    place, column = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS * FORM.K_TILE
+    head, here = place % problem.HV, chunk_of(table, place // problem.HV)
+    tiles = tiles_of(tlx.dtype_of(maps.q), FORM)
+    if near(last, here, head, problem.HV, FORM):
+        ask(tiles, maps, here, tl.load(table + here.slot * 2 + 1), place, head, column, FORM)
+        gates = rows_of(g, here, head, problem.HV, FORM.K, column, FORM.K_TILE).to(tl.float32)
+        at_end = tl.load(last + place.to(tl.int64) * FORM.K + column + tl.arange(0, FORM.K_TILE))
+        put_parts(tiles.g, gates)
+        compute(tiles, beta, at_end, written, here, head, column, problem, FORM)
