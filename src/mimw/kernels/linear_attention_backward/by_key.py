@@ -24,17 +24,18 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_varlen.maps import FAR
-from ..linear_attention.nouns import C
+from ..linear_attention.nouns import CHUNK_FIELDS, C
 from ..linear_attention.prepare import LOG2_E
-from .gates import diagonal, near
-from .nouns import chunk_of, numbers_of, rows_of, store_numbers, store_rows
+from .gates import diagonal
+from .nouns import chunk_of, numbers_of, rows_of, store_numbers
 
 BYTES = tl.constexpr(64 * 64 * 2)       # of a tile
+OPERAND = tlx.layout(((4, 8, 4), (2, 2, 8)), ((2, 64, 1024), (1, 512, 8)))      # how 128 threads hold sums and left operands
 
 
 class Maps(NamedTuple):
     """Descriptors of tiles of 64 x 64: of rows of a head, which end with their sequence: q, k, do, N and dv, None without the delta
-    rule; and of states: S^T and D^T."""
+    rule; of states: S^T and D^T; and of rows of results: dq, dk and dg."""
 
     q: Any
     k: Any
@@ -43,12 +44,15 @@ class Maps(NamedTuple):
     dv: Any
     S: Any
     D: Any
+    dq: Any
+    dk: Any
+    dg: Any
 
 
 @tle.struct
 class Tiles:
-    """Shared memory: a tile for each BV = 64 columns of values of do, N, dv, S^T and D^T; q and k; two of g; barriers, one a tile
-    of values, and one of q and k."""
+    """Shared memory: a tile for each BV = 64 columns of values of do, N, dv, S^T and D^T; q and k; two of g, or of
+    results in the same memory; barriers, one a tile of values, and one of q and k."""
 
     do: Any
     N: Any
@@ -57,6 +61,8 @@ class Tiles:
     D: Any
     rows: Any
     g: Any
+    of_rows: Any
+    dg: Any
     full: Any
 
 
@@ -72,34 +78,46 @@ class Sums:
 
 
 @mimw.jit
-def tiles_of(TYPE: tl.constexpr, form):
+def tiles_of(maps, form):
     """Memory for one chunk."""
     BLOCKS: tl.constexpr = form.V // C
+    TYPE: tl.constexpr = tlx.dtype_of(maps.q)
+    RESULT: tl.constexpr = tlx.dtype_of(maps.dq)
+    COUNT: tl.constexpr = 1 if RESULT == tl.float32 else 2
     do, N, dv = tlx.local_alloc((C, C), TYPE, BLOCKS), tlx.local_alloc((C, C), TYPE, BLOCKS), None
     if form.DELTA:
         dv = tlx.local_alloc((C, C), TYPE, BLOCKS)
-    return Tiles(do, N, dv, tlx.local_alloc((C, C), TYPE, BLOCKS), tlx.local_alloc((C, C), TYPE, BLOCKS),
-                 tlx.local_alloc((C, C), TYPE, 2), tlx.local_alloc((C, C), tl.float16, 2), tlx.alloc_barriers(BLOCKS + 1))
+    S, D = tlx.local_alloc((C, C), TYPE, BLOCKS), tlx.local_alloc((C, C), TYPE, BLOCKS)
+    spec = tlx.storage_alias_spec()
+    g, of_rows = tlx.local_alloc((C, C), tl.float16, 2, reuse=spec), tlx.local_alloc((C, C), RESULT, COUNT, reuse=spec)
+    dg = tlx.local_alloc((C, C), tlx.dtype_of(maps.dg), 1, reuse=spec)
+    return Tiles(do, N, dv, S, D, tlx.local_alloc((C, C), TYPE, 2), g, of_rows, dg, tlx.alloc_barriers(BLOCKS + 1))
+
+
+@mimw.jit
+def places(here, end, head, column):
+    """The coordinates of a chunk's rows."""
+    return [FAR, end, head, FAR - (end - here.first.to(tl.int32)), column]
 
 
 @mimw.jit
 def ask(tiles, maps, here, end, place, head, column, form):
     """Starts the loads of all tiles."""
-    of_value = [FAR, end, head, FAR - (end - here.first.to(tl.int32))]
-    of_key = [FAR, end, head // form.GROUP, FAR - (end - here.first.to(tl.int32)), column]
     for block in tl.static_range(form.V // C):
         full, value = tiles.full[block], block * C
+        at = places(here, end, head, value)
         tlx.barrier_expect_bytes(full, (5 if form.DELTA else 4) * BYTES)
-        tlx.async_descriptor_load(maps.do, tiles.do[block], of_value + [value], full)
-        tlx.async_descriptor_load(maps.N, tiles.N[block], of_value + [value], full)
+        tlx.async_descriptor_load(maps.do, tiles.do[block], at, full)
+        tlx.async_descriptor_load(maps.N, tiles.N[block], at, full)
         if form.DELTA:
-            tlx.async_descriptor_load(maps.dv, tiles.dv[block], of_value + [value], full)
+            tlx.async_descriptor_load(maps.dv, tiles.dv[block], at, full)
         tlx.async_descriptor_load(maps.S, tiles.S[block], [place * form.V + value, column], full)
         tlx.async_descriptor_load(maps.D, tiles.D[block], [place * form.V + value, column], full)
     full = tiles.full[form.V // C]
     tlx.barrier_expect_bytes(full, 2 * BYTES)
-    tlx.async_descriptor_load(maps.q, tiles.rows[0], of_key, full)
-    tlx.async_descriptor_load(maps.k, tiles.rows[1], of_key, full)
+    at = places(here, end, head // form.GROUP, column)
+    tlx.async_descriptor_load(maps.q, tiles.rows[0], at, full)
+    tlx.async_descriptor_load(maps.k, tiles.rows[1], at, full)
 
 
 @mimw.jit
@@ -138,14 +156,15 @@ def put_parts(places, x):
 
 @mimw.jit
 def triangle(KIND: tl.constexpr, TYPE: tl.constexpr):
-    """1 at j <= i ("lower"), j < i ("below") or j >= i ("upper"), 0 elsewhere: (C, C)."""
+    """1 at j <= i ("lower"), j < i ("below") or j >= i ("upper"), 0 elsewhere: (C, C), where left operands lie in registers."""
     i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
     if KIND == "lower":
-        return tl.where(j <= i, 1.0, 0.0).to(TYPE)
+        there = j <= i
     elif KIND == "below":
-        return tl.where(j < i, 1.0, 0.0).to(TYPE)
+        there = j < i
     else:
-        return tl.where(j >= i, 1.0, 0.0).to(TYPE)
+        there = j >= i
+    return tlx.require_layout(tl.where(there, 1.0, 0.0), OPERAND).to(TYPE)
 
 
 @mimw.jit
@@ -167,7 +186,16 @@ def states_product(tiles, form):
 
 
 @mimw.jit
-def compute(tiles, beta, last, written, here, head, column, problem, form):
+def give(desc, place, tile, at):
+    """Stores rows of results by way of a place, when all that lay there is stored."""
+    tlx.async_descriptor_store_wait(0)
+    tlx.local_store(place, tile.to(place.dtype))
+    tlx.fence("async_shared")
+    tlx.async_descriptor_store(desc, place, at)
+
+
+@mimw.jit
+def compute(tiles, maps, beta, last, dbeta, here, end, head, column, problem, form):
     """dq, dk and dg of K_TILE columns of keys from `column` on, and dbeta with those from 0 on. `last` is b_C of these columns."""
     heads, at = problem.HV, tl.arange(0, C)
     if form.DELTA:
@@ -179,7 +207,7 @@ def compute(tiles, beta, last, written, here, head, column, problem, form):
     scores = operand(of.dP * problem.scale, turned)
     if form.DELTA:
         if column == 0:
-            store_numbers(written.dbeta, diagonal(of.dA) / (weight * weight), here, head, heads)
+            store_numbers(dbeta, diagonal(of.dA) / (weight * weight), here, head, heads)
         of_dA = operand(-of.dA, tiles.dv[0])
 
     ones = triangle("lower", tl.float16)
@@ -191,43 +219,47 @@ def compute(tiles, beta, last, written, here, head, column, problem, form):
     half = tl.exp2(last * (0.5 * LOG2_E))[None, :]
     tlx.local_store(rising, (queries * rise).to(rising.dtype))
     tlx.local_store(falling, (keys * tl.exp2(-middle)).to(rising.dtype))
-    dq = tlx.async_dot(scores, falling, of.q * (half * problem.scale))
-    down = tlx.async_dot(tlx.local_trans(turned), rising)
     if form.DELTA:
         tlx.local_store(of_keys, (keys * rise).to(rising.dtype))
-        up = tlx.async_dot(of_dA, falling, of.up * -half)
+    dq = tlx.async_dot(scores, falling, of.q * (half * problem.scale))
+    if form.DELTA:
+        up = tlx.async_dot_wait(0, tlx.async_dot(of_dA, falling, of.up * -half))
+    dq = tlx.async_dot_wait(0, dq) * rise
+    down = tlx.async_dot(tlx.local_trans(turned), rising)
+    if form.DELTA:
         down = tlx.async_dot(tlx.local_trans(tiles.dv[0]), of_keys, down)
-        up = tlx.async_dot_wait(0, up) * rise
-    dq, down = tlx.async_dot_wait(0, dq) * rise, tlx.async_dot_wait(0, down)
-    fall = tl.exp2(-middle)
-    down, end = down * fall, of.end * half * fall
 
     queries, keys = tlx.local_load(tiles.rows[0]).to(tl.float32), tlx.local_load(tiles.rows[1]).to(tl.float32)
-    store_rows(written.dq, dq + own[:, None] * keys, here, head, heads, form.K, column, form.K_TILE)
-    dk = down + own[:, None] * queries + end
-    db = queries * dq - keys * down
+    into = places(here, end, head, column)
+    give(maps.dq, tiles.of_rows[0], dq + own[:, None] * keys, into)
+    dk, db = own[:, None] * queries, queries * dq
     if form.DELTA:
+        up *= rise
         dk, db = dk + up, db + keys * up
-    store_rows(written.dk, dk, here, head, heads, form.K, column, form.K_TILE)
+    fall = 1.0 / rise
+    down, of_end = tlx.async_dot_wait(0, down) * fall, of.end * half * fall
+    dk, db = dk + down + of_end, db - keys * down
+    give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk, into)
     shared = states_product(tiles, form) * (half * half)
     put_parts(tiles.do, db + shared)
-    put_parts(tiles.N, tl.where((at < here.rows - 1)[:, None], keys * end, 0.0) + shared)
+    put_parts(tiles.N, tl.where((at < here.rows - 1)[:, None], keys * of_end, 0.0) + shared)
     from_here, before = triangle("upper", rising.dtype), triangle("below", rising.dtype)
     dg = tlx.async_dot(from_here, tiles.do[1], tlx.async_dot(from_here, tiles.do[0]))
     dg = tlx.async_dot(before, tiles.N[1], tlx.async_dot(before, tiles.N[0], dg))
-    store_rows(written.dg, tlx.async_dot_wait(0, dg), here, head, heads, form.K, column, form.K_TILE)
+    give(maps.dg, tiles.dg[0], tlx.async_dot_wait(0, dg), into)
+    tlx.async_descriptor_store_wait(0)
 
 
 @mimw.jit
-def gradients_by_key(maps, g, beta, last, written, table, problem, FORM: tl.constexpr):
+def gradients_by_key(maps, g, beta, last, dbeta, table, problem, FORM: tl.constexpr):
     """K_TILE columns of keys of a chunk and head, if it needs no cuts."""
     PARTS: tl.constexpr = FORM.K // FORM.K_TILE
     place, column = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS * FORM.K_TILE
     head, here = place % problem.HV, chunk_of(table, place // problem.HV)
-    tiles = tiles_of(tlx.dtype_of(maps.q), FORM)
-    if near(last, here, head, problem.HV, FORM):
-        ask(tiles, maps, here, tl.load(table + here.slot * 2 + 1), place, head, column, FORM)
-        gates = rows_of(g, here, head, problem.HV, FORM.K, column, FORM.K_TILE).to(tl.float32)
-        at_end = tl.load(last + place.to(tl.int64) * FORM.K + column + tl.arange(0, FORM.K_TILE))
-        put_parts(tiles.g, gates)
-        compute(tiles, beta, at_end, written, here, head, column, problem, FORM)
+    end = tl.load(table + here.slot * CHUNK_FIELDS + 1)
+    tiles = tiles_of(maps, FORM)
+    ask(tiles, maps, here, end, place, head, column, FORM)
+    gates = rows_of(g, here, head, problem.HV, FORM.K, column, FORM.K_TILE).to(tl.float32)
+    at_end = tl.load(last + place.to(tl.int64) * FORM.K + column + tl.arange(0, FORM.K_TILE))
+    put_parts(tiles.g, gates)
+    compute(tiles, maps, beta, at_end, dbeta, here, end, head, column, problem, FORM)

@@ -114,9 +114,10 @@ def _by_key(form: Form, given: Given, work: Work, written: Results, table, probl
         return ending(x.reshape(-1, *x.shape[2:]), CHUNK, CHUNK)
 
     states = (mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), [CHUNK, CHUNK]) for x in (given.states, work.D))
-    maps = KeyMaps(*map(of_heads, (given.q, given.k, given.do, given.N)), of_heads(written.dv) if form.DELTA.value else None, *states)
+    maps = KeyMaps(*map(of_heads, (given.q, given.k, given.do, given.N)), of_heads(written.dv) if form.DELTA.value else None, *states,
+                   *map(of_heads, (written.dq, written.dk, written.dg)))
     grid = table.shape[0] * problem.HV * form.K.value // form.K_TILE.value,
-    return gradients_by_key, grid, (maps, given.g, given.beta, work.b, written, table, problem), dict(FORM=form, num_warps=4)
+    return gradients_by_key, grid, (maps, given.g, given.beta, work.b, written.dbeta, table, problem), dict(FORM=form, num_warps=4)
 
 
 def _by_roles(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem, programs: int) -> tuple:
