@@ -51,8 +51,8 @@ class Maps(NamedTuple):
 
 @tle.struct
 class Tiles:
-    """Shared memory: a tile for each BV = 64 columns of values of do, N, dv, S^T and D^T; q and k; two of g, or of
-    results in the same memory; barriers, one a tile of values, and one of q and k."""
+    """Shared memory: a tile for each BV = 64 columns of values of do, N, dv, S^T and D^T; q and k; two of
+    g, in whose memory are F K and then results; barriers: one a tile of values, two of q and k, which come twice."""
 
     do: Any
     N: Any
@@ -61,6 +61,7 @@ class Tiles:
     D: Any
     rows: Any
     g: Any
+    falling: Any
     of_rows: Any
     dg: Any
     full: Any
@@ -90,8 +91,9 @@ def tiles_of(maps, form):
     S, D = tlx.local_alloc((C, C), TYPE, BLOCKS), tlx.local_alloc((C, C), TYPE, BLOCKS)
     spec = tlx.storage_alias_spec()
     g, of_rows = tlx.local_alloc((C, C), tl.float16, 2, reuse=spec), tlx.local_alloc((C, C), RESULT, COUNT, reuse=spec)
-    dg = tlx.local_alloc((C, C), tlx.dtype_of(maps.dg), 1, reuse=spec)
-    return Tiles(do, N, dv, S, D, tlx.local_alloc((C, C), TYPE, 2), g, of_rows, dg, tlx.alloc_barriers(BLOCKS + 1))
+    falling, dg = tlx.local_alloc((C, C), TYPE, 1, reuse=spec), tlx.local_alloc((C, C), tlx.dtype_of(maps.dg), 1, reuse=spec)
+    rows = tlx.local_alloc((C, C), TYPE, 2)
+    return Tiles(do, N, dv, S, D, rows, g, falling[0], of_rows, dg[0], tlx.alloc_barriers(BLOCKS + 2))
 
 
 @mimw.jit
@@ -101,23 +103,26 @@ def places(here, end, head, column):
 
 
 @mimw.jit
-def ask(tiles, maps, here, end, place, head, column, form):
-    """Starts the loads of all tiles."""
+def ask_rows(maps, q, k, full, at):
+    """Starts the loads of q and k."""
+    tlx.barrier_expect_bytes(full, 2 * BYTES)
+    tlx.async_descriptor_load(maps.q, q, at, full)
+    tlx.async_descriptor_load(maps.k, k, at, full)
+
+
+@mimw.jit
+def ask_values(tiles, maps, here, end, place, head, column, form):
+    """Starts the loads of all tiles of values."""
     for block in tl.static_range(form.V // C):
         full, value = tiles.full[block], block * C
         at = places(here, end, head, value)
         tlx.barrier_expect_bytes(full, (5 if form.DELTA else 4) * BYTES)
-        tlx.async_descriptor_load(maps.do, tiles.do[block], at, full)
         tlx.async_descriptor_load(maps.N, tiles.N[block], at, full)
+        tlx.async_descriptor_load(maps.do, tiles.do[block], at, full)
         if form.DELTA:
             tlx.async_descriptor_load(maps.dv, tiles.dv[block], at, full)
         tlx.async_descriptor_load(maps.S, tiles.S[block], [place * form.V + value, column], full)
         tlx.async_descriptor_load(maps.D, tiles.D[block], [place * form.V + value, column], full)
-    full = tiles.full[form.V // C]
-    tlx.barrier_expect_bytes(full, 2 * BYTES)
-    at = places(here, end, head // form.GROUP, column)
-    tlx.async_descriptor_load(maps.q, tiles.rows[0], at, full)
-    tlx.async_descriptor_load(maps.k, tiles.rows[1], at, full)
 
 
 @mimw.jit
@@ -147,11 +152,19 @@ def sum_values(tiles, form):
 
 
 @mimw.jit
-def put_parts(places, x):
-    """x as the sum of two numbers of the places' type."""
-    high = x.to(places[0].dtype)
+def put_gates(places, g):
+    """g as the sum of two numbers of fp16."""
+    high = g.to(tl.float16)
     tlx.local_store(places[0], high)
-    tlx.local_store(places[1], (x - high.to(tl.float32)).to(places[0].dtype))
+    tlx.local_store(places[1], (g - high.to(tl.float32)).to(tl.float16))
+
+
+@mimw.jit
+def put_parts(high, low, x):
+    """x as the sum of two numbers of bf16, the first one cut off, not rounded: a mask is cheaper than a conversion and back."""
+    cut = (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
+    tlx.local_store(high, cut.to(tl.bfloat16))
+    tlx.local_store(low, (x - cut).to(tl.bfloat16))
 
 
 @mimw.jit
@@ -177,15 +190,6 @@ def operand(scores, place):
 
 
 @mimw.jit
-def states_product(tiles, form):
-    """S D, summed over blocks of values: (64, K_TILE)."""
-    found = tl.zeros((C, form.K_TILE), tl.float32)
-    for block in tl.static_range(form.V // C):
-        found += tlx.local_load(tiles.S[block]).to(tl.float32) * tlx.local_load(tiles.D[block]).to(tl.float32)
-    return found
-
-
-@mimw.jit
 def give(desc, place, tile, at):
     """Stores rows of results by way of a place, when all that lay there is stored."""
     tlx.async_descriptor_store_wait(0)
@@ -195,58 +199,68 @@ def give(desc, place, tile, at):
 
 
 @mimw.jit
+def factors(tiles, last, form):
+    """E of each element and h of each column, of 64 columns of keys; E Q, E K and F K where products want them."""
+    ones = triangle("lower", tl.float16)
+    b = tlx.async_dot(ones, tiles.g[1], tlx.async_dot(ones, tiles.g[0]))
+    tlx.barrier_wait(tiles.full[form.V // C], 0)
+    keys = tlx.local_load(tiles.rows[1]).to(tl.float32)
+    half = last * (0.5 * LOG2_E)
+    middle = tlx.async_dot_wait(0, b) * LOG2_E - half[None, :]
+    rise = tl.exp2(middle)
+    tlx.local_store(tiles.falling, (keys * tl.exp2(-middle)).to(tiles.falling.dtype))
+    tlx.local_store(tiles.rows[0], (tlx.local_load(tiles.rows[0]).to(tl.float32) * rise).to(tiles.falling.dtype))
+    if form.DELTA:
+        tlx.local_store(tiles.rows[1], (keys * rise).to(tiles.falling.dtype))
+    return rise, tl.exp2(half)[None, :]
+
+
+@mimw.jit
 def compute(tiles, maps, beta, last, dbeta, here, end, head, column, problem, form):
     """dq, dk and dg of K_TILE columns of keys from `column` on, and dbeta with those from 0 on. `last` is b_C of these columns."""
     heads, at = problem.HV, tl.arange(0, C)
     if form.DELTA:
         weight = numbers_of(beta, here, head, heads, 1.0)
+    rise, half = factors(tiles, last, form)
     of = sum_values(tiles, form)
+    # Tiles of do, N and dv have been read, and q and k have factors: as they are they come once more.
+    q, k, again = tiles.N[0], tiles.N[1], tiles.full[form.V // C + 1]
+    ask_rows(maps, q, k, again, places(here, end, head // form.GROUP, column))
     own = diagonal(of.dP) * problem.scale
-    # The tiles of do, N and dv have been read: what products with operands of their own need comes into their places.
-    turned, rising, falling, of_keys = tiles.do[0], tiles.do[form.V // C - 1], tiles.N[0], tiles.N[form.V // C - 1]
-    scores = operand(of.dP * problem.scale, turned)
+    scores = operand(of.dP * problem.scale, tiles.do[0])
+    dq = tlx.async_dot(scores, tiles.falling, of.q * (half * problem.scale))
     if form.DELTA:
         if column == 0:
             store_numbers(dbeta, diagonal(of.dA) / (weight * weight), here, head, heads)
         of_dA = operand(-of.dA, tiles.dv[0])
-
-    ones = triangle("lower", tl.float16)
-    b = tlx.async_dot(ones, tiles.g[1], tlx.async_dot(ones, tiles.g[0]))
-    tlx.barrier_wait(tiles.full[form.V // C], 0)
-    queries, keys = tlx.local_load(tiles.rows[0]).to(tl.float32), tlx.local_load(tiles.rows[1]).to(tl.float32)
-    middle = (tlx.async_dot_wait(0, b) - 0.5 * last[None, :]) * LOG2_E
-    rise = tl.exp2(middle)
-    half = tl.exp2(last * (0.5 * LOG2_E))[None, :]
-    tlx.local_store(rising, (queries * rise).to(rising.dtype))
-    tlx.local_store(falling, (keys * tl.exp2(-middle)).to(rising.dtype))
-    if form.DELTA:
-        tlx.local_store(of_keys, (keys * rise).to(rising.dtype))
-    dq = tlx.async_dot(scores, falling, of.q * (half * problem.scale))
-    if form.DELTA:
-        up = tlx.async_dot_wait(0, tlx.async_dot(of_dA, falling, of.up * -half))
+        up = tlx.async_dot_wait(0, tlx.async_dot(of_dA, tiles.falling, of.up * -half))
     dq = tlx.async_dot_wait(0, dq) * rise
-    down = tlx.async_dot(tlx.local_trans(turned), rising)
+    down = tlx.async_dot(tlx.local_trans(tiles.do[0]), tiles.rows[0])
     if form.DELTA:
-        down = tlx.async_dot(tlx.local_trans(tiles.dv[0]), of_keys, down)
+        down = tlx.async_dot(tlx.local_trans(tiles.dv[0]), tiles.rows[1], down)
 
-    queries, keys = tlx.local_load(tiles.rows[0]).to(tl.float32), tlx.local_load(tiles.rows[1]).to(tl.float32)
+    tlx.barrier_wait(again, 0)
     into = places(here, end, head, column)
+    queries, keys = tlx.local_load(q).to(tl.float32), tlx.local_load(k).to(tl.float32)
     give(maps.dq, tiles.of_rows[0], dq + own[:, None] * keys, into)
     dk, db = own[:, None] * queries, queries * dq
     if form.DELTA:
         up *= rise
         dk, db = dk + up, db + keys * up
-    fall = 1.0 / rise
-    down, of_end = tlx.async_dot_wait(0, down) * fall, of.end * half * fall
-    dk, db = dk + down + of_end, db - keys * down
-    give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk, into)
-    shared = states_product(tiles, form) * (half * half)
-    put_parts(tiles.do, db + shared)
-    put_parts(tiles.N, tl.where((at < here.rows - 1)[:, None], keys * of_end, 0.0) + shared)
-    from_here, before = triangle("upper", rising.dtype), triangle("below", rising.dtype)
+    shared = tlx.async_dot(tlx.local_trans(tiles.S[0]), tiles.D[0])
+    shared = tlx.async_dot(tlx.local_trans(tiles.S[1]), tiles.D[1], shared)
+    fall, of_end = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [rise], tl.float32, True, 1), of.end * half
+    down = tlx.async_dot_wait(0, down)
+    keys *= fall
+    give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk + fall * (down + of_end), into)
+    same = at[:, None] == at[None, :]
+    shared = tl.where(same, tlx.async_dot_wait(0, shared) * (half * half), 0.0)
+    put_parts(tiles.do[0], tiles.do[1], db - keys * down + shared)
+    put_parts(tiles.S[0], tiles.S[1], tl.where((at < here.rows - 1)[:, None], keys * of_end, 0.0) + shared)
+    from_here, before = triangle("upper", tl.bfloat16), triangle("below", tl.bfloat16)
     dg = tlx.async_dot(from_here, tiles.do[1], tlx.async_dot(from_here, tiles.do[0]))
-    dg = tlx.async_dot(before, tiles.N[1], tlx.async_dot(before, tiles.N[0], dg))
-    give(maps.dg, tiles.dg[0], tlx.async_dot_wait(0, dg), into)
+    dg = tlx.async_dot(before, tiles.S[1], tlx.async_dot(before, tiles.S[0], dg))
+    give(maps.dg, tiles.dg, tlx.async_dot_wait(0, dg), into)
     tlx.async_descriptor_store_wait(0)
 
 
@@ -258,8 +272,10 @@ def gradients_by_key(maps, g, beta, last, dbeta, table, problem, FORM: tl.conste
     head, here = place % problem.HV, chunk_of(table, place // problem.HV)
     end = tl.load(table + here.slot * CHUNK_FIELDS + 1)
     tiles = tiles_of(maps, FORM)
-    ask(tiles, maps, here, end, place, head, column, FORM)
+    at = places(here, end, head // FORM.GROUP, column)
+    ask_rows(maps, tiles.rows[0], tiles.rows[1], tiles.full[FORM.V // C], at)
+    ask_values(tiles, maps, here, end, place, head, column, FORM)
     gates = rows_of(g, here, head, problem.HV, FORM.K, column, FORM.K_TILE).to(tl.float32)
     at_end = tl.load(last + place.to(tl.int64) * FORM.K + column + tl.arange(0, FORM.K_TILE))
-    put_parts(tiles.g, gates)
+    put_gates(tiles.g, gates)
     compute(tiles, maps, beta, at_end, dbeta, here, end, head, column, problem, FORM)
