@@ -29,13 +29,12 @@ from ..linear_attention.prepare import LOG2_E
 from .gates import diagonal
 from .nouns import chunk_of, numbers_of, rows_of, store_numbers
 
-BYTES = tl.constexpr(64 * 64 * 2)       # of a tile
 OPERAND = tlx.layout(((4, 8, 4), (2, 2, 8)), ((2, 64, 1024), (1, 512, 8)))      # how 128 threads hold sums and left operands
 
 
 class Maps(NamedTuple):
-    """Descriptors of tiles of 64 x 64: of rows of a head, which end with their sequence: q, k, do, N and dv, None without the delta
-    rule; of states: S^T and D^T; and of rows of results: dq, dk and dg."""
+    """Descriptors: of rows of a head, which end with their sequence: 64 columns of q and k, all V = 128 of do, N and dv, None
+    without the delta rule; of 64 columns of states: S^T and D^T; of 64 columns of rows of results: dq, dk and dg."""
 
     q: Any
     k: Any
@@ -51,8 +50,8 @@ class Maps(NamedTuple):
 
 @tle.struct
 class Tiles:
-    """Shared memory: a tile for each BV = 64 columns of values of do, N, dv, S^T and D^T; q and k; two of
-    g, in whose memory are F K and then results; barriers: one a tile of values, two of q and k, which come twice."""
+    """Shared memory: rows of do, N and dv; S^T and D^T; q and k; two tiles for g, in whose memory are F K and then results;
+    barriers: one of q and k, one of values, one of q and k, which come twice."""
 
     do: Any
     N: Any
@@ -67,33 +66,30 @@ class Tiles:
     full: Any
 
 
-@tle.struct
-class Sums:
-    """Of 64 columns of keys: do N^T and dv N^T; do S^T, dv S^T and N D^T."""
-
-    dP: Any
-    dA: Any
-    q: Any
-    up: Any
-    end: Any
-
-
 @mimw.jit
 def tiles_of(maps, form):
     """Memory for one chunk."""
-    BLOCKS: tl.constexpr = form.V // C
     TYPE: tl.constexpr = tlx.dtype_of(maps.q)
     RESULT: tl.constexpr = tlx.dtype_of(maps.dq)
     COUNT: tl.constexpr = 1 if RESULT == tl.float32 else 2
-    do, N, dv = tlx.local_alloc((C, C), TYPE, BLOCKS), tlx.local_alloc((C, C), TYPE, BLOCKS), None
+    do, N, dv = tlx.local_alloc((C, form.V), TYPE, 1)[0], tlx.local_alloc((C, form.V), TYPE, 1)[0], None
     if form.DELTA:
-        dv = tlx.local_alloc((C, C), TYPE, BLOCKS)
-    S, D = tlx.local_alloc((C, C), TYPE, BLOCKS), tlx.local_alloc((C, C), TYPE, BLOCKS)
+        dv = tlx.local_alloc((C, form.V), TYPE, 1)[0]
+    S, D = tlx.local_alloc((form.V, C), TYPE, 1)[0], tlx.local_alloc((form.V, C), TYPE, 1)[0]
     spec = tlx.storage_alias_spec()
     g, of_rows = tlx.local_alloc((C, C), tl.float16, 2, reuse=spec), tlx.local_alloc((C, C), RESULT, COUNT, reuse=spec)
     falling, dg = tlx.local_alloc((C, C), TYPE, 1, reuse=spec), tlx.local_alloc((C, C), tlx.dtype_of(maps.dg), 1, reuse=spec)
     rows = tlx.local_alloc((C, C), TYPE, 2)
-    return Tiles(do, N, dv, S, D, rows, g, falling[0], of_rows, dg[0], tlx.alloc_barriers(BLOCKS + 2))
+    return Tiles(do, N, dv, S, D, rows, g, falling[0], of_rows, dg[0], tlx.alloc_barriers(3))
+
+
+@mimw.jit
+def half_of(tile, number: tl.constexpr):
+    """64 columns of rows of values, or of a state's 64 values, as memory for something else."""
+    if tile.shape[0] == C:
+        return tlx.local_slice(tile, [0, number * C], [C, C])
+    else:
+        return tlx.local_slice(tile, [number * C, 0], [C, C])
 
 
 @mimw.jit
@@ -105,50 +101,21 @@ def places(here, end, head, column):
 @mimw.jit
 def ask_rows(maps, q, k, full, at):
     """Starts the loads of q and k."""
-    tlx.barrier_expect_bytes(full, 2 * BYTES)
+    tlx.barrier_expect_bytes(full, 4 * C * C)
     tlx.async_descriptor_load(maps.q, q, at, full)
     tlx.async_descriptor_load(maps.k, k, at, full)
 
 
 @mimw.jit
-def ask_values(tiles, maps, here, end, place, head, column, form):
-    """Starts the loads of all tiles of values."""
-    for block in tl.static_range(form.V // C):
-        full, value = tiles.full[block], block * C
-        at = places(here, end, head, value)
-        tlx.barrier_expect_bytes(full, (5 if form.DELTA else 4) * BYTES)
-        tlx.async_descriptor_load(maps.N, tiles.N[block], at, full)
-        tlx.async_descriptor_load(maps.do, tiles.do[block], at, full)
-        if form.DELTA:
-            tlx.async_descriptor_load(maps.dv, tiles.dv[block], at, full)
-        tlx.async_descriptor_load(maps.S, tiles.S[block], [place * form.V + value, column], full)
-        tlx.async_descriptor_load(maps.D, tiles.D[block], [place * form.V + value, column], full)
-
-
-@mimw.jit
-def add(a, b, acc):
-    """a b on top of acc, if there is one."""
-    if acc is None:
-        return tlx.async_dot(a, b)
-    else:
-        return tlx.async_dot(a, b, acc)
-
-
-@mimw.jit
-def sum_values(tiles, form):
-    """The sums over all values."""
-    dP, dA, dq, up, end = None, None, None, None, None
-    for block in tl.static_range(form.V // C):
-        tlx.barrier_wait(tiles.full[block], 0)
-        across = tlx.local_trans(tiles.N[block])
-        dP, dq = add(tiles.do[block], across, dP), add(tiles.do[block], tiles.S[block], dq)
-        end = add(tiles.N[block], tiles.D[block], end)
-        if form.DELTA:
-            dA, up = add(tiles.dv[block], across, dA), add(tiles.dv[block], tiles.S[block], up)
-    dP, dq, end = tlx.async_dot_wait(0, dP), tlx.async_dot_wait(0, dq), tlx.async_dot_wait(0, end)
+def ask_values(tiles, maps, at, state, form):
+    """Starts the loads of all else."""
+    tlx.barrier_expect_bytes(tiles.full[1], (10 if form.DELTA else 8) * C * form.V)
+    tlx.async_descriptor_load(maps.N, tiles.N, at, tiles.full[1])
+    tlx.async_descriptor_load(maps.do, tiles.do, at, tiles.full[1])
     if form.DELTA:
-        dA, up = tlx.async_dot_wait(0, dA), tlx.async_dot_wait(0, up)
-    return Sums(dP, dA, dq, up, end)
+        tlx.async_descriptor_load(maps.dv, tiles.dv, at, tiles.full[1])
+    tlx.async_descriptor_load(maps.D, tiles.D, state, tiles.full[1])
+    tlx.async_descriptor_load(maps.S, tiles.S, state, tiles.full[1])
 
 
 @mimw.jit
@@ -181,12 +148,10 @@ def triangle(KIND: tl.constexpr, TYPE: tl.constexpr):
 
 
 @mimw.jit
-def operand(scores, place):
-    """Scores below the diagonal as a left operand; in `place`, too, to be turned."""
+def below(scores):
+    """Scores below the diagonal, of the type of operands."""
     at = tl.arange(0, C)
-    scores = tl.where(at[:, None] > at[None, :], scores, 0.0).to(place.dtype)
-    tlx.local_store(place, scores)
-    return scores
+    return tl.where(at[:, None] > at[None, :], scores, 0.0).to(tl.bfloat16)
 
 
 @mimw.jit
@@ -203,7 +168,7 @@ def factors(tiles, last, form):
     """E of each element and h of each column, of 64 columns of keys; E Q, E K and F K where products want them."""
     ones = triangle("lower", tl.float16)
     b = tlx.async_dot(ones, tiles.g[1], tlx.async_dot(ones, tiles.g[0]))
-    tlx.barrier_wait(tiles.full[form.V // C], 0)
+    tlx.barrier_wait(tiles.full[0], 0)
     keys = tlx.local_load(tiles.rows[1]).to(tl.float32)
     half = last * (0.5 * LOG2_E)
     middle = tlx.async_dot_wait(0, b) * LOG2_E - half[None, :]
@@ -216,50 +181,58 @@ def factors(tiles, last, form):
 
 
 @mimw.jit
-def compute(tiles, maps, beta, last, dbeta, here, end, head, column, problem, form):
-    """dq, dk and dg of K_TILE columns of keys from `column` on, and dbeta with those from 0 on. `last` is b_C of these columns."""
-    heads, at = problem.HV, tl.arange(0, C)
-    if form.DELTA:
-        weight = numbers_of(beta, here, head, heads, 1.0)
+def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem, form):
+    """dq, dk and dg of 64 columns of keys, which are at `at_keys` and go to `into`; dbeta, where there is a place for it, of
+    `weight`, which is beta. `last` is b_C of these columns."""
+    row = tl.arange(0, C)
     rise, half = factors(tiles, last, form)
-    of = sum_values(tiles, form)
-    # Tiles of do, N and dv have been read, and q and k have factors: as they are they come once more.
-    q, k, again = tiles.N[0], tiles.N[1], tiles.full[form.V // C + 1]
-    ask_rows(maps, q, k, again, places(here, end, head // form.GROUP, column))
-    own = diagonal(of.dP) * problem.scale
-    scores = operand(of.dP * problem.scale, tiles.do[0])
-    dq = tlx.async_dot(scores, tiles.falling, of.q * (half * problem.scale))
+    tlx.barrier_wait(tiles.full[1], 0)
+    across = tlx.local_trans(tiles.N)
+    dP = tlx.async_dot(tiles.do, across)
     if form.DELTA:
-        if column == 0:
-            store_numbers(dbeta, diagonal(of.dA) / (weight * weight), here, head, heads)
-        of_dA = operand(-of.dA, tiles.dv[0])
-        up = tlx.async_dot_wait(0, tlx.async_dot(of_dA, tiles.falling, of.up * -half))
-    dq = tlx.async_dot_wait(0, dq) * rise
-    down = tlx.async_dot(tlx.local_trans(tiles.do[0]), tiles.rows[0])
+        dA = tlx.async_dot(tiles.dv, across)
+    of_end = tlx.async_dot(tiles.N, tiles.D)
+    dP, of_end = tlx.async_dot_wait(0, dP), tlx.async_dot_wait(0, of_end)
     if form.DELTA:
-        down = tlx.async_dot(tlx.local_trans(tiles.dv[0]), tiles.rows[1], down)
+        dA = tlx.async_dot_wait(0, dA)
+    # N has been read, and q and k have factors: as they are they come once more.
+    q, k = half_of(tiles.N, 0), half_of(tiles.N, 1)
+    ask_rows(maps, q, k, tiles.full[2], at_keys)
 
-    tlx.barrier_wait(again, 0)
-    into = places(here, end, head, column)
+    own, scores = diagonal(dP) * problem.scale, below(dP * problem.scale)
+    if form.DELTA:
+        if into[4] == 0:
+            store_numbers(dbeta, diagonal(dA) / (weight * weight), here, head, problem.HV)
+        of_dA = below(-dA)
+        up = tlx.async_dot(tiles.dv, tiles.S)
+    dq = tlx.async_dot_wait(0, tlx.async_dot(tiles.do, tiles.S)) * (half * problem.scale)
+    dq = tlx.async_dot(scores, tiles.falling, dq)
+    if form.DELTA:
+        up = tlx.async_dot_wait(0, tlx.async_dot(of_dA, tiles.falling, tlx.async_dot_wait(1, up) * -half)) * rise
+    dq = tlx.async_dot_wait(0, dq) * rise
+
+    tlx.local_store(half_of(tiles.do, 0), scores)
+    down = tlx.async_dot(tlx.local_trans(half_of(tiles.do, 0)), tiles.rows[0])
+    if form.DELTA:
+        tlx.local_store(half_of(tiles.dv, 0), of_dA)
+        down = tlx.async_dot(tlx.local_trans(half_of(tiles.dv, 0)), tiles.rows[1], down)
+    tlx.barrier_wait(tiles.full[2], 0)
     queries, keys = tlx.local_load(q).to(tl.float32), tlx.local_load(k).to(tl.float32)
     give(maps.dq, tiles.of_rows[0], dq + own[:, None] * keys, into)
     dk, db = own[:, None] * queries, queries * dq
     if form.DELTA:
-        up *= rise
         dk, db = dk + up, db + keys * up
-    shared = tlx.async_dot(tlx.local_trans(tiles.S[0]), tiles.D[0])
-    shared = tlx.async_dot(tlx.local_trans(tiles.S[1]), tiles.D[1], shared)
-    fall, of_end = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [rise], tl.float32, True, 1), of.end * half
-    down = tlx.async_dot_wait(0, down)
+    shared = tlx.async_dot(tlx.local_trans(tiles.S), tiles.D)
+    fall, of_end = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [rise], tl.float32, True, 1), of_end * half
+    down = tlx.async_dot_wait(1, down)
     keys *= fall
     give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk + fall * (down + of_end), into)
-    same = at[:, None] == at[None, :]
-    shared = tl.where(same, tlx.async_dot_wait(0, shared) * (half * half), 0.0)
-    put_parts(tiles.do[0], tiles.do[1], db - keys * down + shared)
-    put_parts(tiles.S[0], tiles.S[1], tl.where((at < here.rows - 1)[:, None], keys * of_end, 0.0) + shared)
+    shared = tl.where(row[:, None] == row[None, :], tlx.async_dot_wait(0, shared) * (half * half), 0.0)
+    put_parts(half_of(tiles.do, 0), half_of(tiles.do, 1), db - keys * down + shared)
+    put_parts(half_of(tiles.S, 0), half_of(tiles.S, 1), tl.where((row < here.rows - 1)[:, None], keys * of_end, 0.0) + shared)
     from_here, before = triangle("upper", tl.bfloat16), triangle("below", tl.bfloat16)
-    dg = tlx.async_dot(from_here, tiles.do[1], tlx.async_dot(from_here, tiles.do[0]))
-    dg = tlx.async_dot(before, tiles.S[1], tlx.async_dot(before, tiles.S[0], dg))
+    dg = tlx.async_dot(from_here, half_of(tiles.do, 1), tlx.async_dot(from_here, half_of(tiles.do, 0)))
+    dg = tlx.async_dot(before, half_of(tiles.S, 1), tlx.async_dot(before, half_of(tiles.S, 0), dg))
     give(maps.dg, tiles.dg, tlx.async_dot_wait(0, dg), into)
     tlx.async_descriptor_store_wait(0)
 
@@ -271,11 +244,13 @@ def gradients_by_key(maps, g, beta, last, dbeta, table, problem, FORM: tl.conste
     place, column = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS * FORM.K_TILE
     head, here = place % problem.HV, chunk_of(table, place // problem.HV)
     end = tl.load(table + here.slot * CHUNK_FIELDS + 1)
-    tiles = tiles_of(maps, FORM)
-    at = places(here, end, head // FORM.GROUP, column)
-    ask_rows(maps, tiles.rows[0], tiles.rows[1], tiles.full[FORM.V // C], at)
-    ask_values(tiles, maps, here, end, place, head, column, FORM)
+    tiles, weight = tiles_of(maps, FORM), None
+    at_keys = places(here, end, head // FORM.GROUP, column)
+    ask_rows(maps, tiles.rows[0], tiles.rows[1], tiles.full[0], at_keys)
+    ask_values(tiles, maps, places(here, end, head, 0), [place * FORM.V, column], FORM)
     gates = rows_of(g, here, head, problem.HV, FORM.K, column, FORM.K_TILE).to(tl.float32)
     at_end = tl.load(last + place.to(tl.int64) * FORM.K + column + tl.arange(0, FORM.K_TILE))
+    if FORM.DELTA:
+        weight = numbers_of(beta, here, head, problem.HV, 1.0)
     put_gates(tiles.g, gates)
-    compute(tiles, maps, beta, at_end, dbeta, here, end, head, column, problem, FORM)
+    compute(tiles, maps, weight, at_end, dbeta, here, head, at_keys, places(here, end, head, column), problem, FORM)

@@ -110,12 +110,13 @@ def by_key(form: Form, given: Given) -> bool:
 
 def _by_key(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem) -> tuple:
     """The launch of gradients by key."""
-    def of_heads(x):
-        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, CHUNK)
+    def of_heads(x, columns=CHUNK):
+        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, columns)
 
-    states = (mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), [CHUNK, CHUNK]) for x in (given.states, work.D))
-    maps = KeyMaps(*map(of_heads, (given.q, given.k, given.do, given.N)), of_heads(written.dv) if form.DELTA.value else None, *states,
-                   *map(of_heads, (written.dq, written.dk, written.dg)))
+    V, x = form.V.value, given
+    states = (mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), [V, CHUNK]) for x in (given.states, work.D))
+    maps = KeyMaps(of_heads(x.q), of_heads(x.k), of_heads(x.do, V), of_heads(x.N, V),
+                   of_heads(written.dv, V) if form.DELTA.value else None, *states, *map(of_heads, (written.dq, written.dk, written.dg)))
     grid = table.shape[0] * problem.HV * form.K.value // form.K_TILE.value,
     return gradients_by_key, grid, (maps, given.g, given.beta, work.b, written.dbeta, table, problem), dict(FORM=form, num_warps=4)
 
