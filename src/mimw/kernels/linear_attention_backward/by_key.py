@@ -190,48 +190,48 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
     across = tlx.local_trans(tiles.N)
     dP = tlx.async_dot(tiles.do, across)
     if form.DELTA:
-        dA = tlx.async_dot(tiles.dv, across)
-    of_end = tlx.async_dot(tiles.N, tiles.D)
-    dP, of_end = tlx.async_dot_wait(0, dP), tlx.async_dot_wait(0, of_end)
-    if form.DELTA:
-        dA = tlx.async_dot_wait(0, dA)
-    # N has been read, and q and k have factors: as they are they come once more.
-    q, k = half_of(tiles.N, 0), half_of(tiles.N, 1)
-    ask_rows(maps, q, k, tiles.full[2], at_keys)
-
+        dA = tlx.async_dot_wait(0, tlx.async_dot(tiles.dv, across))
+    dP = tlx.async_dot_wait(0, dP)
     own, scores = diagonal(dP) * problem.scale, below(dP * problem.scale)
+    dq = tlx.async_dot(tiles.do, tiles.S)
     if form.DELTA:
         if into[4] == 0:
             store_numbers(dbeta, diagonal(dA) / (weight * weight), here, head, problem.HV)
         of_dA = below(-dA)
-        up = tlx.async_dot(tiles.dv, tiles.S)
-    dq = tlx.async_dot_wait(0, tlx.async_dot(tiles.do, tiles.S)) * (half * problem.scale)
-    dq = tlx.async_dot(scores, tiles.falling, dq)
+        up = tlx.async_dot_wait(0, tlx.async_dot(tiles.dv, tiles.S))
+    dq = tlx.async_dot(scores, tiles.falling, tlx.async_dot_wait(0, dq) * (half * problem.scale))
     if form.DELTA:
-        up = tlx.async_dot_wait(0, tlx.async_dot(of_dA, tiles.falling, tlx.async_dot_wait(1, up) * -half)) * rise
-    dq = tlx.async_dot_wait(0, dq) * rise
-
-    tlx.local_store(half_of(tiles.do, 0), scores)
-    down = tlx.async_dot(tlx.local_trans(half_of(tiles.do, 0)), tiles.rows[0])
+        up = tlx.async_dot(of_dA, tiles.falling, up * -half)
+    # Rows of do have been read, and q and k have factors: as they are they come once more.
+    q, k = half_of(tiles.do, 1), half_of(tiles.dv, 1) if form.DELTA else half_of(tiles.do, 0)
+    ask_rows(maps, q, k, tiles.full[2], at_keys)
+    turned = half_of(tiles.do, 0) if form.DELTA else tiles.rows[1]
+    tlx.local_store(turned, scores)
     if form.DELTA:
         tlx.local_store(half_of(tiles.dv, 0), of_dA)
-        down = tlx.async_dot(tlx.local_trans(half_of(tiles.dv, 0)), tiles.rows[1], down)
+        up = tlx.async_dot_wait(0, up) * rise
+    dq = tlx.async_dot_wait(0, dq) * rise
+
     tlx.barrier_wait(tiles.full[2], 0)
     queries, keys = tlx.local_load(q).to(tl.float32), tlx.local_load(k).to(tl.float32)
     give(maps.dq, tiles.of_rows[0], dq + own[:, None] * keys, into)
     dk, db = own[:, None] * queries, queries * dq
     if form.DELTA:
         dk, db = dk + up, db + keys * up
-    shared = tlx.async_dot(tlx.local_trans(tiles.S), tiles.D)
-    fall, of_end = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [rise], tl.float32, True, 1), of_end * half
-    down = tlx.async_dot_wait(1, down)
+    down, end = tlx.async_dot(tlx.local_trans(turned), tiles.rows[0]), tlx.async_dot(tiles.N, tiles.D)
+    if form.DELTA:
+        down = tlx.async_dot(tlx.local_trans(half_of(tiles.dv, 0)), tiles.rows[1], down)
+    fall = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [rise], tl.float32, True, 1)
     keys *= fall
-    give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk + fall * (down + of_end), into)
-    shared = tl.where(row[:, None] == row[None, :], tlx.async_dot_wait(0, shared) * (half * half), 0.0)
-    put_parts(half_of(tiles.do, 0), half_of(tiles.do, 1), db - keys * down + shared)
-    put_parts(half_of(tiles.S, 0), half_of(tiles.S, 1), tl.where((row < here.rows - 1)[:, None], keys * of_end, 0.0) + shared)
+    down, end = tlx.async_dot_wait(0, down), tlx.async_dot_wait(0, end) * half
+    give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk + fall * (down + end), into)
+    db, ends = db - keys * down, tl.where((row < here.rows - 1)[:, None], keys * end, 0.0)
+    shared = tlx.async_dot_wait(0, tlx.async_dot(tlx.local_trans(tiles.S), tiles.D))
+    shared = tl.where(row[:, None] == row[None, :], shared * (half * half), 0.0)
+    put_parts(half_of(tiles.N, 0), half_of(tiles.N, 1), db + shared)
+    put_parts(half_of(tiles.S, 0), half_of(tiles.S, 1), ends + shared)
     from_here, before = triangle("upper", tl.bfloat16), triangle("below", tl.bfloat16)
-    dg = tlx.async_dot(from_here, half_of(tiles.do, 1), tlx.async_dot(from_here, half_of(tiles.do, 0)))
+    dg = tlx.async_dot(from_here, half_of(tiles.N, 1), tlx.async_dot(from_here, half_of(tiles.N, 0)))
     dg = tlx.async_dot(before, half_of(tiles.S, 1), tlx.async_dot(before, half_of(tiles.S, 0), dg))
     give(maps.dg, tiles.dg, tlx.async_dot_wait(0, dg), into)
     tlx.async_descriptor_store_wait(0)
