@@ -57,6 +57,7 @@ class Tiles:
     N: Any
     dv: Any
     S: Any
+    db: Any
     D: Any
     rows: Any
     g: Any
@@ -75,12 +76,13 @@ def tiles_of(maps, form):
     do, N, dv = tlx.local_alloc((C, form.V), TYPE, 1)[0], tlx.local_alloc((C, form.V), TYPE, 1)[0], None
     if form.DELTA:
         dv = tlx.local_alloc((C, form.V), TYPE, 1)[0]
-    S, D = tlx.local_alloc((form.V, C), TYPE, 1)[0], tlx.local_alloc((form.V, C), TYPE, 1)[0]
+    D, of_state = tlx.local_alloc((form.V, C), TYPE, 1)[0], tlx.storage_alias_spec()
+    S, db = tlx.local_alloc((form.V, C), TYPE, 1, reuse=of_state)[0], tlx.local_alloc((C, C), tl.float32, 1, reuse=of_state)[0]
     spec = tlx.storage_alias_spec()
     g, of_rows = tlx.local_alloc((C, C), tl.float16, 2, reuse=spec), tlx.local_alloc((C, C), RESULT, COUNT, reuse=spec)
     falling, dg = tlx.local_alloc((C, C), TYPE, 1, reuse=spec), tlx.local_alloc((C, C), tlx.dtype_of(maps.dg), 1, reuse=spec)
     rows = tlx.local_alloc((C, C), TYPE, 2)
-    return Tiles(do, N, dv, S, D, rows, g, falling[0], of_rows, dg[0], tlx.alloc_barriers(3))
+    return Tiles(do, N, dv, S, db, D, rows, g, falling[0], of_rows, dg[0], tlx.alloc_barriers(3))
 
 
 @mimw.jit
@@ -199,6 +201,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
             store_numbers(dbeta, diagonal(dA) / (weight * weight), here, head, problem.HV)
         of_dA = below(-dA)
         up = tlx.async_dot_wait(0, tlx.async_dot(tiles.dv, tiles.S))
+    shared = diagonal(tlx.async_dot_wait(0, tlx.async_dot(tlx.local_trans(tiles.S), tiles.D)))
     dq = tlx.async_dot(scores, tiles.falling, tlx.async_dot_wait(0, dq) * (half * problem.scale))
     if form.DELTA:
         up = tlx.async_dot(of_dA, tiles.falling, up * -half)
@@ -218,6 +221,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
     dk, db = own[:, None] * queries, queries * dq
     if form.DELTA:
         dk, db = dk + up, db + keys * up
+    tlx.local_store(tiles.db, db)
     down, end = tlx.async_dot(tlx.local_trans(turned), tiles.rows[0]), tlx.async_dot(tiles.N, tiles.D)
     if form.DELTA:
         down = tlx.async_dot(tlx.local_trans(half_of(tiles.dv, 0)), tiles.rows[1], down)
@@ -225,14 +229,13 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
     keys *= fall
     down, end = tlx.async_dot_wait(0, down), tlx.async_dot_wait(0, end) * half
     give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk + fall * (down + end), into)
-    db, ends = db - keys * down, tl.where((row < here.rows - 1)[:, None], keys * end, 0.0)
-    shared = tlx.async_dot_wait(0, tlx.async_dot(tlx.local_trans(tiles.S), tiles.D))
-    shared = tl.where(row[:, None] == row[None, :], shared * (half * half), 0.0)
+    db, ends = tlx.local_load(tiles.db) - keys * down, tl.where((row < here.rows - 1)[:, None], keys * end, 0.0)
+    shared = tl.where(row[:, None] == row[None, :], shared[:, None] * (half * half), 0.0)
     put_parts(half_of(tiles.N, 0), half_of(tiles.N, 1), db + shared)
-    put_parts(half_of(tiles.S, 0), half_of(tiles.S, 1), ends + shared)
+    put_parts(half_of(tiles.D, 0), half_of(tiles.D, 1), ends + shared)
     from_here, before = triangle("upper", tl.bfloat16), triangle("below", tl.bfloat16)
     dg = tlx.async_dot(from_here, half_of(tiles.N, 1), tlx.async_dot(from_here, half_of(tiles.N, 0)))
-    dg = tlx.async_dot(before, half_of(tiles.S, 1), tlx.async_dot(before, half_of(tiles.S, 0), dg))
+    dg = tlx.async_dot(before, half_of(tiles.D, 1), tlx.async_dot(before, half_of(tiles.D, 0), dg))
     give(maps.dg, tiles.dg, tlx.async_dot_wait(0, dg), into)
     tlx.async_descriptor_store_wait(0)
 
