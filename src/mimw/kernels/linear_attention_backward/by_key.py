@@ -64,6 +64,7 @@ class Tiles:
     falling: Any
     of_rows: Any
     dg: Any
+    columns: Any
     full: Any
 
 
@@ -82,7 +83,7 @@ def tiles_of(maps, form):
     g, of_rows = tlx.local_alloc((C, C), tl.float16, 2, reuse=spec), tlx.local_alloc((C, C), RESULT, COUNT, reuse=spec)
     falling, dg = tlx.local_alloc((C, C), TYPE, 1, reuse=spec), tlx.local_alloc((C, C), tlx.dtype_of(maps.dg), 1, reuse=spec)
     rows = tlx.local_alloc((C, C), TYPE, 2)
-    return Tiles(do, N, dv, S, db, D, rows, g, falling[0], of_rows, dg[0], tlx.alloc_barriers(3))
+    return Tiles(do, N, dv, S, db, D, rows, g, falling[0], of_rows, dg[0], tlx.local_alloc((C, ), tl.float32, 2), tlx.alloc_barriers(3))
 
 
 @mimw.jit
@@ -166,6 +167,12 @@ def give(desc, place, tile, at):
 
 
 @mimw.jit
+def column_of(place):
+    """A number for each column, (1, 64), read where it is wanted: sums take nearly all registers."""
+    return tlx.local_load(place)[None, :]
+
+
+@mimw.jit
 def factors(tiles, last, form):
     """E of each element and h of each column, of 64 columns of keys; E Q, E K and F K where products want them."""
     ones = triangle("lower", tl.float16)
@@ -179,7 +186,8 @@ def factors(tiles, last, form):
     tlx.local_store(tiles.rows[0], (tlx.local_load(tiles.rows[0]).to(tl.float32) * rise).to(tiles.falling.dtype))
     if form.DELTA:
         tlx.local_store(tiles.rows[1], (keys * rise).to(tiles.falling.dtype))
-    return rise, tl.exp2(half)[None, :]
+    tlx.local_store(tiles.columns[0], tl.exp2(half))
+    return rise
 
 
 @mimw.jit
@@ -187,7 +195,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
     """dq, dk and dg of 64 columns of keys, which are at `at_keys` and go to `into`; dbeta, where there is a place for it, of
     `weight`, which is beta. `last` is b_C of these columns."""
     row = tl.arange(0, C)
-    rise, half = factors(tiles, last, form)
+    rise = factors(tiles, last, form)
     tlx.barrier_wait(tiles.full[1], 0)
     across = tlx.local_trans(tiles.N)
     dP = tlx.async_dot(tiles.do, across)
@@ -201,7 +209,8 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
             store_numbers(dbeta, diagonal(dA) / (weight * weight), here, head, problem.HV)
         of_dA = below(-dA)
         up = tlx.async_dot_wait(0, tlx.async_dot(tiles.dv, tiles.S))
-    shared = diagonal(tlx.async_dot_wait(0, tlx.async_dot(tlx.local_trans(tiles.S), tiles.D)))
+    tlx.local_store(tiles.columns[1], diagonal(tlx.async_dot_wait(0, tlx.async_dot(tlx.local_trans(tiles.S), tiles.D))))
+    half = column_of(tiles.columns[0])
     dq = tlx.async_dot(scores, tiles.falling, tlx.async_dot_wait(0, dq) * (half * problem.scale))
     if form.DELTA:
         up = tlx.async_dot(of_dA, tiles.falling, up * -half)
@@ -227,16 +236,17 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
         down = tlx.async_dot(tlx.local_trans(half_of(tiles.dv, 0)), tiles.rows[1], down)
     fall = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [rise], tl.float32, True, 1)
     keys *= fall
-    down, end = tlx.async_dot_wait(0, down), tlx.async_dot_wait(0, end) * half
+    down, end = tlx.async_dot_wait(0, down), tlx.async_dot_wait(0, end) * column_of(tiles.columns[0])
     give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk + fall * (down + end), into)
     db, ends = tlx.local_load(tiles.db) - keys * down, tl.where((row < here.rows - 1)[:, None], keys * end, 0.0)
-    shared = tl.where(row[:, None] == row[None, :], shared[:, None] * (half * half), 0.0)
-    put_parts(half_of(tiles.N, 0), half_of(tiles.N, 1), db + shared)
-    put_parts(half_of(tiles.D, 0), half_of(tiles.D, 1), ends + shared)
+    put_parts(half_of(tiles.N, 0), half_of(tiles.N, 1), db)
+    put_parts(half_of(tiles.D, 0), half_of(tiles.D, 1), ends)
     from_here, before = triangle("upper", tl.bfloat16), triangle("below", tl.bfloat16)
     dg = tlx.async_dot(from_here, half_of(tiles.N, 1), tlx.async_dot(from_here, half_of(tiles.N, 0)))
     dg = tlx.async_dot(before, half_of(tiles.D, 1), tlx.async_dot(before, half_of(tiles.D, 0), dg))
-    give(maps.dg, tiles.dg, tlx.async_dot_wait(0, dg), into)
+    half = column_of(tiles.columns[0])
+    dg = tlx.async_dot_wait(0, dg) + half * half * column_of(tiles.columns[1])
+    give(maps.dg, tiles.dg, dg, into)
     tlx.async_descriptor_store_wait(0)
 
 
