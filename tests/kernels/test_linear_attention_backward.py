@@ -158,6 +158,37 @@ def test_by_roles_is_for_keys_of_128_columns_and_gates_a_head():
         assert "gradients" in names and "gradients_by_roles" not in names
 
 
+@pytest.mark.parametrize("delta, far, more", [
+    (True, False, dict(T=140)), (True, False, dict(T=70, HV=2, ends=[0, 5, 5, 70], decay=(-2, 0))),
+    (False, False, dict(T=64, K=256)), (True, True, dict(T=66, K=64, decay=(-60, -20)))])
+def test_gradients_by_key(machine, delta, far, more):
+    """Columns of keys of one program, two and four; ragged and packed; heads of v for one of k; a chunk that needs cuts beside one
+    that needs none, gates of 16 bits."""
+    case = Case(torch.bfloat16, gates="key", delta=delta, **dict(dict(K=128, V=128), **more))
+    if far:
+        case.given["g"] = case.rounded(case.given["g"])
+        case.g = case.array(case.given["g"])
+        case.results = case.results._replace(dg=np.full_like(case.g, np.nan))
+    steps = case.whole(programs=3)
+    assert [kernel.__name__ for kernel, *_ in steps if "gradients" in kernel.__name__] == ["gradients_by_key", "far_gradients"]
+    launched(machine, steps)
+    case.right(1.2e-2)
+
+
+def test_by_key_fits_twice_and_is_right_in_every_interleaving():
+    case = Case(torch.bfloat16, gates="key", delta=True, T=70, K=64, V=128)
+    steps = case.whole(programs=1)
+    for kernel, grid, args, meta in steps[:3]:
+        mimw.simulate(kernel, grid, *args, **meta)
+    kernel, grid, args, meta = steps[3]
+    report = mimw.check(kernel, grid, *args, seeds=3, shrink=False, **meta)
+    assert report.ok, report
+    with stopping(("ttgir", )):
+        found = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
+    assert found.metadata.shared <= 228 * 1024 // 2 - 1024      # a multiprocessor has 228 KB, of which each CTA takes 1 KB more
+    assert found.ttgir.count("ttng.warp_group_dot ") == 16
+
+
 @pytest.mark.parametrize("type_, decay", [(torch.bfloat16, (-60, -20)), (torch.float16, (-1e-3, 0))])
 def test_gates_near_zero_and_near_one(machine, type_, decay):
     case = Case(type_, gates="head", delta=True, T=130, K=64, V=64, decay=decay)

@@ -1,18 +1,18 @@
-"""The gradients of chunks whose gates by key need no cuts (gates.py), K_TILE = 64 columns of keys a program, two programs side by
-side on a multiprocessor: one waits for its tiles while the other multiplies.
+"""The gradients of chunks whose gates by key need no cuts (gates.py): 64 columns of keys a program, two programs side by side on a
+multiprocessor, of which one multiplies while the other waits.
 
-Input: descriptors and pointers of what `gradients` has, of bf16. Output: the same:
+Input: descriptors and pointers of what `gradients` has, bf16. Output: the same; chunks that need cuts get anything:
 
-    gradients_by_key[(chunks * HV * K / 64, )](maps, given.g, given.beta, work.b, written, table, problem, FORM=form)
+    gradients_by_key[(chunks * HV * K / 64, )](maps, given.g, given.beta, work.b, written.dbeta, table, problem, FORM=form)
 
-All tiles are asked for at once, by TMA, and each comes once. With m = b - b_C / 2, E = e^m, F = e^-m and h = e^(b_C / 2), all by
-column, products of rows with rows have the factors outside, so sums over values are where they begin:
+All tiles are asked for at once, by TMA. With m = b - b_C / 2, E = e^m, F = e^-m and h = e^(b_C / 2), by element and by column,
+products of rows with rows have their factors outside of the sum, and what they are added to begins it:
 
     dq   = E (dP (F K) + scale h (dO S^T))                      up = E (dA (F K) - h (dR S^T))
     down = F (dP^T (E Q) + dA^T (E K))                          end = F h (N D^T)
 
-Sums of gates over rows are products with triangles of ones: of g, as two of fp16 together, which is as exact as fp32 where a
-chunk decays by e^-120 at most, and of db, as two of bf16. b_C (S D), whose rows are values, is added in to be summed with it.
+Sums over rows are products with triangles of ones: b of g, which is two numbers of fp16, as exact as fp32 where it is above -120;
+dg of two numbers of bf16. S D, summed over values, is the diagonal of a product.
 """
 
 from typing import Any, NamedTuple
@@ -50,8 +50,9 @@ class Maps(NamedTuple):
 
 @tle.struct
 class Tiles:
-    """Shared memory: rows of do, N and dv; S^T and D^T; q and k; two tiles for g, in whose memory are F K and then results;
-    barriers: one of q and k, one of values, one of q and k, which come twice."""
+    """Shared memory: rows of do, N and dv; S^T, and in its place later a part of db; D^T; q and k, later E Q and E K; two tiles of
+    g, and in their place F K, then dq and dk, then dg; `columns`: h and S D. `full` are the barriers of q and k, of all else, and
+    of q and k once more."""
 
     do: Any
     N: Any
@@ -82,13 +83,13 @@ def tiles_of(maps, form):
     spec = tlx.storage_alias_spec()
     g, of_rows = tlx.local_alloc((C, C), tl.float16, 2, reuse=spec), tlx.local_alloc((C, C), RESULT, COUNT, reuse=spec)
     falling, dg = tlx.local_alloc((C, C), TYPE, 1, reuse=spec), tlx.local_alloc((C, C), tlx.dtype_of(maps.dg), 1, reuse=spec)
-    rows = tlx.local_alloc((C, C), TYPE, 2)
-    return Tiles(do, N, dv, S, db, D, rows, g, falling[0], of_rows, dg[0], tlx.local_alloc((C, ), tl.float32, 2), tlx.alloc_barriers(3))
+    rows, columns = tlx.local_alloc((C, C), TYPE, 2), tlx.local_alloc((C, ), tl.float32, 2)
+    return Tiles(do, N, dv, S, db, D, rows, g, falling[0], of_rows, dg[0], columns, tlx.alloc_barriers(3))
 
 
 @mimw.jit
 def half_of(tile, number: tl.constexpr):
-    """64 columns of rows of values, or of a state's 64 values, as memory for something else."""
+    """A half of a tile of rows of values, or of a state, as memory for something else."""
     if tile.shape[0] == C:
         return tlx.local_slice(tile, [0, number * C], [C, C])
     else:
@@ -174,7 +175,7 @@ def column_of(place):
 
 @mimw.jit
 def factors(tiles, last, form):
-    """E of each element and h of each column, of 64 columns of keys; E Q, E K and F K where products want them."""
+    """E of each element; h, E Q, E K and F K go where products want them."""
     ones = triangle("lower", tl.float16)
     b = tlx.async_dot(ones, tiles.g[1], tlx.async_dot(ones, tiles.g[0]))
     tlx.barrier_wait(tiles.full[0], 0)
@@ -192,8 +193,8 @@ def factors(tiles, last, form):
 
 @mimw.jit
 def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem, form):
-    """dq, dk and dg of 64 columns of keys, which are at `at_keys` and go to `into`; dbeta, where there is a place for it, of
-    `weight`, which is beta. `last` is b_C of these columns."""
+    """dq, dk and dg of 64 columns of keys, loaded from `at_keys`, stored to `into`, and dbeta with the first of them. `weight` is
+    beta, `last` b_C of these columns."""
     row = tl.arange(0, C)
     rise = factors(tiles, last, form)
     tlx.barrier_wait(tiles.full[1], 0)
@@ -214,7 +215,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
     dq = tlx.async_dot(scores, tiles.falling, tlx.async_dot_wait(0, dq) * (half * problem.scale))
     if form.DELTA:
         up = tlx.async_dot(of_dA, tiles.falling, up * -half)
-    # Rows of do have been read, and q and k have factors: as they are they come once more.
+    # do, dv and S have been read. q and k have got factors: as they are they come once more.
     q, k = half_of(tiles.do, 1), half_of(tiles.dv, 1) if form.DELTA else half_of(tiles.do, 0)
     ask_rows(maps, q, k, tiles.full[2], at_keys)
     turned = half_of(tiles.do, 0) if form.DELTA else tiles.rows[1]
@@ -230,7 +231,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
     dk, db = own[:, None] * queries, queries * dq
     if form.DELTA:
         dk, db = dk + up, db + keys * up
-    tlx.local_store(tiles.db, db)
+    tlx.local_store(tiles.db, db)       # in registers ptxas would keep what it is made of instead, and spill that
     down, end = tlx.async_dot(tlx.local_trans(turned), tiles.rows[0]), tlx.async_dot(tiles.N, tiles.D)
     if form.DELTA:
         down = tlx.async_dot(tlx.local_trans(half_of(tiles.dv, 0)), tiles.rows[1], down)
@@ -252,7 +253,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
 
 @mimw.jit
 def gradients_by_key(maps, g, beta, last, dbeta, table, problem, FORM: tl.constexpr):
-    """K_TILE columns of keys of a chunk and head, if it needs no cuts."""
+    """K_TILE = 64 columns of keys of a chunk and head."""
     PARTS: tl.constexpr = FORM.K // FORM.K_TILE
     place, column = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS * FORM.K_TILE
     head, here = place % problem.HV, chunk_of(table, place // problem.HV)

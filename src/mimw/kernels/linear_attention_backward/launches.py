@@ -59,7 +59,7 @@ def launches(given: Given, work: Work, results: Results, tables: Tables, of_forw
                tables   of `tables.tables`, where the arrays are
                of_forward   the forward's workspace, filled: b and T, with gates by key P, q, k and w, where cut the transitions
                dfinal, dinitial    (sequences, HV, K, V), fp32, or None
-               programs     of a launch of gradients by roles (by_roles.py), one an SM; 0 for the plain kernel
+               programs     that run side by side, one an SM, of gradients by roles (by_roles.py); 0 for plain kernels only
     """
     H, K = given.q.shape[2:]
     problem = forward.Problem(H, given.v.shape[2], float(K**-0.5 if scale is None else scale))
@@ -74,7 +74,7 @@ def launches(given: Given, work: Work, results: Results, tables: Tables, of_forw
 def of_chunks(given: Given, work: Work, results: Results, table, problem: forward.Problem, exact: bool = False,
               programs: int = 0) -> list[tuple]:
     """The launches behind the recurrence. exact: products of fp32 as fp32 has them, else as tf32. programs: those that
-    run side by side; 0 if that is not known, and for no launch by roles."""
+    run side by side; 0 if that is not known, and for plain kernels only."""
     form, count = form_of(given, exact), table.shape[0]
     several, per = form.GROUP.value > 1, per_program(count, problem.HV, programs or PROGRAMS)
     written = results._replace(dq=work.dq, dk=work.dk) if several else results
@@ -105,7 +105,9 @@ def by_roles(form: Form, given: Given) -> bool:
 
 def by_key(form: Form, given: Given) -> bool:
     """True for what gradients by key take (by_key.py), two programs of which fit into shared memory."""
-    return form.GATE.value == BY_KEY.value and bool(form.BF16.value) and form.K.value % 64 == 0 and form.V.value == 128
+    if form.GATE.value != BY_KEY.value or given.g.dtype.itemsize > 4:
+        return False
+    return bool(form.BF16.value) and form.K.value % 64 == 0 and form.V.value == 128
 
 
 def _by_key(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem) -> tuple:
@@ -113,10 +115,10 @@ def _by_key(form: Form, given: Given, work: Work, written: Results, table, probl
     def of_heads(x, columns=CHUNK):
         return ending(x.reshape(-1, *x.shape[2:]), CHUNK, columns)
 
-    V, x = form.V.value, given
-    states = (mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), [V, CHUNK]) for x in (given.states, work.D))
-    maps = KeyMaps(of_heads(x.q), of_heads(x.k), of_heads(x.do, V), of_heads(x.N, V),
-                   of_heads(written.dv, V) if form.DELTA.value else None, *states, *map(of_heads, (written.dq, written.dk, written.dg)))
+    V, dv = form.V.value, written.dv if form.DELTA.value else None
+    rows = [None if x is None else of_heads(x, V) for x in (given.do, given.N, dv)]
+    states = [mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), [V, CHUNK]) for x in (given.states, work.D)]
+    maps = KeyMaps(of_heads(given.q), of_heads(given.k), *rows, *states, *map(of_heads, (written.dq, written.dk, written.dg)))
     grid = table.shape[0] * problem.HV * form.K.value // form.K_TILE.value,
     return gradients_by_key, grid, (maps, given.g, given.beta, work.b, written.dbeta, table, problem), dict(FORM=form, num_warps=4)
 
