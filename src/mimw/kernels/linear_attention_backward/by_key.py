@@ -123,11 +123,11 @@ def ask_values(tiles, maps, at, state, form):
 
 
 @mimw.jit
-def put_gates(places, g):
+def put_gates(high, low, g):
     """g as the sum of two numbers of fp16."""
-    high = g.to(tl.float16)
-    tlx.local_store(places[0], high)
-    tlx.local_store(places[1], (g - high.to(tl.float32)).to(tl.float16))
+    rounded = g.to(tl.float16)
+    tlx.local_store(high, rounded)
+    tlx.local_store(low, (g - rounded.to(tl.float32)).to(tl.float16))
 
 
 @mimw.jit
@@ -192,9 +192,9 @@ def factors(tiles, last, form):
 
 
 @mimw.jit
-def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem, form):
-    """dq, dk and dg of 64 columns of keys, loaded from `at_keys`, stored to `into`, and dbeta with the first of them. `weight` is
-    beta, `last` b_C of these columns."""
+def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into, problem, form):
+    """dq, dk and dg of 64 columns of keys from `column` on, loaded from `at_keys`, stored to `into`, and dbeta with the first of
+    them. `weight` is beta, `last` b_C of these columns."""
     row = tl.arange(0, C)
     rise = factors(tiles, last, form)
     tlx.barrier_wait(tiles.full[1], 0)
@@ -206,7 +206,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, at_keys, into, problem
     own, scores = diagonal(dP) * problem.scale, below(dP * problem.scale)
     dq = tlx.async_dot(tiles.do, tiles.S)
     if form.DELTA:
-        if into[4] == 0:
+        if column == 0:
             store_numbers(dbeta, diagonal(dA) / (weight * weight), here, head, problem.HV)
         of_dA = below(-dA)
         up = tlx.async_dot_wait(0, tlx.async_dot(tiles.dv, tiles.S))
@@ -266,5 +266,5 @@ def gradients_by_key(maps, g, beta, last, dbeta, table, problem, FORM: tl.conste
     at_end = tl.load(last + place.to(tl.int64) * FORM.K + column + tl.arange(0, FORM.K_TILE))
     if FORM.DELTA:
         weight = numbers_of(beta, here, head, problem.HV, 1.0)
-    put_gates(tiles.g, gates)
-    compute(tiles, maps, weight, at_end, dbeta, here, head, at_keys, places(here, end, head, column), problem, FORM)
+    put_gates(tiles.g[0], tiles.g[1], gates)
+    compute(tiles, maps, weight, at_end, dbeta, here, head, column, at_keys, places(here, end, head, column), problem, FORM)

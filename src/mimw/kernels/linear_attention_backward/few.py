@@ -33,5 +33,5 @@ def without(chunks, slot, count):
 
 
 def per_program(chunks: int, heads: int, programs: int) -> int:
-    """How many chunks of a head a program looks at, where `programs` run side by side."""
+    """The number of chunks of a head for one program, where `programs` run side by side."""
     return max(1, min(AT_ONCE.value, chunks * heads // (TURNS * programs)))
