@@ -117,6 +117,17 @@ def test_gradients_of_chunks(machine, gates, delta, type_, more):
     case.right({torch.float32: 5e-5 if simulated else 1e-2, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}[type_])
 
 
+@pytest.mark.parametrize("type_, beta", [(torch.bfloat16, 1e-6), (torch.bfloat16, 4e-5), (torch.float16, 2e-4)])
+def test_dbeta_of_small_betas(machine, type_, beta):
+    """Some rows' gradients are N dv / beta^2, of numbers that bf16 holds, or computed anew; dbeta alone is compared there."""
+    case = Case(type_, gates="head", delta=True, T=70, K=64, V=64)
+    case.given["beta"][0, ::5] = beta
+    launched(machine, case.whole())
+    small = case.given["beta"][0, :, 0] == beta
+    exact = gradients(case.do, case.dfinal, **case.given)["beta"][0, small].numpy()
+    assert np.abs(case.results.dbeta[0, small.numpy()] - exact).max() <= (2e-2 if type_ is torch.bfloat16 else 4e-3) * np.abs(exact).max()
+
+
 def test_a_program_looks_at_many_chunks_where_there_are_many():
     assert [per_program(chunks, 16, 132) for chunks in (1, 65, 66, 1024)] == [1, 1, 2, 16]
     case = Case(torch.float32, gates="key", delta=True, K=16, V=16, HV=2, ends=PACKED)

@@ -4,11 +4,13 @@ Input: what `gradients` has. Output: dbeta of such chunks, written over; few.py 
 
     small_betas[(chunks / per, HV)](given, work, results, table, chunks, per, problem, FORM, NEAR)
 
-N_i = beta_i E_i, E the rest that a key does not yet
-predict, and dv_i = beta_i dR_i, so dbeta_i = dR_i E_i is dv_i N_i / beta_i^2, which `gradients` takes; here both are computed
-without beta:
+N_i = beta_i E_i, E the rest that a key does not yet predict, and dv_i = beta_i dR_i, so dbeta_i = dR_i E_i is
+dv_i N_i / beta_i^2, which `gradients` takes; here both are computed without beta:
 
     E  = V - e^b K S - A N          dR = dN - A^T dv        A_ij = k_i k_j e^(b_i - b_j) at j < i
+
+Row i of T has the factor beta_i in all of its numbers, so N and dv are as near as others while types hold them: N and dv in fp16
+down to 1e-3, bf16's and fp32's further, but T is made by products of fp16 (inverse.py), whose numbers are 2^-24 apart at least.
 """
 
 import triton.language as tl
@@ -20,17 +22,18 @@ from .few import own_chunks, without
 from .gates import falling, near, rising, rising_products, sums_of
 from .nouns import chunk_of, product, rows_of, state_of, store_numbers
 
-LEAST = tl.constexpr(1e-3)      # a beta that the quotient is taken with
+# A beta that the quotient is taken with: of N and dv in fp16, and in other types.
+LEAST_FP16, LEAST = tl.constexpr(1e-3), tl.constexpr(2.0**-15)
 
 
 @mimw.jit
-def with_small_beta(beta, table, chunks, count, head, heads):
+def with_small_beta(beta, table, chunks, count, head, heads, BELOW: tl.constexpr):
     """Of numbers of chunks those with a small beta, `count` in the place of others."""
     there, row = chunks < count, tl.arange(0, C)[None, :]
     first = tl.load(table + chunks * CHUNK_FIELDS, mask=there, other=0)[:, None].to(tl.int64) + row
     end = tl.load(table + chunks * CHUNK_FIELDS + 1, mask=there, other=0)[:, None]
     least = tl.min(tl.abs(tl.load(beta + first * heads + head, mask=first < end, other=1.0).to(tl.float32)), 1)
-    return tl.where(there & (least < LEAST), chunks, count)
+    return tl.where(there & (least < BELOW), chunks, count)
 
 
 @mimw.jit
@@ -72,7 +75,8 @@ def of_chunk(given, work, results, here, head, problem, form, NEAR: tl.constexpr
 def small_betas(given, work, results, table, count, per, problem, FORM: tl.constexpr, NEAR: tl.constexpr):
     """Those of `per` chunks, of `count`, that have one: program_id(0) of head program_id(1) of HV."""
     head = tl.program_id(1)
-    chunks = with_small_beta(given.beta, table, own_chunks(per, count), count, head, problem.HV)
+    BELOW: tl.constexpr = LEAST_FP16 if given.N.dtype.element_ty == tl.float16 else LEAST
+    chunks = with_small_beta(given.beta, table, own_chunks(per, count), count, head, problem.HV, BELOW)
     while tl.min(chunks, 0) < count:
         slot = tl.min(chunks, 0)
         of_chunk(given, work, results, chunk_of(table, slot), head, problem, FORM, NEAR)
