@@ -12,6 +12,7 @@ grid by registers:
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from ..compiler.pipeline.binary import taken_by_cubin, taken_by_hsaco
@@ -33,10 +34,11 @@ def _loaded(binary: bytes, backend: str) -> tuple[None, None, int, int, int]:
 
 
 class SimulatedLauncher:
-    """Triton's launcher of one compiled kernel; a launch is a simulated one of the function that the kernel was compiled from."""
+    """Triton's launcher of one compiled kernel; a launch is a simulated one of the function that the kernel was compiled from:
+    `simulated(fn, grid, args, keywords)`."""
 
-    def __init__(self, src: Any, metadata: Any):
-        self._src = src
+    def __init__(self, src: Any, simulated: Callable[..., Any]):
+        self._src, self._simulated = src, simulated
         own = src.fn.arg_names
         self._options = {name: src.options[name] for name in _OPTIONS if name not in own and src.options.get(name) is not None}
         if src.cluster is not None:
@@ -52,6 +54,6 @@ class SimulatedLauncher:
                  for place, (param, arg) in enumerate(zip(params, args))]
         if checking():
             check_launch(self._src.fn, (x, y, z), tuple(given), dict(self._options))
-        self._src.fn.simulated((x, y, z), tuple(given), dict(self._options), {})
+        self._simulated(self._src.fn, (x, y, z), tuple(given), dict(self._options))
         if exit_hook is not None:
             exit_hook(launch_metadata)
