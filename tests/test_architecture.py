@@ -93,7 +93,8 @@ _INSIDE = {
         "export": ("ahead", "call", "host", "in_place", "simulate"),
         "jit": ("before_launch", "call", "case", "decorated", "freeze", "handles", "host", "simulate", "simulating",
                 "standing_still", "watchdog"),
-        "aliases": ("benchmarks", "jit", "simulating", "torch_cuda"),
+        "gluon_jit": ("before_launch", "jit", "simulating"),
+        "aliases": ("benchmarks", "gluon_jit", "jit", "simulating", "torch_cuda"),
     },
     "tools": {
         "lifeline": (),

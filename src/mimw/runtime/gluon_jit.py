@@ -25,7 +25,8 @@ class GluonFunction(GluonJITFunction):
     """A kernel of Gluon's, which is simulated where a launch of ours would be."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return ends_at_call(super().__getitem__(grid))
+        launch = super().__getitem__(grid)
+        return ends_at_call(launch) if simulating() else launch
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if warmup or not simulating():

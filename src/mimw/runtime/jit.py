@@ -246,11 +246,7 @@ class MimwFunction(Shown, JITFunction):
 
     def simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
         """The launch on the simulator; what takes launches in place of that returns what it likes."""
-        from .simulate import SimulatedLaunch, SimulatedRun
-        done = _simulated(self, grid, args, {**kwargs, **memory})
-        if not isinstance(done, SimulatedRun):
-            return done
-        return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
+        return simulated_launch(self, grid, args, {**kwargs, **memory}, lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""
@@ -289,12 +285,14 @@ class MimwFunction(Shown, JITFunction):
         return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
 
 
-def _simulated(fn, grid, args, keywords: dict[str, Any]) -> Any:
-    """A launch on the simulator."""
+def simulated_launch(fn, grid, args, keywords: dict[str, Any], compile: Callable[[], Any] = lambda: None) -> SimulatedLaunch:
+    """A launch on the simulator; what takes launches in place of that returns what it likes. `compile()` gives the kernel that a
+    GPU would have run."""
     from .case import taken
-    from .simulate import simulate  # and so the simulator: when it is wanted
+    from .simulate import SimulatedLaunch, SimulatedRun, simulate  # and so the simulator: when it is wanted
     expected, tolerance = taken()       # of a command that launches a case
-    return simulate(Given(fn, keywords), grid, *args, expected=expected, tolerance=tolerance)
+    done = simulate(Given(fn, keywords), grid, *args, expected=expected, tolerance=tolerance)
+    return SimulatedLaunch(**vars(done), compile=compile) if isinstance(done, SimulatedRun) else done
 
 
 def _without_memory(kwargs: dict[str, Any], own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -328,12 +326,12 @@ def _launcher(src, metadata) -> SimulatedLauncher:
     """The launcher of a compiled kernel. One of stock `triton.jit`, as of a module that took the name before it was ours, is
     simulated as one of ours; one of Gluon's by what Gluon makes of it."""
     if isinstance(src.fn, MimwFunction):
-        return SimulatedLauncher(src, _simulated)
+        return SimulatedLauncher(src, simulated_launch)
     options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "maxnreg") if hasattr(metadata, name)}
     if (warps := default_warps(metadata)) is not None:
         options["num_warps"] = warps
     fn = src.fn if is_gluons(src.fn) else jit(src.fn)
-    return SimulatedLauncher(SimpleNamespace(fn=fn, constants=src.constants, options=options, cluster=None), _simulated)
+    return SimulatedLauncher(SimpleNamespace(fn=fn, constants=src.constants, options=options, cluster=None), simulated_launch)
 
 
 def triton_compile(src, target=None, options=None, _env_vars=None):

@@ -139,7 +139,7 @@ def _text(one: Specialisation, chip: Target, assertions: bool) -> tuple[str, str
     ours goes Triton's way, and has none."""
     fn = one.fn
     file = f"<{fn.__name__}, compiled for {chip.name}>"
-    if type(fn).__module__.startswith("mimw."):
+    if type(fn).__module__.startswith("mimw.") and not is_gluons(fn):
         program, module = finished(one, chip)
         if program.orchestrates():
             return str(module), file, program
@@ -154,8 +154,8 @@ def _text(one: Specialisation, chip: Target, assertions: bool) -> tuple[str, str
             return compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), options), file, None
     except CompilationError as error:
         if is_gluons(fn) and "breakpoint is not defined" in str(error):
-            raise NotYet("Gluon has no breakpoint()", site_of(fn.fn), hint="take it out, and stop at the line by mimw.debug(kernel, "
-                         "grid, ...) or `mimw debug`.") from None
+            raise NotYet("Gluon has no breakpoint()", site_of(fn.fn),
+                         hint="take it out, and stop at the line by mimw.debug(kernel, grid, ...) or `mimw debug`.") from None
         raise
     except MlirProblem as problem:
         site = Site(problem.file, problem.line, problem.column - 1) if problem.file else site_of(fn.fn)

@@ -30,7 +30,7 @@ from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel
 from triton.compiler.compiler import compile as stock_compile
 from triton.compiler.compiler import make_backend as stock_backend
-from triton.experimental.gluon._runtime import GluonASTSource
+from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
 from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
@@ -52,13 +52,12 @@ from .devices import AMD_DEVICES
 from .recording_backend import RecordingBackend
 
 __all__ = [
-    "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
-    "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "about_kept_files",
-    "active_target", "around_launches", "compiled_ttgir", "compiling_anew", "compute_cache_key", "content_key",
-    "create_function_from_signature",
-    "default_warps", "driver", "final_ttgir", "gluon_compile", "gpu_is_active", "is_gluons", "keep_beside", "keep_defaults",
-    "keep_text", "kept_beside", "kept_text", "knobs", "make_backend", "multiprocessors", "profile_scratch_from",
-    "stock_compile", "triton",
+    "ASTSource", "CompiledKernel", "ContentKeys", "GluonJITFunction", "GPUTarget", "InterpretedFunction",
+    "JITCallable", "JITFunction", "Language", "MockTensor", "PTXASError", "StockAutotuner", "StockConfig",
+    "TensorDescriptor", "about_kept_files", "active_target", "around_launches", "compiled_ttgir", "compiling_anew",
+    "compute_cache_key", "content_key", "create_function_from_signature", "default_warps", "driver", "final_ttgir",
+    "gluon_compile", "gpu_is_active", "is_gluons", "keep_beside", "keep_defaults", "keep_text", "kept_beside",
+    "kept_text", "knobs", "make_backend", "multiprocessors", "profile_scratch_from", "stock_compile", "triton",
 ]
 
 
