@@ -2,7 +2,7 @@
 
 Input: a JIT function. Output: nothing, or `NotYet` with its line. For example:
 
-    refuse_gluons(fn, "its text is not written anew", "write it in words of tl")      NotYet: copied is a kernel of Gluon's: its ..
+    refuse_gluons(fn, "its text is not written anew", "write it in tl")      NotYet: copied is a kernel of Gluon's: its ..
 
 The simulator, checks, predictions and the debugger take kernels of Gluon's (`runtime.ttgir`).
 """

@@ -112,7 +112,8 @@ class EveryLaunch:
         return report
 
     def _unchecked(self, name: str, error: Exception) -> None:
-        self.tally.unchecked[name] = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        kind = type(error).__name__
+        self.tally.unchecked[name] = " ".join((str(error) if str(error).startswith(kind) else f"{kind}: {error}").split())[:300]
 
 
 def check_this(kernel: Given, grid, args: tuple, chip: Target, ctas: int, seeds: int) -> Report:

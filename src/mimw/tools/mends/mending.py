@@ -49,7 +49,7 @@ def mending(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _function(kernel: Any) -> Any:
+def function_of(kernel: Any) -> Any:
     """The JIT function that is launched, under options, autotuners and heuristics."""
     while not hasattr(kernel, "params") and hasattr(kernel, "fn"):
         kernel = kernel.fn
@@ -60,7 +60,7 @@ def mended(report: Any, function: Callable[..., Any], kernel, grid, args, keywor
            most: int | None = None) -> Any:
     """The report of `function(kernel, grid, *args, **keywords)` with a mend, if one is found. One that is clean is that of every
     finding (`_told`). At most so many changes are tried. A kernel of Gluon's has none: changes are in words of ours."""
-    kept = report.ok or is_gluons(_function(kernel))
+    kept = report.ok or is_gluons(function_of(kernel))
     mend = None if kept else _Mender(function, kernel, grid, args, keywords, report).mend(seconds, most)
     if mend is None:
         return report

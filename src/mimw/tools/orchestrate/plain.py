@@ -106,7 +106,8 @@ def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], targe
     """
     chip = wanted(target)
     kernel, args, meta = resolve(kernel, args, dict(meta))
-    refuse_gluons(kernel, "mimw.orchestrate writes kernels of tl in tasks", "write the product or the loop in words of tl")
+    refuse_gluons(kernel, "mimw.orchestrate takes kernels of triton.jit and mimw.jit",
+                  "write it in functions of tl")
     args, meta = tuple(map(on_the_host, args)), {name: on_the_host(value) for name, value in meta.items()}
     host = tuple(map(on_the_host, memory))
     if memory:
