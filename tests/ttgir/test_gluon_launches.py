@@ -129,6 +129,11 @@ def test_a_launch_of_gluons_own_kernel():
     assert torch.allclose(y, x.sum(0), atol=1e-4)
     freed_the_next_one[(1, )](out, RIGHT=True)
     assert (out.numpy() == TILES).all()
+    written = torch.zeros(256)
+    numbered[(1, )](written, num_warps=8)
+    assert written.eq(torch.arange(256)).all()
+    with pytest.raises(NotYet, match="num_ctas"):
+        one[(1, )](written, num_ctas=2)
 
 
 def test_a_launch_under_the_published_names():
@@ -177,6 +182,22 @@ def test_each_launch_of_a_session_is_checked_equal_ones_once():
 @gluon.jit
 def one(x):
     gl.store(x, 1.0)
+
+
+@gluon.jit
+def numbered(x, num_warps: gl.constexpr):
+    at = gl.arange(0, 32 * num_warps, gl.BlockedLayout([1], [32], [num_warps], [0]))
+    gl.store(x + at, at.to(gl.float32))
+
+
+@pytest.mark.parametrize("warps", [2, 8])
+def test_a_parameter_that_is_an_option_too(warps):
+    """As Triton has it: layouts are made of the kernel's parameter `num_warps`, and it is compiled with so many."""
+    x, y = np.zeros(32 * warps, np.float32), np.zeros(32 * warps, np.float32)
+    mimw.simulate(numbered, (1, ), x, num_warps=warps)
+    gluon_jit(numbered.fn)[(1, )](y, num_warps=warps)
+    assert (x == np.arange(32 * warps)).all() and (y == x).all()
+    assert mimw.check(numbered, (1, ), x, num_warps=warps, seeds=1, jobs=1).ok
 
 
 def test_predictions_are_those_of_the_same_schedule_in_our_words():

@@ -327,7 +327,7 @@ def _launcher(src, metadata) -> SimulatedLauncher:
     simulated as one of ours; one of Gluon's by what Gluon makes of it."""
     if isinstance(src.fn, MimwFunction):
         return SimulatedLauncher(src, simulated_launch)
-    options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "maxnreg") if hasattr(metadata, name)}
+    options = metadata._asdict()
     if (warps := default_warps(metadata)) is not None:
         options["num_warps"] = warps
     fn = src.fn if is_gluons(src.fn) else jit(src.fn)

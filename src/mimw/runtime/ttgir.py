@@ -76,7 +76,9 @@ def compiled_launch(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str,
     compilers keep those that they would leave out."""
     chip = wanted(target)
     fn, args, meta = resolve(kernel, args, meta)
+    both = _options_too(fn, meta, chip) if is_gluons(fn) else {}
     specialisation, arguments, values, gpus = specialised(fn, args, meta, chip, gpus)
+    specialisation = replace(specialisation, options=both | specialisation.options)
     with asking(chip):
         reading, program = _read(specialisation, chip, late_fences, assertions)
         first = {name: at_rank(value, 0) for name, value in arguments.items()}
@@ -104,6 +106,13 @@ def gluon_launch(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, An
             site_of(launch.specialisation.fn.fn), hint="allocate smaller buffers, or fewer",
             required=int(found[1]), limit=chip.shared_bytes)
     return launch
+
+
+def _options_too(fn: Any, meta: dict[str, Any], chip: Target) -> dict[str, Any]:
+    """The keywords of a launch that name a parameter of the kernel and an option of the compiler. Triton takes them for both, and
+    kernels of Gluon's rely on that: `num_warps: gl.constexpr`, of which layouts are made."""
+    known = vars(make_backend(gpu_target(chip)).parse_options({"enable_fp_fusion": True}))
+    return {name: value for name, value in meta.items() if name in fn.arg_names and name in known}
 
 
 def _flat(program: Program | None, values: dict[tuple[int, ...], Any]) -> Iterator[Any]:
