@@ -129,7 +129,7 @@ def _flat(program: Program | None, values: dict[tuple[int, ...], Any]) -> Iterat
 
 
 def _read(specialisation: Specialisation, chip: Target, late_fences: bool, assertions: bool) -> tuple[Reading, Program | None]:
-    """What was read of one specialisation, and the program that it was made of, if it was one of ours. Kept on the function of a
+    """One specialisation as it was read, and the program that it was made of, if it was one of ours. Kept on the function of a
     kernel of Gluon's, which is launched again and again."""
     fn = specialisation.fn
     known = fn.__dict__.setdefault("_read_back", {}) if is_gluons(fn) else {}
