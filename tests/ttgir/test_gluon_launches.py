@@ -26,6 +26,7 @@ from mimw.runtime.before_launch import looking
 from mimw.runtime.gluon_jit import gluon_jit
 from mimw.runtime.jit import without_a_gpu
 from mimw.testing.gpus import gpu_available
+from mimw.tools import checking
 from mimw.tools.every_launch import EveryLaunch
 from tests.check.wild_compiled import freed_the_next_one
 from tests.ttgir import gluon_kernels
@@ -166,6 +167,16 @@ def test_what_is_checked_before_a_launch(monkeypatch):
     assert (y == 7 * 16).all()
 
 
+def test_descriptors_of_a_gpu_are_checked_on_stand_ins(monkeypatch):
+    """Under MIMW_CHECK=1 beside a GPU; their layouts stay."""
+    host = torch.ones(112, 64)
+    monkeypatch.setattr(checking, "stand_in", lambda tensor, storages: host)
+    tiles = tiles_of(torch.empty(112, 64, device="meta"))
+    found = checking.on_host(tiles, {})
+    assert found.base is host and (found.layout, found.block_shape) == (tiles.layout, tiles.block_shape)
+    assert checking.on_host(found, {}) is found
+
+
 def test_each_launch_of_a_session_is_checked_equal_ones_once():
     found = []
     every = EveryLaunch(1, found.append)
@@ -285,3 +296,18 @@ def test_options_of_a_compiled_check_reach_gluon():
         warnings.simplefilter("error")
         assert mimw.check_compiled(scaled, (2, ), x, y, 256, 1.5, BLOCK=128, num_warps=8, seeds=1, jobs=1, rounds=False,
                                    expected={"y": 1.5 * x}).ok
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(monkeypatch):
+    """`mimw run --check` beside a GPU: what is wrong is not launched, and what is right runs there."""
+    if torch.cuda.get_device_capability()[0] < 9:
+        pytest.skip("the kernel copies by TMA")
+    monkeypatch.setenv("MIMW_SIMULATE", "0")
+    monkeypatch.setenv("MIMW_CHECK", "1")
+    kernel, x, y = gluon_jit(column_sums.fn), torch.randn(7 * 16, 64, device="cuda"), torch.full((64, ), -1.0, device="cuda")
+    with pytest.raises(CheckFailed):
+        kernel[(1, )](tiles_of(x), y, 7, SLOTS=2, WAITS=False)
+    assert (y == -1).all()
+    kernel[(1, )](tiles_of(x), y, 7, SLOTS=2, WAITS=True)
+    assert torch.allclose(y, x.sum(0), atol=1e-4)

@@ -29,10 +29,10 @@ class GluonFunction(GluonJITFunction):
         return ends_at_call(launch) if simulating() else launch
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if not warmup and checking():
+            check_launch(self, grid, args, kwargs)
         if warmup or not simulating():
             return super().run(*args, grid=grid, warmup=warmup, **kwargs)
-        if checking():
-            check_launch(self, grid, args, kwargs)
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         return simulated_launch(self, grid, args, kwargs, lambda: self.warmup(*args, grid=grid, **kwargs))
