@@ -149,6 +149,11 @@ REASONS = (
     (lambda m: _of_latent_rows(m) and m.word == "barrier_wait" and m.change.startswith("wait late (past local_store"),
      "Who sends an item has brought the queries of the one before, and so waited until both consumers were through with the one "
      "whose place it takes."),
+    (lambda m: _of_latent_rows(m) and m.word == "barrier_wait" and m.change.startswith("wait late (past async_load"),
+     "Only the consumer that scores reads tails. It gives back the left half of that block later, for which the producer has "
+     "waited."),
+    (lambda m: _of_latent_rows(m) and _swapped(m, ("local_store", ), ("async_commit", )),
+     "A group holds what cp.async copies, and no ordinary store."),
     (lambda m: _of(m, "kernels/lightning_indexer/kernel.py") and _swapped(m, ("async_dot_wait", ), ("local_load", )),
      "The scales are another buffer than the product reads. The wait still stands in front of its sums, and of the release."),
     (lambda m: _of(m, "kernels/lightning_indexer/kernel.py") and _swapped(m, ("barrier_arrive", ), ("local_store", )),
