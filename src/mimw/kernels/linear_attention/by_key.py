@@ -114,7 +114,7 @@ def gated(part, numbers, last, outputs):
     if close:
         near(part, outputs, x, before, behind)
     else:
-        far_rows(part, outputs, x + before[None, None, :], before + behind)
+        far_rows(part, outputs, totals)
     return close, end
 
 
