@@ -64,6 +64,16 @@ def test_columns_near_and_far(machine, type_, kind, error):
         close(case.rows(case.work.T), exact.T, 4e-3)
 
 
+@pytest.mark.parametrize("kind, gate", [(KDA, -1e6), (GLA, -np.inf), (GDN, -np.inf), (SIMPLE, -1e6)])
+def test_what_is_forgotten_leaves_the_digits_of_other_gates(machine, kind, gate):
+    """Of sums with a gate of -1e6 in them nothing smaller than 0.06 is left, of those with an infinity nothing at all."""
+    def forgetting(drawn):
+        row = torch.arange(70).reshape(70, *[1] * (drawn["g"].ndim - 2))
+        return {"g": torch.where(row == 21, gate, drawn["g"] / 10)}
+
+    right(machine, Case(**kind, T=70, keys=forgetting))
+
+
 def test_what_chunks_prepare_is_right_in_every_order():
     """Of copies by TMA, and what other warps write where operands and the inverse take the place of what they have read."""
     for kind, shape in ((KDA, dict(T=70, K=128, decay=(-12.0, 0.0))), (GDN, dict(T=70, parts=2))):

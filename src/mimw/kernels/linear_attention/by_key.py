@@ -23,7 +23,7 @@ import mimw.tlx as tlx
 from .by_key_parts import Outputs, Part, far, far_rows, near, products
 from .by_key_tiles import BLOCKS, COLUMNS, OWN, ROWS, block_of, everywhere, sums_in_blocks, tile_of
 from .forgotten import growth
-from .inverse import of_room, room_of
+from .inverse import SUM, of_room, room_of
 from .nouns import C
 from .prepare import LOG2_E, bring, diagonal, numbers_of, place_of, put_inverse, put_tile
 
@@ -114,7 +114,7 @@ def gated(part, numbers, last, outputs):
     if close:
         near(part, outputs, x, before, behind)
     else:
-        far_rows(part, outputs, x + before[None, None, :], before + behind)
+        far_rows(part, outputs, totals)
     return close, end
 
 
@@ -149,7 +149,7 @@ def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bound
             of_queries, of_keys = far(part_of(chunk, number), chunk.numbers[0], of_queries, of_keys)
     i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
     if q is not None:
-        put_tile(P_out, tl.where(i >= j, of_queries, 0.0), place)
+        put_tile(P_out, tlx.require_layout(tl.where(i >= j, of_queries, 0.0), SUM), place)       # as in inverse.py
     if beta is not None:
         put_inverse(T_out, tl.where(i > j, of_keys, 0.0), weight[0], place, chunk.room)
     if bounds is not None:

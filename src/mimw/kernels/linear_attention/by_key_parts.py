@@ -15,7 +15,19 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .by_key_tiles import BLOCK, BLOCKS, COLUMNS, OWN, block_of, everywhere, put_operand, put_rows, row_of, sums_in_blocks, tile_of
+from .by_key_tiles import (
+    BLOCK,
+    BLOCKS,
+    block_of,
+    everywhere,
+    put_operand,
+    put_rows,
+    row_of,
+    sums_behind,
+    sums_in_blocks,
+    sums_of_others,
+    tile_of,
+)
 from .prepare import LOG2_E
 
 FLOOR = tl.constexpr(-9.5)
@@ -63,11 +75,12 @@ def near(part, outputs, x, before, behind):
 
 
 @mimw.jit
-def far_rows(part, outputs, b, end):
-    """Rows with gates, by b and its last row; operands are not written."""
-    keys = tile_of(part.k)
-    put_rows(outputs.w, keys * tl.exp2(end[None, None, :] - b), outputs.K)
-    rise = tl.exp2(b)
+def far_rows(part, outputs, totals):
+    """Rows with gates, by the sums of gates before and behind each row, since a difference of large sums has no digits left;
+    operands are not written."""
+    keys, gates, (before, behind) = tile_of(part.k), tile_of(part.g), sums_of_others(totals)
+    put_rows(outputs.w, keys * tl.exp2((sums_behind(gates) + behind) * LOG2_E), outputs.K)
+    rise = tl.exp2((sums_in_blocks(gates)[0] + before) * LOG2_E)
     if outputs.k is not None:
         put_rows(outputs.k, keys * rise, outputs.K)
     if part.q is not None:
@@ -90,11 +103,7 @@ def far(part, numbers, of_queries, of_keys):
     if part.q is not None:
         queries = tile_of(part.q)
     within, totals = sums_in_blocks(tl.maximum(tile_of(part.g), FLOOR) * LOG2_E)
-    totals = everywhere(numbers, totals)
-    before = tl.zeros((BLOCKS, COLUMNS), tl.float32)
-    for block in tl.static_range(BLOCKS - 1):
-        before += tl.where(n[:, None] > block, block_of(totals, block)[None, :], 0.0)
-    b = within + tlx.require_layout(before, OWN)[None, :, :]
+    b = within + sums_of_others(everywhere(numbers, totals))[0]
     middles = everywhere(numbers, row_of(b, BLOCK // 2))
     for block in range(BLOCKS):
         x = b - block_of(middles, block)[None, None, :]

@@ -76,6 +76,28 @@ def sums_in_blocks(tile):
 
 
 @mimw.jit
+def sums_behind(tile):
+    """The sums of a tile's rows behind each one, to the end of its block."""
+    i = tl.arange(0, BLOCK)[:, None, None]
+    total, sums = row_of(tile, BLOCK - 1), tl.where(i == BLOCK - 1, 0.0, tile)
+    for step in tl.static_range(2, BLOCK + 1):
+        sums = tl.where(i == BLOCK - step, total[None, :, :], sums)
+        total += row_of(tile, BLOCK - step)
+    return sums
+
+
+@mimw.jit
+def sums_of_others(totals):
+    """(The sums of the blocks before each one, of those behind it), of totals as ALL; for rows of the warp's block."""
+    n, before = tl.arange(0, BLOCKS)[:, None], tl.zeros((BLOCKS, COLUMNS), tl.float32)
+    behind = before
+    for block in tl.static_range(BLOCKS):
+        total = block_of(totals, block)[None, :]
+        before, behind = before + tl.where(n > block, total, 0.0), behind + tl.where(n < block, total, 0.0)
+    return tlx.require_layout(before, OWN)[None, :, :], tlx.require_layout(behind, OWN)[None, :, :]
+
+
+@mimw.jit
 def everywhere(numbers, tile):
     """Numbers of blocks, (BLOCKS, COLUMNS), for all warps, as ALL, by way of the buffer `numbers`."""
     tlx.local_store(numbers, tlx.require_layout(tile, OWN))

@@ -95,7 +95,8 @@ def inverse(A, room):
     block_of_row, block_of_column = tl.arange(0, C)[:, None] // BLOCK, tl.arange(0, C)[None, :] // BLOCK
     tlx.local_store(room.tiles[0], A.to(tl.float16))
     tlx.local_store(room.tiles[1], on_diagonal(blocks_inverse(A, room.blocks[0]).to(tl.float16)))
-    E = tl.where(block_of_row > block_of_column, -product(room.tiles[1], room.tiles[0]), 0.0)       # -E
+    E = tl.where(block_of_row > block_of_column, product(room.tiles[1], room.tiles[0]), 0.0)
+    E = -tlx.require_layout(E, SUM)         # pinned, or LLVM rounds before it selects, halves of registers
     tlx.local_store(room.tiles[0], E.to(tl.float16))
     square = product(room.tiles[0], room.tiles[0]).to(tl.float16)
     G = product(room.tiles[0], room.tiles[1], tlx.local_load(room.tiles[1]).to(tl.float32))

@@ -22,6 +22,7 @@ from .inverse import OF_COLUMNS, OF_ROWS, inverse, of_room, room_of
 from .nouns import CHUNK_FIELDS, C
 
 LOG2_E = tl.constexpr(1.4426950408889634)
+LEAST = tl.constexpr(-128.0)    # e^-128 is 0 in fp32, as it is of less, whose sums would have no digits for other gates
 
 
 @tle.struct
@@ -111,9 +112,11 @@ def prepare(k, g, beta, b_out, T_out, bounds, table, problem, K: tl.constexpr):
         numbers = tlx.local_alloc((C, ), tl.float32, 2)      # b and beta
         tlx.local_store(numbers[1], numbers_of(beta, place))
     if g is not None:
-        b = tl.cumsum(numbers_of(g, place), 0)
+        gates = numbers_of(g, place)
+        gates = tl.where(gates < LEAST, LEAST, gates)
+        b = tl.cumsum(gates, 0)
         tl.store(b_out + place.number * C + tl.arange(0, C), b)
-        bound = tl.sum(numbers_of(g, place), 0)
+        bound = tl.sum(gates, 0)
     if beta is not None:
         if g is not None:
             tlx.local_store(numbers[0], b * LOG2_E)
