@@ -261,10 +261,10 @@ def gradients_by_key(maps, g, beta, last, dbeta, table, problem, FORM: tl.conste
     tiles, weight = tiles_of(maps, FORM), None
     at_keys = places(here, end, head // FORM.GROUP, column)
     ask_rows(maps, tiles.rows[0], tiles.rows[1], tiles.full[0], at_keys)
-    ask_values(tiles, maps, places(here, end, head, 0), [place * FORM.V, column], FORM)
     gates = rows_of(g, here, head, problem.HV, FORM.K, column, FORM.K_TILE).to(tl.float32)
     at_end = tl.load(last + place.to(tl.int64) * FORM.K + column + tl.arange(0, FORM.K_TILE))
     if FORM.DELTA:
         weight = numbers_of(beta, here, head, problem.HV, 1.0)
+    ask_values(tiles, maps, places(here, end, head, 0), [place * FORM.V, column], FORM)
     put_gates(tiles.g[0], tiles.g[1], gates)
     compute(tiles, maps, weight, at_end, dbeta, here, head, column, at_keys, places(here, end, head, column), problem, FORM)
