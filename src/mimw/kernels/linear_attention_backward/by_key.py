@@ -24,7 +24,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_varlen.maps import FAR
-from ..linear_attention.nouns import CHUNK_FIELDS, C
+from ..linear_attention.nouns import C
 from ..linear_attention.prepare import LOG2_E
 from .gates import diagonal
 from .nouns import chunk_of, numbers_of, rows_of, store_numbers
@@ -97,9 +97,9 @@ def half_of(tile, number: tl.constexpr):
 
 
 @mimw.jit
-def places(here, end, head, column):
+def places(here, head, column):
     """The coordinates of a chunk's rows."""
-    return [FAR, end, head, FAR - (end - here.first.to(tl.int32)), column]
+    return [FAR, here.end, head, FAR - (here.end - here.first.to(tl.int32)), column]
 
 
 @mimw.jit
@@ -160,8 +160,7 @@ def below(scores):
 
 @mimw.jit
 def give(desc, place, tile, at):
-    """Stores rows of results by way of a place, when all that lay there is stored."""
-    tlx.async_descriptor_store_wait(0)
+    """Stores rows of results by way of a place."""
     tlx.local_store(place, tile.to(place.dtype))
     tlx.fence("async_shared")
     tlx.async_descriptor_store(desc, place, at)
@@ -238,6 +237,8 @@ def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into,
     fall = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [rise], tl.float32, True, 1)
     keys *= fall
     down, end = tlx.async_dot_wait(0, down), tlx.async_dot_wait(0, end) * column_of(tiles.columns[0])
+    if tiles.of_rows.num == 1:
+        tlx.async_descriptor_store_wait(0)
     give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk + fall * (down + end), into)
     db, ends = tlx.local_load(tiles.db) - keys * down, tl.where((row < here.rows - 1)[:, None], keys * end, 0.0)
     put_parts(half_of(tiles.N, 0), half_of(tiles.N, 1), db)
@@ -247,6 +248,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into,
     dg = tlx.async_dot(before, half_of(tiles.D, 1), tlx.async_dot(before, half_of(tiles.D, 0), dg))
     half = column_of(tiles.columns[0])
     dg = tlx.async_dot_wait(0, dg) + half * half * column_of(tiles.columns[1])
+    tlx.async_descriptor_store_wait(0)
     give(maps.dg, tiles.dg, dg, into)
     tlx.async_descriptor_store_wait(0)
 
@@ -257,14 +259,13 @@ def gradients_by_key(maps, g, beta, last, dbeta, table, problem, FORM: tl.conste
     PARTS: tl.constexpr = FORM.K // FORM.K_TILE
     place, column = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS * FORM.K_TILE
     head, here = place % problem.HV, chunk_of(table, place // problem.HV)
-    end = tl.load(table + here.slot * CHUNK_FIELDS + 1)
     tiles, weight = tiles_of(maps, FORM), None
-    at_keys = places(here, end, head // FORM.GROUP, column)
+    at_keys = places(here, head // FORM.GROUP, column)
     ask_rows(maps, tiles.rows[0], tiles.rows[1], tiles.full[0], at_keys)
     gates = rows_of(g, here, head, problem.HV, FORM.K, column, FORM.K_TILE).to(tl.float32)
     at_end = tl.load(last + place.to(tl.int64) * FORM.K + column + tl.arange(0, FORM.K_TILE))
     if FORM.DELTA:
         weight = numbers_of(beta, here, head, problem.HV, 1.0)
-    ask_values(tiles, maps, places(here, end, head, 0), [place * FORM.V, column], FORM)
+    ask_values(tiles, maps, places(here, head, 0), [place * FORM.V, column], FORM)
     put_gates(tiles.g[0], tiles.g[1], gates)
-    compute(tiles, maps, weight, at_end, dbeta, here, head, column, at_keys, places(here, end, head, column), problem, FORM)
+    compute(tiles, maps, weight, at_end, dbeta, here, head, column, at_keys, places(here, head, column), problem, FORM)
