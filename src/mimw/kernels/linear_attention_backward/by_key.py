@@ -51,8 +51,8 @@ class Maps(NamedTuple):
 @tle.struct
 class Tiles:
     """Shared memory: rows of do, N and dv; S^T, and in its place later a part of db; D^T; q and k, later E Q and E K; two tiles of
-    g, and in their place F K, then dq and dk, then dg; `columns`: h and S D. `full` are the barriers of q and k, of all else, and
-    of q and k once more."""
+    g, and in their place F K, then dq and dk, then dg; `columns`: h and S D. `full` are the barriers of q and k, of values, of
+    states, and of q and k once more."""
 
     do: Any
     N: Any
@@ -84,7 +84,7 @@ def tiles_of(maps, form):
     g, of_rows = tlx.local_alloc((C, C), tl.float16, 2, reuse=spec), tlx.local_alloc((C, C), RESULT, COUNT, reuse=spec)
     falling, dg = tlx.local_alloc((C, C), TYPE, 1, reuse=spec), tlx.local_alloc((C, C), tlx.dtype_of(maps.dg), 1, reuse=spec)
     rows, columns = tlx.local_alloc((C, C), TYPE, 2), tlx.local_alloc((C, ), tl.float32, 2)
-    return Tiles(do, N, dv, S, db, D, rows, g, falling[0], of_rows, dg[0], columns, tlx.alloc_barriers(3))
+    return Tiles(do, N, dv, S, db, D, rows, g, falling[0], of_rows, dg[0], columns, tlx.alloc_barriers(4))
 
 
 @mimw.jit
@@ -113,13 +113,14 @@ def ask_rows(maps, q, k, full, at):
 @mimw.jit
 def ask_values(tiles, maps, at, state, form):
     """Starts the loads of all else."""
-    tlx.barrier_expect_bytes(tiles.full[1], (10 if form.DELTA else 8) * C * form.V)
+    tlx.barrier_expect_bytes(tiles.full[1], (6 if form.DELTA else 4) * C * form.V)
     tlx.async_descriptor_load(maps.N, tiles.N, at, tiles.full[1])
     tlx.async_descriptor_load(maps.do, tiles.do, at, tiles.full[1])
     if form.DELTA:
         tlx.async_descriptor_load(maps.dv, tiles.dv, at, tiles.full[1])
-    tlx.async_descriptor_load(maps.D, tiles.D, state, tiles.full[1])
-    tlx.async_descriptor_load(maps.S, tiles.S, state, tiles.full[1])
+    tlx.barrier_expect_bytes(tiles.full[2], 4 * C * form.V)
+    tlx.async_descriptor_load(maps.S, tiles.S, state, tiles.full[2])
+    tlx.async_descriptor_load(maps.D, tiles.D, state, tiles.full[2])
 
 
 @mimw.jit
@@ -203,11 +204,13 @@ def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into,
         dA = tlx.async_dot_wait(0, tlx.async_dot(tiles.dv, across))
     dP = tlx.async_dot_wait(0, dP)
     own, scores = diagonal(dP) * problem.scale, below(dP * problem.scale)
+    if form.DELTA:
+        of_dA, rest = below(-dA), diagonal(dA)
+    tlx.barrier_wait(tiles.full[2], 0)
     dq = tlx.async_dot(tiles.do, tiles.S)
     if form.DELTA:
         if column == 0:
-            store_numbers(dbeta, diagonal(dA) / (weight * weight), here, head, problem.HV)
-        of_dA = below(-dA)
+            store_numbers(dbeta, rest / (weight * weight), here, head, problem.HV)
         up = tlx.async_dot_wait(0, tlx.async_dot(tiles.dv, tiles.S))
     tlx.local_store(tiles.columns[1], diagonal(tlx.async_dot_wait(0, tlx.async_dot(tlx.local_trans(tiles.S), tiles.D))))
     half = column_of(tiles.columns[0])
@@ -216,7 +219,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into,
         up = tlx.async_dot(of_dA, tiles.falling, up * -half)
     # do, dv and S have been read. q and k have got factors: as they are they come once more.
     q, k = half_of(tiles.do, 1), half_of(tiles.dv, 1) if form.DELTA else half_of(tiles.do, 0)
-    ask_rows(maps, q, k, tiles.full[2], at_keys)
+    ask_rows(maps, q, k, tiles.full[3], at_keys)
     turned = half_of(tiles.do, 0) if form.DELTA else tiles.rows[1]
     tlx.local_store(turned, scores)
     if form.DELTA:
@@ -224,7 +227,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into,
         up = tlx.async_dot_wait(0, up) * rise
     dq = tlx.async_dot_wait(0, dq) * rise
 
-    tlx.barrier_wait(tiles.full[2], 0)
+    tlx.barrier_wait(tiles.full[3], 0)
     queries, keys = tlx.local_load(q).to(tl.float32), tlx.local_load(k).to(tl.float32)
     give(maps.dq, tiles.of_rows[0], dq + own[:, None] * keys, into)
     dk, db = own[:, None] * queries, queries * dq
