@@ -140,16 +140,18 @@ def put_parts(high, low, x):
 
 
 @mimw.jit
-def triangle(KIND: tl.constexpr, TYPE: tl.constexpr):
-    """1 at j <= i ("lower"), j < i ("below") or j >= i ("upper"), 0 elsewhere: (C, C), where left operands lie in registers."""
+def up_to(TYPE: tl.constexpr):
+    """1 at j <= i, 0 elsewhere: (C, C), where left operands lie in registers."""
     i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
-    if KIND == "lower":
-        there = j <= i
-    elif KIND == "below":
-        there = j < i
-    else:
-        there = j >= i
-    return tlx.require_layout(tl.where(there, 1.0, 0.0), OPERAND).to(TYPE)
+    return tlx.require_layout(tl.where(j <= i, 1.0, 0.0), OPERAND).to(TYPE)
+
+
+@mimw.jit
+def from_and_before():
+    """1 at j >= i, and at j < i: the bits of the other one, of which a word holds two."""
+    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
+    one = tlx.require_layout(tl.where(j >= i, 1.0, 0.0), OPERAND).to(tl.bfloat16)
+    return one, (one.to(tl.int16, bitcast=True) ^ 0x3F80).to(tl.bfloat16, bitcast=True)
 
 
 @mimw.jit
@@ -176,7 +178,7 @@ def column_of(place):
 @mimw.jit
 def factors(tiles, last, form):
     """E of each element; h, E Q, E K and F K go where products want them."""
-    ones = triangle("lower", tl.float16)
+    ones = up_to(tl.float16)
     b = tlx.async_dot(ones, tiles.g[1], tlx.async_dot(ones, tiles.g[0]))
     tlx.barrier_wait(tiles.full[0], 0)
     keys = tlx.local_load(tiles.rows[1]).to(tl.float32)
@@ -246,7 +248,7 @@ def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into,
     db, ends = tlx.local_load(tiles.db) - keys * down, tl.where((row < here.rows - 1)[:, None], keys * end, 0.0)
     put_parts(half_of(tiles.N, 0), half_of(tiles.N, 1), db)
     put_parts(half_of(tiles.D, 0), half_of(tiles.D, 1), ends)
-    from_here, before = triangle("upper", tl.bfloat16), triangle("below", tl.bfloat16)
+    from_here, before = from_and_before()
     dg = tlx.async_dot(from_here, half_of(tiles.N, 1), tlx.async_dot(from_here, half_of(tiles.N, 0)))
     dg = tlx.async_dot(before, half_of(tiles.D, 1), tlx.async_dot(before, half_of(tiles.D, 0), dg))
     half = column_of(tiles.columns[0])
