@@ -1,5 +1,5 @@
-"""The gradients of chunks whose gates by key need no cuts (gates.py): 64 columns of keys a program, two programs side by side on a
-multiprocessor, of which one multiplies while the other waits.
+"""The gradients of chunks whose gates by key need no cuts (gates.py): 64 columns of keys a program; with 128 columns of values two
+programs are on a multiprocessor side by side, of which one multiplies while the other waits.
 
 Input: descriptors and pointers of what `gradients` has, bf16. Output: the same; chunks that need cuts get anything:
 
@@ -33,7 +33,7 @@ OPERAND = tlx.layout(((4, 8, 4), (2, 2, 8)), ((2, 64, 1024), (1, 512, 8)))      
 
 
 class Maps(NamedTuple):
-    """Descriptors: of rows of a head, which end with their sequence: 64 columns of q and k, all V = 128 of do, N and dv, None
+    """Descriptors: of rows of a head, which end with their sequence: 64 columns of q and k, all V of do, N and dv, None
     without the delta rule; of 64 columns of states: S^T and D^T; of 64 columns of rows of results: dq, dk and dg."""
 
     q: Any
@@ -89,7 +89,7 @@ def tiles_of(maps, form):
 
 @mimw.jit
 def half_of(tile, number: tl.constexpr):
-    """A half of a tile of rows of values, or of a state, as memory for something else."""
+    """64 columns of a tile of rows of values, or 64 rows of one of a state, as memory for something else."""
     if tile.shape[0] == C:
         return tlx.local_slice(tile, [0, number * C], [C, C])
     else:
