@@ -104,7 +104,7 @@ def by_roles(form: Form, given: Given) -> bool:
 
 
 def by_key(form: Form, given: Given) -> bool:
-    """True for what gradients by key take (by_key.py): all tiles of values fit into shared memory, and two are there to be reused."""
+    """True for what gradients by key take (by_key.py): tiles of values fit into shared memory, and two are there to be reused."""
     if form.GATE.value != BY_KEY.value or given.g.dtype.itemsize > 4:
         return False
     return bool(form.BF16.value) and form.K.value % 64 == 0 and form.V.value in (128, 256)

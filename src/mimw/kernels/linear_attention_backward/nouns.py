@@ -79,8 +79,8 @@ class Results(NamedTuple):
 
 @tle.struct
 class Chunk:
-    """Rows of one chunk: the first one among all rows of the arrays, how many there are, the number of the chunk, and the row behind
-    its sequence."""
+    """Rows of one chunk: the first one among all rows of the arrays, how many there are, the number of the chunk, and the row
+    behind its sequence."""
 
     first: Any
     rows: Any
