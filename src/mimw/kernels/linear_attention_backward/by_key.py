@@ -214,14 +214,15 @@ def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into,
         if column == 0:
             store_numbers(dbeta, rest / (weight * weight), here, head, problem.HV)
         up = tlx.async_dot_wait(0, tlx.async_dot(tiles.dv, tiles.S))
-    tlx.local_store(tiles.columns[1], diagonal(tlx.async_dot_wait(0, tlx.async_dot(tlx.local_trans(tiles.S), tiles.D))))
-    half = column_of(tiles.columns[0])
-    dq = tlx.async_dot(scores, tiles.falling, tlx.async_dot_wait(0, dq) * (half * problem.scale))
-    if form.DELTA:
-        up = tlx.async_dot(of_dA, tiles.falling, up * -half)
-    # do, dv and S have been read. q and k have got factors: as they are they come once more.
+    dq = tlx.async_dot_wait(0, dq)
+    # do and dv have been read. q and k have got factors: as they are they come once more.
     q, k = half_of(tiles.do, 1), half_of(tiles.dv, 1) if form.DELTA else half_of(tiles.do, 0)
     ask_rows(maps, q, k, tiles.full[3], at_keys)
+    tlx.local_store(tiles.columns[1], diagonal(tlx.async_dot_wait(0, tlx.async_dot(tlx.local_trans(tiles.S), tiles.D))))
+    half = column_of(tiles.columns[0])
+    dq = tlx.async_dot(scores, tiles.falling, dq * (half * problem.scale))
+    if form.DELTA:
+        up = tlx.async_dot(of_dA, tiles.falling, up * -half)
     turned = half_of(tiles.do, 0) if form.DELTA else tiles.rows[1]
     tlx.local_store(turned, scores)
     if form.DELTA:
