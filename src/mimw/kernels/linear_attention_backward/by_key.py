@@ -197,7 +197,6 @@ def factors(tiles, last, form):
 def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into, problem, form):
     """dq, dk and dg of 64 columns of keys from `column` on, loaded from `at_keys`, stored to `into`, and dbeta with the first of
     them. `weight` is beta, `last` b_C of these columns."""
-    row = tl.arange(0, C)
     rise = factors(tiles, last, form)
     tlx.barrier_wait(tiles.full[1], 0)
     across = tlx.local_trans(tiles.N)
@@ -207,12 +206,12 @@ def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into,
     dP = tlx.async_dot_wait(0, dP)
     own, scores = diagonal(dP) * problem.scale, below(dP * problem.scale)
     if form.DELTA:
-        of_dA, rest = below(-dA), diagonal(dA)
+        of_dA = below(-dA)
+        if column == 0:
+            store_numbers(dbeta, diagonal(dA) / (weight * weight), here, head, problem.HV)
     tlx.barrier_wait(tiles.full[2], 0)
     dq = tlx.async_dot(tiles.do, tiles.S)
     if form.DELTA:
-        if column == 0:
-            store_numbers(dbeta, rest / (weight * weight), here, head, problem.HV)
         up = tlx.async_dot_wait(0, tlx.async_dot(tiles.dv, tiles.S))
     dq = tlx.async_dot_wait(0, dq)
     # do and dv have been read. q and k have got factors: as they are they come once more.
@@ -246,9 +245,8 @@ def compute(tiles, maps, weight, last, dbeta, here, head, column, at_keys, into,
     if tiles.of_rows.num == 1:
         tlx.async_descriptor_store_wait(0)
     give(maps.dk, tiles.of_rows[tiles.of_rows.num - 1], dk + fall * (down + end), into)
-    db, ends = tlx.local_load(tiles.db) - keys * down, tl.where((row < here.rows - 1)[:, None], keys * end, 0.0)
-    put_parts(half_of(tiles.N, 0), half_of(tiles.N, 1), db)
-    put_parts(half_of(tiles.D, 0), half_of(tiles.D, 1), ends)
+    put_parts(half_of(tiles.N, 0), half_of(tiles.N, 1), tlx.local_load(tiles.db) - keys * down)
+    put_parts(half_of(tiles.D, 0), half_of(tiles.D, 1), keys * end)
     from_here, before = from_and_before()
     dg = tlx.async_dot(from_here, half_of(tiles.N, 1), tlx.async_dot(from_here, half_of(tiles.N, 0)))
     dg = tlx.async_dot(before, half_of(tiles.D, 1), tlx.async_dot(before, half_of(tiles.D, 0), dg))
