@@ -173,10 +173,10 @@ def test_by_roles_is_for_keys_of_64_and_128_columns_and_gates_a_head():
 
 @pytest.mark.parametrize("delta, far, more", [
     (True, False, dict(T=140)), (True, False, dict(T=70, HV=2, ends=[0, 5, 5, 70], decay=(-2, 0))),
-    (False, False, dict(T=64, K=256)), (True, True, dict(T=66, K=64, decay=(-60, -20)))])
+    (False, False, dict(T=64, K=256, V=256)), (True, True, dict(T=66, K=64, decay=(-60, -20)))])
 def test_gradients_by_key(machine, delta, far, more):
-    """Columns of keys of one program, two and four; ragged and packed; heads of v for one of k; a chunk that needs cuts beside one
-    that needs none, gates of 16 bits."""
+    """Columns of keys of one program, two and four, 128 and 256 columns of values; ragged and packed; heads of v for one of k; a
+    chunk that needs cuts beside one that needs none, gates of 16 bits."""
     case = Case(torch.bfloat16, gates="key", delta=delta, **dict(dict(K=128, V=128), **more))
     if far:
         case.given["g"] = case.rounded(case.given["g"])

@@ -104,10 +104,10 @@ def by_roles(form: Form, given: Given) -> bool:
 
 
 def by_key(form: Form, given: Given) -> bool:
-    """True for what gradients by key take (by_key.py), two programs of which fit into shared memory."""
+    """True for what gradients by key take (by_key.py): tiles of values fit into shared memory, and two are there to be reused."""
     if form.GATE.value != BY_KEY.value or given.g.dtype.itemsize > 4:
         return False
-    return bool(form.BF16.value) and form.K.value % 64 == 0 and form.V.value == 128
+    return bool(form.BF16.value) and form.K.value % 64 == 0 and form.V.value in (128, 256)
 
 
 def _by_key(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem) -> tuple:
