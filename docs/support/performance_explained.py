@@ -35,10 +35,6 @@ EXPLAINED = {
         carries the sums: what is left is the kernel's, sums that are written and read once more, and a stage of the ring less.
         Put by the programs' own stores they cost what the link takes for them, although half of the product's time is there
         for it; why is not known.""",
-    "Attention with sinks": """
-        Heads of 128, forward and backward: eager reads and writes whole scores, so its time hardly depends on the heads' width
-        (54.5 ms, 34.8 of 64), and ours does, 3.0 ms for 1.2: 318 TFLOP/s of both passes. Other programs used the same GPU
-        between measurements of that run.""",
     "What a GEMM does on the way out": """
         gelu_tanh at K = 2048: tensor cores 86 % where the plain form has 93 %, at the same clock, L2 74 and 70 %; issue slots
         are 25 % instead of 15 %. So its instructions are what is not hidden: a consumer's product waits for the elements of
