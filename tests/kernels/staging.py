@@ -98,3 +98,13 @@ def inside_loop_and_if(x, n):
             tlx.local_store(branch[0], tile + 1)
             tl.store(x + rows + cols * 64, tlx.local_load(branch[0]))
         tl.store(x + rows + cols * 64 + 1024, tl.sort(tile))
+
+
+@mimw.jit
+def operand_by_descriptor(x, y_desc, n):
+    """x = x y in mma.sync, whose operands Triton loads where the product stands, behind A's way there."""
+    at, buffer = tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 64)[None, :], tlx.local_alloc((16, 64), tl.float16, 1)
+    tile = tl.load(x + at)
+    tlx.local_store(buffer[0], tile)
+    y = y_desc.load([n, 0])
+    tl.store(x + at, tl.dot(tile, y).to(tl.float16))

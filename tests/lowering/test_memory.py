@@ -1,5 +1,6 @@
 """Shared memory: no buffer lies over another, nor conversion scratch over a buffer that somebody may still use."""
 
+import re
 from itertools import combinations
 
 import pytest
@@ -42,6 +43,15 @@ def test_scratch_of_tasks_is_apart(tmp_path):
     scratch = [piece.start for piece in allocation(compiled.stage("ttgir")).pieces
                if piece.op not in ("ttg.local_alloc", "tt.func", "ttg.warp_specialize")]
     assert len(scratch) == len(set(scratch)) == 3
+
+
+def test_a_tile_that_was_loaded_is_not_given_back_before_it_is_read():
+    """Triton moves the read of a product's operand to the product, and a `local_dealloc` stays where it is."""
+    text = Case(staging.operand_by_descriptor, {"x": "*fp16", "y_desc": _DESC, "n": "i32"}).compiled(by=to_ttgir).stage("ttgir")
+    tiles = re.findall(r"ttg.local_load (%[\w.]+)", text)
+    assert len(tiles) == 2
+    for tile in tiles:
+        assert f"ttg.local_dealloc {tile} " not in text[:text.index(f"ttg.local_load {tile} ")]
 
 
 def test_memory_is_given_back_at_the_end_of_the_kernel_or_task():

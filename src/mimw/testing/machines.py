@@ -28,7 +28,8 @@ class Simulator:
 
 
 class Gpu:
-    """Runs kernels on the GPU: numpy arguments go there, and written arrays come back into them."""
+    """Runs kernels on the GPU: numpy arguments go there, and written arrays come back into them. Views of one array are one tensor
+    there, too, as of an argument that a descriptor describes in another shape."""
 
     name = "gpu"
 
@@ -39,9 +40,10 @@ class Gpu:
         on_device = {}
 
         def move(array):
-            if id(array) not in on_device:
-                on_device[id(array)] = array, _to_torch(torch, array)
-            return on_device[id(array)][1]
+            memory = (array.ctypes.data, array.nbytes, array.dtype) if array.flags.c_contiguous else id(array)
+            if memory not in on_device:
+                on_device[memory] = array, _to_torch(torch, array)
+            return on_device[memory][1].view(array.shape) if array.flags.c_contiguous else on_device[memory][1]
 
         kernel[grid](*(with_arrays(arg, move) for arg in args), **meta)
         torch.cuda.synchronize()

@@ -116,18 +116,17 @@ def tma_store_wait(emitter: Emitter, op: Op):
 
 
 def _staging(emitter: Emitter, type_, layout: SharedLayout):
-    """Memory for one call; it is given back when the call's copy is complete."""
+    """Memory for one call."""
     return emitter.builder.create_local_alloc(emitter.types.buffer(type_.element, type_.shape, layout))
 
 
 @emits("descriptor_load")
 def descriptor_load(emitter: Emitter, op: Op):
-    """`desc.load(offsets)`: a TMA load into a tile of its own, waited for by the calling task, then read."""
+    """`desc.load(offsets)`: a TMA load into a tile of its own, waited for by the calling task, then read. Nothing gives the memory
+    back: as in Triton's own lowering its last reader does, since Triton moves loads of products' operands to the product."""
     tile = _staging(emitter, op.descriptor.type, emitter.layouts.descriptors[op.descriptor])
     _fetch(emitter, op, tile, op.descriptor.type.block_bytes)
-    value = emitter.builder.create_local_load(emitter.mlir_type(op.result), tile)
-    emitter.builder.create_local_dealloc(tile)
-    return value
+    return emitter.builder.create_local_load(emitter.mlir_type(op.result), tile)
 
 
 @emits("tma_fetch")

@@ -39,15 +39,13 @@ def tma_fetch_rows(emitter: Emitter, op: Op):
 
 @emits("descriptor_gather")
 def descriptor_gather(emitter: Emitter, op: Op):
-    """`desc.gather(rows, column)`: into a tile of its own, waited for by the calling task, then read."""
+    """`desc.gather(rows, column)`: into a tile of its own, waited for by the calling task, then read, as `desc.load`."""
     type_ = op.result.type
     tile = emitter.builder.create_local_alloc(_lying(emitter, op, type_))
     always = emitter.builder.get_int1(True)
     _gather(emitter, op, tile, type_.shape, fetches.begin(emitter, type_.numel * type_.element.bytes, always), None)
     fetches.end(emitter, always)
-    value = emitter.builder.create_local_load(emitter.mlir_type(op.result), tile)
-    emitter.builder.create_local_dealloc(tile)
-    return value
+    return emitter.builder.create_local_load(emitter.mlir_type(op.result), tile)
 
 
 @emits("descriptor_scatter")
