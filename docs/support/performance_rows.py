@@ -88,4 +88,5 @@ def row_of(row: dict, tried: int, shipped: bool | None) -> Row:
     code = known.pop("code", "")
     versions = ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
     facts = row | {"baselines": {name: time for name, time in row["baselines"].items() if not _OF_OURS.match(name)}}
-    return Row(*(facts[name] for name in ("name", "shape", "microseconds", "baselines", "error", "chip")), versions, row["date"], tried, code, shipped)
+    known = (facts[name] for name in ("name", "shape", "microseconds", "baselines", "error", "chip"))
+    return Row(*known, versions, row["date"], tried, code, shipped)

@@ -18,7 +18,7 @@ from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = pytest_plugin.__name__
-KERNELS_OF_GLUON = ROOT / "tests" / "ttgir" / "gluon_kernels.py"
+KERNELS_OF_GLUON = ROOT / "tests" / "kernels" / "gluon_kernels.py"
 KERNELS = """
 import numpy as np
 import pytest
@@ -226,7 +226,7 @@ def test_kernels_of_gluon(suite):
         from triton.experimental import gluon
         from triton.experimental.gluon import language as gl
         from triton.experimental.gluon._runtime import GluonJITFunction
-        from tests.ttgir.gluon_kernels import column_sums, tiles_of
+        from tests.kernels.gluon_kernels import column_sums, tiles_of
 
         @gluon.jit
         def one(x):

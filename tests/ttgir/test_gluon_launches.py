@@ -28,9 +28,9 @@ from mimw.runtime.jit import without_a_gpu
 from mimw.testing.gpus import gpu_available
 from mimw.tools import checking
 from mimw.tools.every_launch import EveryLaunch
-from tests.check.wild_compiled import freed_the_next_one
-from tests.ttgir import gluon_kernels
-from tests.ttgir.gluon_kernels import column_sums, scaled, tiles_of
+from tests.kernels import gluon_kernels
+from tests.kernels.gluon_kernels import column_sums, scaled, tiles_of
+from tests.kernels.wild_compiled import freed_the_next_one
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 TILES = np.arange(4)[:, None] + np.arange(128)      # what `freed_the_next_one` writes
