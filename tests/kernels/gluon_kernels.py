@@ -4,7 +4,7 @@
     column_sums[(1, )](x_desc, y, 7, SLOTS=2, WAITS=True)   y = the sum of x (7 * 16, 64) over its rows, through a ring; without
                                                             WAITS a tile is read before it has landed
 
-Input: arrays or torch tensors, Gluon's descriptors of them. Output: the arrays.
+Input: arrays or torch tensors, Gluon's descriptors of them. Output: the arrays. Shapes: as above; the mistake is the missing wait.
 """
 
 from triton.experimental import gluon
