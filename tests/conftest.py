@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
@@ -143,6 +144,8 @@ def what_a_command_sets_ends_with_its_test():
     variables = _own_variables()
     places = [(triton, "jit"), (triton, "Config"), (triton, "autotune"), (triton.runtime, "Config"),
               (triton.runtime, "autotune"), (triton.runtime.autotuner, "Config")]
+    gluon = sys.modules.get("triton.experimental.gluon")
+    places += [] if gluon is None else [(gluon, "jit"), (gluon._runtime, "jit")]
     held = [(module, name, getattr(module, name)) for module, name in places]
     yield
     for module, name, value in held:

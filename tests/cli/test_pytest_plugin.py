@@ -221,7 +221,7 @@ def test_kernels_as_users_have_them(suite):
 def test_kernels_of_gluon(suite):
     """Also one that was decorated before the name was ours, and one that is not read: it ends in that, and the summary says so."""
     pytest.importorskip("torch", reason="Gluon's descriptors are of its tensors")
-    done = suite("""
+    done = suite(f"import sys\nsys.path.append({str(ROOT)!r})\n" + """
         import torch
         from triton.experimental import gluon
         from triton.experimental.gluon import language as gl

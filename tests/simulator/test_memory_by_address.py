@@ -201,7 +201,7 @@ def test_only_a_kernel_that_makes_pointers_looks_for_tensors(monkeypatch):
     monkeypatch.setenv("MIMW_MEMORY", "tensors")
     mimw.simulate(doubled, (1, ), table, 32, N=32)
     assert (y == 2 * x).all()
-    monkeypatch.setattr(import_module("mimw.runtime.simulate"), "live_tensors", lambda: pytest.fail("a kernel of arguments only"))
+    monkeypatch.setattr(import_module("mimw.runtime.launch"), "live_tensors", lambda: pytest.fail("a kernel of arguments only"))
     mimw.simulate(_beyond, (1, ), x, N=32)
     monkeypatch.setenv("MIMW_MEMORY", "all")
     with pytest.raises(SimulatorMisuse, match="MIMW_MEMORY is 'all'"):
