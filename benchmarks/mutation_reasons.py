@@ -79,18 +79,12 @@ def _of_linear_attention(mutant: Mutant) -> bool:
     """True if the changed line is a consumer's of linear attention or of its gradients, or the score's."""
     return mutant.site.file.endswith(("kernels/linear_attention/compute.py", "kernels/linear_attention/roles.py",
                                       "kernels/linear_attention_backward/compute.py",
-                                      "kernels/linear_attention_backward/columns.py"))
+                                      "kernels/linear_attention_backward/multiply.py"))
 
 
 def _of_a_state_in_tensor_memory(mutant: Mutant) -> bool:
     """True if the changed line is a consumer's of linear attention on Blackwell."""
     return mutant.site.file.endswith("kernels/linear_attention/blackwell.py")
-
-
-def _of_a_share_of_dg(mutant: Mutant) -> bool:
-    """True if the changed line is one by which the second consumer of gradients by roles hands on its share."""
-    return mutant.site.file.endswith("kernels/linear_attention_backward/columns.py") and any(
-        "hand_on" in linecache.getline(site.file, site.line) for site in mutant.site.chain())
 
 
 def _of_gathered_rows(mutant: Mutant) -> bool:
@@ -260,8 +254,6 @@ REASONS = (
     (lambda m: _of_linear_attention(m) and (_swapped(m, ("local_load", ), ("async_dot_wait", ))
                                             or _swapped(m, ("async_dot_wait", ), ("local_load", ))),
      "The numbers that are read lie elsewhere than the tiles of the product, and their slot is held: either may be first."),
-    (lambda m: _of_a_share_of_dg(m) and _swapped(m, ("barrier_wait", ), ("local_store", )),
-     "The rows of a chunk come when the first consumer has given back those before, behind its read of this slot: it is free."),
     (lambda m: _of_a_state_in_tensor_memory(m) and _swapped(m, ("barrier_wait", ), ("tmem_load", )),
      "The state that is read does not come with the inputs of the chunk: either may be first."),
     (lambda m: _of_a_state_in_tensor_memory(m) and m.word == "barrier_wait" and m.change.startswith("release early"),
@@ -270,6 +262,8 @@ REASONS = (
      "The product begins behind the wait for a slot that is given back whatever this task does: slower, and right."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("async_dot", ), ("async_dot_wait", )),
      "The product begins behind the end of the one before it, and is waited for by the wait after that: slower, and right."),
+    (lambda m: _of_linear_attention(m) and _swapped(m, ("barrier_arrive", ), ("async_dot", )),
+     "The slot is given back behind the begin of a product of other tiles: slower, and right."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("barrier_arrive", ), ("local_load", )),
      "The result is handed on later than it could be, behind a read that waits for nobody: slower, and right."),
     (lambda m: _of(m, FEW_ROWS) and (m.word == "fence" or "past fence," in m.change),

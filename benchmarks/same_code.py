@@ -74,8 +74,7 @@ class Launches:
 
     def __init__(self) -> None:
         self.specialisations, self.known, self.without_code = [], set(), []
-        mimw = import_module("mimw")
-        kind = vars(sys.modules[mimw.simulate.__module__])["Specialisation"]
+        kind = import_module("mimw.runtime.fits").Specialisation
         made = kind.__init__
 
         def noted(one, *args, **keywords):

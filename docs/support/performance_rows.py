@@ -12,11 +12,14 @@ fastest. performance_choices.py knows the library's choice.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 from pathlib import Path
+
+_OF_OURS = re.compile(r"\d+ [a-z_]+$|backward$|forward$")     # a launch of ours by its place, and a part of a row: no baseline
 
 
 @dataclass(frozen=True)
@@ -84,5 +87,6 @@ def row_of(row: dict, tried: int, shipped: bool | None) -> Row:
     known = dict(row.get("versions", {}))
     code = known.pop("code", "")
     versions = ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
-    facts = (row[name] for name in ("name", "shape", "microseconds", "baselines", "error", "chip"))
-    return Row(*facts, versions, row["date"], tried, code, shipped)
+    facts = row | {"baselines": {name: time for name, time in row["baselines"].items() if not _OF_OURS.match(name)}}
+    known = (facts[name] for name in ("name", "shape", "microseconds", "baselines", "error", "chip"))
+    return Row(*known, versions, row["date"], tried, code, shipped)

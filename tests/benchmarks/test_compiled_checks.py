@@ -15,7 +15,7 @@ from benchmarks.compiled_checks_sources import Case, Launch, module_of, to_ttgir
 from benchmarks.others_sources import NotFetched, Source
 from mimw.compiler.triton_port.late_fences import with_late_fences
 
-HERE = Path(__file__).parent.parent / "check"
+HERE = Path(__file__).parent.parent / "kernels"
 ROWS = "fp16[64,64]/16,64"
 LAUNCHES = {
     "freed_the_next_one": ("PhaseMissed", dict(out="i32[4,128]"), {"out": "np.arange(128) + np.arange(4)[:, None]"}),

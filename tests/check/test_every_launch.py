@@ -100,7 +100,7 @@ def test_a_launch_whose_check_fails_runs_and_is_named(every, monkeypatch):
         handed_over[(2, )](x, y, True, 32)
     assert (y == x).all() and not every.tally.reports
     assert str(every.tally).splitlines()[1] == (
-        "handed_over was launched unchecked: SimulatorMisuse: SimulatorMisuse: of this kernel nothing is known")
+        "handed_over was launched unchecked: SimulatorMisuse: of this kernel nothing is known")
 
 
 def test_what_is_wrong_with_its_arguments_the_launch_says(every):

@@ -18,6 +18,7 @@ from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = pytest_plugin.__name__
+KERNELS_OF_GLUON = ROOT / "tests" / "kernels" / "gluon_kernels.py"
 KERNELS = """
 import numpy as np
 import pytest
@@ -217,21 +218,52 @@ def test_kernels_as_users_have_them(suite):
     assert summary(done)[0] == "3 launches of 3 kernels, 3 different ones checked under 2 interleavings: nothing found"
 
 
-def test_a_launch_of_gluon_is_refused_by_name(suite):
-    pytest.importorskip("torch", reason="Triton's own launch takes tensors")
+def test_kernels_of_gluon(suite):
+    """Also one that was decorated before the name was ours, and one that is not read: it ends in that, and the summary says so."""
+    pytest.importorskip("torch", reason="Gluon's descriptors are of its tensors")
     done = suite("""
         import torch
         from triton.experimental import gluon
         from triton.experimental.gluon import language as gl
+        from triton.experimental.gluon._runtime import GluonJITFunction
+        from tests.kernels.gluon_kernels import column_sums, tiles_of
 
         @gluon.jit
-        def of_gluon(x):
+        def one(x):
             gl.store(x, 1.0)
 
-        def test_gluon():
-            of_gluon[(1, )](torch.zeros(1))
-        """.replace("\n        ", "\n"), "--mimw-check=1", torch=True)
-    assert done.returncode == 1 and "LaunchError: of_gluon is a kernel of Gluon" in done.stdout
+        @GluonJITFunction
+        def decorated_before(x):
+            gl.store(x, 1.0)
+
+        @pytest.mark.parametrize("waits", [True, False])
+        def test_ring(waits):
+            x, y = torch.ones(7 * 16, 64, device="cuda"), torch.zeros(64, device="cuda")
+            for _ in range(2):
+                column_sums[(1, )](tiles_of(x), y, 7, SLOTS=2, WAITS=waits)
+            assert y.eq(112).all()
+
+        def test_numpy():
+            one[(1, )](out := np.zeros(1, np.float32))
+            assert out == 1
+
+        def test_before():
+            decorated_before[(1, )](out := torch.zeros(1))
+            assert out == 1
+
+        def test_not_read():
+            one[(1, )](torch.zeros(1), num_ctas=2)
+        """.replace("\n        ", "\n"), "--mimw-check=1", "-rA", torch=True)
+    outcomes = {test.partition(" ")[0]: what for what, _, test in (
+        line.partition(" test_suite.py::") for line in done.stdout.splitlines()) if test and what in ("PASSED", "FAILED")}
+    assert outcomes == {"test_ring[True]": "PASSED", "test_ring[False]": "FAILED", "test_numpy": "PASSED", "test_before": "PASSED",
+                        "test_not_read": "FAILED"}, done.stdout
+    (line, ) = (number for number, text in enumerate(KERNELS_OF_GLUON.read_text().splitlines(), 1) if "# READ" in text)
+    assert "CopyReadEarly" in done.stdout and f"{KERNELS_OF_GLUON}:{line}" in done.stdout
+    assert "NotYet" in done.stdout and "num_ctas" in done.stdout
+    told = summary(done)
+    assert told[0] == "6 launches of 3 kernels, 4 different ones checked under 1 interleaving: 1 finding in column_sums"
+    assert told[1].startswith(f"one was launched unchecked: NotYet at {Path.cwd()}/test_suite.py:") and "num_ctas" in told[1]
 
 
 def test_pytest_finds_the_plugin_by_the_entry_point_of_the_package(suite, tmp_path):

@@ -11,7 +11,7 @@ from mimw.kernels.linear_attention import parts_for, tables  # noqa: E402
 from mimw.target import target  # noqa: E402
 from tests.compiling import stopping  # noqa: E402
 
-from .linear_attention_calls import DELTA, GDN, GLA, KDA, NONE, SIMPLE, Case, close, right  # noqa: E402
+from .linear_attention_calls import BF16, DELTA, GDN, GLA, KDA, NONE, SIMPLE, Case, close, right  # noqa: E402
 from .linear_attention_reference import chunked, recurrence  # noqa: E402
 
 # ---- o and the last states ------------------------------------------------------------------------------------------------------
@@ -42,6 +42,45 @@ def test_a_scale_and_no_states(machine):
 @pytest.mark.parametrize("kind", [GDN, KDA])
 def test_fp16(machine, kind):
     right(machine, Case(np.float16, **kind), error=2e-3 if kind is GDN else 4e-3)
+
+
+def far_in_some(drawn):
+    """Of a chunk's 128 columns the second 64 are far from their middle row, the first ones near."""
+    faded = torch.where(torch.arange(128) < 64, drawn["g"] / 100, drawn["g"])
+    return {"g": faded}
+
+
+@pytest.mark.parametrize("type_, kind, error", [(BF16, KDA, 6e-3), (np.float16, KDA, 4e-3), (BF16, GLA, 6e-3)])
+def test_columns_near_and_far(machine, type_, kind, error):
+    """Both ways in one chunk, and gates of 16 bits, whose place operands of fp32 do not fit: rows with gates, P and T."""
+    case = Case(type_, **kind, K=128, T=70, decay=(-9.0, 0.0), keys=far_in_some)
+    case.g = case.g.astype(BF16)
+    case.drawn["g"] = torch.from_numpy(case.g.astype(np.float32))
+    right(machine, case, error)
+    exact = chunked(**case.drawn)
+    assert case.drawn["g"][0, :64, 0, 64:].sum(0).min() < -160 and case.drawn["g"][0, :64, 0, :64].sum(0).min() > -80
+    close(case.rows(case.work.P), exact.P, 4e-3)
+    if kind["delta"]:
+        close(case.rows(case.work.T), exact.T, 4e-3)
+
+
+@pytest.mark.parametrize("kind, gate", [(KDA, -1e6), (GLA, -np.inf), (GDN, -np.inf), (SIMPLE, -1e6)])
+def test_what_is_forgotten_leaves_the_digits_of_other_gates(machine, kind, gate):
+    """Of sums with a gate of -1e6 in them nothing smaller than 0.06 is left, of those with an infinity nothing at all."""
+    def forgetting(drawn):
+        row = torch.arange(70).reshape(70, *[1] * (drawn["g"].ndim - 2))
+        return {"g": torch.where(row == 21, gate, drawn["g"] / 10)}
+
+    right(machine, Case(**kind, T=70, keys=forgetting))
+
+
+def test_what_chunks_prepare_is_right_in_every_order():
+    """Of copies by TMA, and what other warps write where operands and the inverse take the place of what they have read."""
+    for kind, shape in ((KDA, dict(T=70, K=128, decay=(-12.0, 0.0))), (GDN, dict(T=70, parts=2))):
+        case = Case(**kind, **shape)
+        kernel, grid, args, meta = case.steps(o=case.v.copy())[0]
+        report = mimw.check(kernel, grid, *args, seeds=3, shrink=False, **meta)
+        assert report.ok, report
 
 
 def alike(drawn):
@@ -181,6 +220,14 @@ def to_ttgir(kind, K=128, V=128, states=False, parts=1, number=-1):
                          ids=["values of 256", "by key", "states", "transitions", "keys of 256", "transitions of 256 by key"])
 def test_forms_fit(options):
     assert to_ttgir(**options).metadata.shared <= target("sm_90a").shared_bytes
+
+
+@pytest.mark.parametrize("kind, programs", [(KDA, 3), (GDN, 5)])
+def test_programs_that_prepare_have_place_beside_each_other(kind, programs):
+    """On an SM with 228 KB of shared memory, 1 KB of which a program takes besides, and 65,536 registers."""
+    found = to_ttgir(kind, number=0)
+    assert (found.metadata.shared + 1024) * programs <= 228 * 1024
+    assert 128 * found.metadata.maxnreg * programs <= 65536
 
 
 def test_operands_go_from_registers_into_the_next_product():

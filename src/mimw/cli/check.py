@@ -112,10 +112,12 @@ def _one(options: Namespace) -> list[str]:
 
 def _checked(options: Namespace) -> Any:
     """The report on the launch that `options.kernel` names."""
+    from ..compiler.triton_port.runtime import is_gluons
     from ..runtime.call import Given
     from ..runtime.case import case_of
     from ..tools.check import check
     from ..tools.check_ttgir import check_compiled, check_ttgir
+    from ..tools.mends.mending import function_of
     from ..tools.search import Meter
 
     is_text = options.kernel.endswith((".ttgir", ".mlir"))
@@ -129,6 +131,8 @@ def _checked(options: Namespace) -> Any:
                 jobs=options.jobs, ctas=options.ctas, protocol=options.protocol, time_limit=options.time_limit, progress=meter,
                 expected=case.expected, tolerance=case.tolerance)
     given = Given(kernel, meta)
+    if options.fix and is_gluons(fn := function_of(kernel)):
+        raise CommandError(f"--fix is for kernels of mimw.jit and triton.jit, and {fn.__name__} is one of Gluon's.")
     if is_text:
         return check_ttgir(kernel, grid, *args, **how)
     if options.compiled:

@@ -38,8 +38,9 @@ def answer_published(package: ModuleType) -> None:
     import triton
     import triton.language.extra as extra
 
-    from ..compiler.triton_port.published import answer_benchmarks, answer_scripts
+    from ..compiler.triton_port.published import answer_benchmarks, answer_gluon, answer_scripts
     from .benchmarks import profiling, reporting, timed
+    from .gluon_jit import gluon_jit
     from .jit import triton_compile, without_a_gpu
     from .simulating import simulating
 
@@ -55,6 +56,7 @@ def answer_published(package: ModuleType) -> None:
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = package.Config
     triton.autotune = triton.runtime.autotune = package.autotune
     answer_scripts(triton_compile)
+    answer_gluon(gluon_jit)
     answer_benchmarks(timed, reporting)
     once_imported("triton.profiler", profiling)
     without_a_gpu(switched_on("MIMW_SIMULATE"))

@@ -19,6 +19,7 @@ from ..compiler.pipeline import CLUSTER, PREFERRED, STAMPS, WAITS, MimwSource, c
 from ..ir import Program, print_program
 from ..target import asking, wanted
 from .compiled import Compiled, Stages
+from .gluons import refuse_gluons
 
 
 def compile_kernel(kernel, signature: dict[str, Any], constexprs: dict[Any, Any] | None = None, target: str | None = None,
@@ -75,6 +76,8 @@ def _keeping(after: dict[str, str]):
 def _source(kernel, signature, constexprs, chip, options, attrs) -> tuple[MimwSource, dict[str, Any], tuple[str, ...]]:
     """(the source for Triton, the options that are left for Triton's backend, the pointers of which nothing was said)."""
     fn = _jit_function(kernel)
+    refuse_gluons(fn, "mimw's compiler takes kernels of triton.jit and mimw.jit",
+                  "Triton compiles it: triton.compile, or kernel.warmup(...); mimw.simulate and mimw.check take it")
     constexprs = {(fn.arg_names.index(at), ) if isinstance(at, str) else at: value for at, value in (constexprs or {}).items()}
     signature = {name: "constexpr" if (index, ) in constexprs else signature.get(name, "constexpr")
                  for index, name in enumerate(fn.arg_names)}

@@ -20,7 +20,7 @@ import tokenize
 from types import FunctionType
 from typing import Any
 
-from ..compiler.triton_port.runtime import JITFunction
+from ..compiler.triton_port.runtime import JITFunction, is_gluons
 from ..errors import NotAKernel
 from ..ir.plainly import plainly
 
@@ -33,6 +33,9 @@ def kernel_source(value: Any, options: dict[str, Any], source: str | None) -> tu
 
     errors:    NotAKernel for what is no `def`; whether its source can be read is seen when Triton reads it (`without_source`)
     """
+    if is_gluons(value):
+        raise NotAKernel(f"mimw.jit got {value.__name__}, a kernel of Gluon's",
+                         hint="leave it to gluon.jit: mimw.simulate, mimw.check and launches without a GPU take it as it is")
     if isinstance(value, JITFunction):
         own = {name: getattr(value, name) for name in _OPTIONS} | {"repr": value._repr}
         return value.fn, {**own, **{name: given for name, given in options.items() if given is not None}}

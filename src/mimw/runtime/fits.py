@@ -25,7 +25,7 @@ from ..compiler.pipeline import Kernel, gpu_target, seen_by
 from ..compiler.storage import Row, SharedEntry, compiled_rows, shared_plan
 from ..compiler.triton_port.allocation import Piece, allocation
 from ..compiler.triton_port.codegen import CompilationError, mlir_context
-from ..compiler.triton_port.runtime import final_ttgir, make_backend
+from ..compiler.triton_port.runtime import final_ttgir, is_gluons, make_backend
 from ..errors import KernelError, MimwError, NotYet, TargetError
 from ..ir import Program
 from ..target import Target
@@ -63,9 +63,9 @@ class AsCompiled:
 
 def as_compiled(launch: Specialisation, program: Program) -> AsCompiled | None:
     """The shared memory of the launch's binary, with rows whose entries are those of `program`. None for kernels without words
-    of ours, chips without a compiler here, and what does not compile."""
+    of ours, those of Gluon's, chips without a compiler here, and what does not compile."""
     chip = find_target(launch.target)
-    if not chip.binary or not program.orchestrates():
+    if is_gluons(launch.fn) or not chip.binary or not program.orchestrates():
         return None
     try:
         compiled, total, pieces = _allocated(launch, chip)
@@ -88,7 +88,8 @@ def check_fits(launch: Specialisation, program: Program) -> None:
     """Raise what compiling the launch would: `OutOfSharedMemory`, or another refusal of the layouts. `program` is the launch's
     after all checks."""
     chip = find_target(launch.target)
-    if not chip.binary:     # its memory was added up by the passes, and there is no compiler that would need more
+    # Of a chip without a compiler the passes have added memory up; a kernel of Gluon's was compiled when it was made ready.
+    if not chip.binary or is_gluons(launch.fn):
         return
     _, parsed, _ = _options(launch, chip)
     if not program.orchestrates() or not may_not_fit(program, chip, parsed.num_stages):

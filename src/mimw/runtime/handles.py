@@ -12,13 +12,16 @@ grid by registers:
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from ..compiler.pipeline.binary import taken_by_cubin, taken_by_hsaco
+from ..compiler.triton_port.runtime import is_gluons
 from ..target import Target, wanted
 from .before_launch import check_launch, checking
 
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")       # of a compilation, that a simulated launch knows as well
+_GLUONS = (*_OPTIONS, "num_ctas", "debug")              # .. of a kernel of Gluon's
 
 
 def loaded(binary: bytes, target: Target | None = None) -> tuple[None, None, int, int, int]:
@@ -33,12 +36,13 @@ def _loaded(binary: bytes, backend: str) -> tuple[None, None, int, int, int]:
 
 
 class SimulatedLauncher:
-    """Triton's launcher of one compiled kernel; a launch is a simulated one of the function that the kernel was compiled from."""
+    """Triton's launcher of one compiled kernel; a launch is a simulated one of the function that the kernel was compiled from:
+    `simulated(fn, grid, args, keywords)`."""
 
-    def __init__(self, src: Any, metadata: Any):
-        self._src = src
-        own = src.fn.arg_names
-        self._options = {name: src.options[name] for name in _OPTIONS if name not in own and src.options.get(name) is not None}
+    def __init__(self, src: Any, simulated: Callable[..., Any]):
+        self._src, self._simulated = src, simulated
+        names, own = (_GLUONS, ()) if is_gluons(src.fn) else (_OPTIONS, src.fn.arg_names)
+        self._options = {name: src.options[name] for name in names if name not in own and src.options.get(name) is not None}
         if src.cluster is not None:
             self._options["ctas_per_cga"] = src.cluster
 
@@ -50,8 +54,11 @@ class SimulatedLauncher:
         params, constants = self._src.fn.params, self._src.constants
         given = [constants.get((place, ), arg) if param.is_constexpr else arg
                  for place, (param, arg) in enumerate(zip(params, args))]
+        launch = self._src.fn, (x, y, z), tuple(given), dict(self._options)
+        if is_gluons(self._src.fn):         # an option may be a parameter, too
+            launch = self._src.fn, (x, y, z), (), {**self._options, **dict(zip(self._src.fn.arg_names, given))}
         if checking():
-            check_launch(self._src.fn, (x, y, z), tuple(given), dict(self._options))
-        self._src.fn.simulated((x, y, z), tuple(given), dict(self._options), {})
+            check_launch(*launch)
+        self._simulated(*launch)
         if exit_hook is not None:
             exit_hook(launch_metadata)

@@ -55,8 +55,10 @@ from ..compiler.triton_port.runtime import (
     active_target,
     compute_cache_key,
     create_function_from_signature,
+    default_warps,
     driver,
     gpu_is_active,
+    is_gluons,
     knobs,
     make_backend,
     stock_compile,
@@ -244,13 +246,7 @@ class MimwFunction(Shown, JITFunction):
 
     def simulated(self, grid, args, kwargs, memory) -> SimulatedLaunch:
         """The launch on the simulator; what takes launches in place of that returns what it likes."""
-        from .case import taken
-        from .simulate import SimulatedLaunch, SimulatedRun, simulate  # and so the simulator: when it is wanted
-        expected, tolerance = taken()       # of a command that launches a case
-        done = simulate(Given(self, {**kwargs, **memory}), grid, *args, expected=expected, tolerance=tolerance)
-        if not isinstance(done, SimulatedRun):
-            return done
-        return SimulatedLaunch(**vars(done), compile=lambda: self._compile_only(args, kwargs))
+        return simulated_launch(self, grid, args, {**kwargs, **memory}, lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""
@@ -289,6 +285,16 @@ class MimwFunction(Shown, JITFunction):
         return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
 
 
+def simulated_launch(fn, grid, args, keywords: dict[str, Any], compile: Callable[[], Any] = lambda: None) -> SimulatedLaunch:
+    """A launch on the simulator; what takes launches in place of that returns what it likes. `compile()` gives the kernel that a
+    GPU would have run."""
+    from .case import taken
+    from .simulate import SimulatedLaunch, SimulatedRun, simulate  # and so the simulator: when it is wanted
+    expected, tolerance = taken()       # of a command that launches a case
+    done = simulate(Given(fn, keywords), grid, *args, expected=expected, tolerance=tolerance)
+    return SimulatedLaunch(**vars(done), compile=compile) if isinstance(done, SimulatedRun) else done
+
+
 def _without_memory(kwargs: dict[str, Any], own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(keywords of a launch, those of them that only the simulator needs): a GPU reaches all of its memory."""
     if MEMORY not in kwargs or MEMORY in own:
@@ -318,14 +324,14 @@ def without_a_gpu(even_beside_one: bool = False) -> None:
 
 def _launcher(src, metadata) -> SimulatedLauncher:
     """The launcher of a compiled kernel. One of stock `triton.jit`, as of a module that took the name before it was ours, is
-    simulated as one of ours. LaunchError for a kernel of Gluon, which is no text in Triton's language."""
+    simulated as one of ours; one of Gluon's by what Gluon makes of it."""
     if isinstance(src.fn, MimwFunction):
-        return SimulatedLauncher(src, metadata)
-    if src.fn.is_gluon():
-        raise LaunchError(f"{src.fn.__name__} is a kernel of Gluon, and launches are simulated here from the source of kernels of "
-                          "triton.jit and mimw.jit", hint="launch it on a GPU, with MIMW_SIMULATE=0 and without --mimw-check.")
-    options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "maxnreg") if hasattr(metadata, name)}
-    return SimulatedLauncher(SimpleNamespace(fn=jit(src.fn), constants=src.constants, options=options, cluster=None), metadata)
+        return SimulatedLauncher(src, simulated_launch)
+    options = metadata._asdict()
+    if (warps := default_warps(metadata)) is not None:
+        options["num_warps"] = warps
+    fn = src.fn if is_gluons(src.fn) else jit(src.fn)
+    return SimulatedLauncher(SimpleNamespace(fn=fn, constants=src.constants, options=options, cluster=None), simulated_launch)
 
 
 def triton_compile(src, target=None, options=None, _env_vars=None):

@@ -19,12 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..compiler.analysis import makes_pointers
 from ..compiler.depth import deep
 from ..compiler.launch import (
     ALONE,
     CLUSTERS,
-    canonical_keywords,
     check_cluster_target,
     check_grid,
     check_numbers,
@@ -34,20 +32,21 @@ from ..compiler.launch import (
 from ..compiler.passes import run_passes
 from ..compiler.pipeline import Kernel, gpu_target, refusing, reporting, seen_by
 from ..compiler.triton_port.no_gpu import answer_for
-from ..compiler.triton_port.runtime import make_backend
+from ..compiler.triton_port.runtime import is_gluons, make_backend
 from ..errors import Deadlock, SimulationError, SimulatorMisuse
 from ..ir import Program
 from ..ir.shown import Shown
 from ..ir.switches import switched_on
-from ..ir.world import PerRank, at_rank, gpus_of
+from ..ir.world import at_rank
 from ..report import chrome_trace, timeline_svg
-from ..simulator import Hooks, Run, Writers, cut_short, live_tensors, run, watching
+from ..simulator import Hooks, Run, Writers, cut_short, run, watching
 from ..target import Target, asked, asking, wanted
 from .breakpoints import run_to_breakpoints, stops
-from .call import MEMORY, bound, resolve, tool, unknown_keyword
-from .fits import AsCompiled, Specialisation, as_compiled
-from .host import is_aligned, is_array, specialise
+from .call import resolve, tool, unknown_keyword
+from .fits import AsCompiled, as_compiled
+from .launch import Launch, memories, memory_of, specialised
 from .results import expectations, first_wrong, wrong_result
+from .ttgir_threads import threads_named
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,8 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
              memory: Sequence[Any] | Any = (), expected: Any = None, tolerance: Any = None, **meta: Any) -> SimulatedRun:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
-    args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
+    args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more. A kernel
+                        of Gluon's is compiled by Gluon, and what came out is run (docs/TTGIR.md)
                grid     1 to 3 ints, or a function of the arguments giving them
                args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
                target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its functions and limits; and what host code
@@ -165,8 +165,9 @@ def simulate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int 
             if stops(launch.program):
                 found = run_to_breakpoints(launch, seed=seed, trace=trace or bool(picture), races=races, expected=wanted_results)
             else:
-                found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
-                            gpus=launch.gpus, memory=launch.memory, hooks=Hooks(writers=writers))
+                with threads_named(launch.reading):
+                    found = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
+                                gpus=launch.gpus, memory=launch.memory, hooks=Hooks(writers=writers))
                 if wanted_results and (wrong := first_wrong(wanted_results)) is not None:
                     raise wrong_result(wrong, launch.program, writers)
     except SimulationError as error:
@@ -215,28 +216,6 @@ def _draw(done: SimulatedRun, path: str) -> None:
         raise SimulatorMisuse(f"MIMW_TIMELINE: the timeline cannot be written to {path}: {error.strerror}") from error
 
 
-@dataclass(frozen=True)
-class Launch:
-    """A launch made ready: the checked program, and what its parameters are bound to, by path. `recorded` is the program as
-    the author wrote it, before any pass; `specialisation` what it takes to compile it; `gpus` how many ranks run it, for which
-    `values` has a `world.PerRank` each where they differ; `memory` are further arrays, which the kernel reaches by addresses;
-    `arguments` are what the author gave, by name."""
-
-    name: str
-    program: Program
-    grid: tuple[int, ...]
-    values: dict[tuple[int, ...], Any]
-    recorded: Program
-    specialisation: Specialisation
-    gpus: int = 1
-    memory: tuple[Any, ...] = ()
-    arguments: dict[str, Any] = field(default_factory=dict)
-
-    def arrays(self) -> list[Any]:
-        """All values among which the launch may write arrays."""
-        return [*self.values.values(), *self.memory]
-
-
 @dataclass
 class Prepared:
     """The number of launches that this process has made ready: a command that finds none has done nothing."""
@@ -267,6 +246,9 @@ def _asked():
 def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: int | None, memory: Sequence[Any]) -> Launch:
     kernel, args, meta = resolve(kernel, args, meta)
     memory = memory_of(meta, kernel.arg_names) or memory
+    if is_gluons(kernel):
+        from .ttgir import gluon_launch
+        return gluon_launch(kernel, grid, args, meta, chip, wanted, memory)
     specialisation, arguments, values, gpus = specialised(kernel, args, meta, chip, wanted)
     options = specialisation.options
     program, recorded = _program(specialisation.fn, specialisation.signature, specialisation.constants, options, chip)
@@ -277,79 +259,7 @@ def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: in
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
     check_grid(extents, options.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
     return Launch(specialisation.fn.__name__, program, extents, values, recorded, specialisation, gpus,
-                  (*_listed(memory), *_alive(program, gpus)), arguments)
-
-
-def memory_of(meta: dict[str, Any], own: Sequence[str]) -> Sequence[Any]:
-    """The arrays of the launch keyword `memory=`, which leaves `meta`; () without. `own` are the kernel's parameters: a keyword of
-    that name is the kernel's."""
-    return meta.pop(MEMORY, ()) if MEMORY not in own else ()
-
-
-def _listed(memory: Any) -> Sequence[Any]:
-    """`memory=` as it may be: arrays in a list or tuple. An array alone would be taken for a list of its rows."""
-    if isinstance(memory, PerRank) or not isinstance(memory, (list, tuple)):
-        raise SimulatorMisuse(f"memory= is a {type(memory).__name__}", hint="give a list of arrays: memory=[x, y]")
-    return memory
-
-
-def _alive(program: Program, gpus: int) -> list[Any]:
-    """The tensors of the process that this launch may reach, if all are its memory: where it makes pointers of what it reads. A
-    launch on several GPUs reaches none: no tensor says on which of them it is."""
-    everything = os.environ.get("MIMW_MEMORY") or ""
-    if everything not in ("", "tensors"):
-        raise SimulatorMisuse(f"MIMW_MEMORY is {everything!r}", hint="MIMW_MEMORY=tensors: every live tensor of torch is memory")
-    return live_tensors() if everything and gpus == 1 and makes_pointers(program) else []
-
-
-def specialised(kernel, args, meta: dict[str, Any], chip: Target,
-                gpus: int | None = None) -> tuple[Specialisation, dict[str, Any], dict[tuple[int, ...], Any], int]:
-    """Specialise `kernel` for a launch, without recording it.
-
-    returns:   the specialisation; the arguments by name; the run-time values by path, as `Launch` has them; how many GPUs
-    """
-    fn, args, meta = resolve(kernel, args, meta)
-    seen_by(fn)     # the signature says the defaults of now
-    meta = canonical_keywords(meta, fn.arg_names)
-    memory_of(meta, fn.arg_names)
-    options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
-    arguments = bound(fn, args, meta)
-    gpus = gpus_of(list(arguments.values()), gpus)
-    signature, constants, values = _specialised(fn, arguments, gpus)
-    attrs = {path: [["tt.divisibility", 16]] for path, value in values.items()
-             if is_aligned(at_rank(value, 0), fn.params[path[0]])}
-    return Specialisation(fn, signature, constants, attrs, options, chip.name), arguments, values, gpus
-
-
-def _specialised(fn, arguments: dict[str, Any], gpus: int):
-    """Specialise as `host.specialise` does, for a launch on several GPUs: one program for all ranks, and values that are
-    `PerRank` for arrays."""
-    if gpus == 1:
-        return specialise(fn, {name: at_rank(value, 0) for name, value in arguments.items()})
-    found = []
-    for rank in range(gpus):
-        signature, constants, values = specialise(fn, {name: at_rank(value, rank) for name, value in arguments.items()})
-        aligned = {path for path, value in values.items() if is_aligned(value, fn.params[path[0]])}
-        found.append((repr(signature), repr(sorted(constants.items(), key=str)), aligned, signature, constants, values))
-    for rank, one in enumerate(found):
-        if one[:3] != found[0][:3]:
-            raise SimulatorMisuse(f"ranks 0 and {rank} would run different programs: their arguments differ in type, in what is 1 "
-                                  "or in what is a multiple of 16",
-                                  hint=f"name the argument that differs in do_not_specialize of {fn.__name__}, or make it alike")
-    values = {}
-    for path, value in found[0][5].items():
-        given = arguments[fn.params[path[0]].name]
-        for index in path[1:]:
-            given = given if isinstance(given, PerRank) else given[index]
-        if isinstance(given, PerRank):
-            values[path] = given if len(path) == 1 else PerRank([one[5][path] for one in found], given.name, given.is_symmetric)
-        elif is_array(value) or hasattr(value, "block_shape"):
-            raise SimulatorMisuse(f"argument {fn.params[path[0]].name!r} is one array for {gpus} GPUs, of which each has "
-                                  "memory of its own",
-                                  hint="pass world.each(...) or world.symmetric(...), with an array for each rank")
-        else:
-            values[path] = value
-    return found[0][3], found[0][4], values
+                  memories(memory, program, gpus), arguments)
 
 
 @deep()

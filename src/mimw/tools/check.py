@@ -33,7 +33,8 @@ from ..runtime.call import resolve, tool
 from ..runtime.fits import check_fits
 from ..runtime.results import expectations
 from ..runtime.simulate import prepare
-from ..target import asking, wanted
+from ..runtime.ttgir_threads import threads_named
+from ..target import Target, asking, wanted
 from .findings import Report
 from .mends.mending import mending
 from .search import Search
@@ -104,10 +105,17 @@ def check(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | A
             raise
         return Report((finding_of(refusal, None, ()), ), 0, kernel=resolve(kernel, args, dict(meta))[0].__name__)
     choice = chosen(ctas, launch)
-    report = Search(launch, progress, jobs, time_limit, begun, choice, protocol,
-                    expectations(expected, tolerance, launch)).all(seeds, search, limit, shrink, rounds)
-    return replace(report, remarks=remarks(launch.recorded, chip), declared=declared_effects(launch.recorded), kernel=launch.name,
-                   replay=Replay(launch, choice, chip))
+    with threads_named(launch.reading):
+        report = Search(launch, progress, jobs, time_limit, begun, choice, protocol,
+                        expectations(expected, tolerance, launch)).all(seeds, search, limit, shrink, rounds)
+    return replace(report, remarks=remarks(launch.recorded, chip) if launch.reading is None else conflicts(launch.reading, chip),
+                   declared=declared_effects(launch.recorded), kernel=launch.name, replay=Replay(launch, choice, chip))
+
+
+def conflicts(reading: Any, chip: Target) -> tuple:
+    """Remarks on what was read: the bank conflicts of its layouts. Those on words of ours are not about it."""
+    from ..compiler.ttgir.shared_accesses import remarks
+    return remarks(reading.accesses, chip)
 
 
 def _refusal(error: BaseException | None) -> MimwError | None:

@@ -19,21 +19,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..compiler.ttgir import Reading, fenced, read_ttgir
-from ..compiler.ttgir.shared_accesses import remarks
 from ..errors import SimulatorMisuse
 from ..ir.callers import ends_at_call
 from ..runtime.call import tool
+from ..runtime.launch import Launch
 from ..runtime.results import expectations
-from ..runtime.simulate import Launch
 from ..runtime.ttgir import chip_of, compiled_launch, launch_of
-from ..simulator import naming
+from ..runtime.ttgir_threads import threads_named
 from ..target import Target, asking
-from .check import LIMIT, SEEDS
+from .check import LIMIT, SEEDS, conflicts
 from .findings import Report
 from .search import Search
 from .search.processes import job_count
 from .search.sample import chosen
-from .ttgir_threads import threads_of
 
 
 @ends_at_call
@@ -119,12 +117,8 @@ class _How(NamedTuple):
 
 def _checked(launch: Launch, reading: Reading, chip: Target, how: _How) -> Report:
     begun, choice = time.monotonic(), chosen(how.ctas, launch)
-    token = naming.set(threads_of(reading))
-    try:
-        with asking(chip):
-            report = Search(launch, how.progress, job_count(how.jobs), how.time_limit, begun, choice, how.protocol,
-                            expectations(how.expected, how.tolerance, launch)).all(how.seeds, how.search, how.limit, how.shrink,
-                                                                                  how.rounds)
-    finally:
-        naming.reset(token)
-    return replace(report, kernel=launch.name, remarks=remarks(reading.accesses, chip))
+    with threads_named(reading), asking(chip):
+        report = Search(launch, how.progress, job_count(how.jobs), how.time_limit, begun, choice, how.protocol,
+                        expectations(how.expected, how.tolerance, launch)).all(how.seeds, how.search, how.limit, how.shrink,
+                                                                               how.rounds)
+    return replace(report, kernel=launch.name, remarks=conflicts(reading, chip))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from math import prod
 from typing import Any
 
@@ -89,7 +89,7 @@ def on_host(value: Any, storages: dict[int, Any]) -> Any:
     """An argument with its tensors in the host's memory; `storages` are the stand-ins of GPU memory so far, by address."""
     if isinstance(value, (tuple, list)):
         return like(value, (on_host(item, storages) for item in value))
-    if isinstance(value, TensorDescriptor):
+    if isinstance(value, TensorDescriptor) or is_dataclass(value) and hasattr(value, "block_shape"):     # Triton's, or Gluon's
         base = on_host(value.base, storages)
         return value if base is value.base else replace(value, base=base)
     device = getattr(value, "device", None)

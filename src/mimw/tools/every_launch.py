@@ -19,7 +19,8 @@ from math import prod
 from typing import Any
 
 from ..compiler.pipeline import refusing
-from ..errors import SimulatorMisuse
+from ..compiler.triton_port.runtime import is_gluons
+from ..errors import NotYet, SimulatorMisuse
 from ..ir.world import PerRank, at_rank
 from ..runtime.call import Given
 from ..runtime.fits import check_fits
@@ -81,11 +82,15 @@ class EveryLaunch:
 
     def look(self, kernel, grid, args: tuple, keywords: dict[str, Any]) -> None:
         """Check a launch. What does not fit is raised as by a launch on a GPU, so an autotuner goes on with its next configuration.
-        An error that the launch itself will end in is left to it."""
+        An error that the launch itself will end in is left to it; of what is not read in a kernel of Gluon's the summary tells."""
         chip = wanted()
         self.tally.launches += 1
         try:
             launch = prepare(Given(kernel, keywords), grid, args, {}, chip.name)
+        except NotYet as error:
+            if is_gluons(kernel):
+                self._unchecked(kernel.__name__, error)
+            return
         except Exception:
             return
         with refusing(launch.specialisation.fn):
@@ -101,10 +106,14 @@ class EveryLaunch:
         try:
             report = check_this(kernel, grid, args, chip, ctas, self.tally.seeds)
         except Exception as error:      # a check that fails is no finding, and the launch runs all the same
-            self.tally.unchecked[kernel.fn.__name__] = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            self._unchecked(kernel.fn.__name__, error)
             return None
         self.tally.reports.append(report)
         return report
+
+    def _unchecked(self, name: str, error: Exception) -> None:
+        kind = type(error).__name__
+        self.tally.unchecked[name] = " ".join((str(error) if str(error).startswith(kind) else f"{kind}: {error}").split())[:300]
 
 
 def check_this(kernel: Given, grid, args: tuple, chip: Target, ctas: int, seeds: int) -> Report:

@@ -18,18 +18,19 @@ from contextlib import contextmanager
 
 from triton._C.libtriton import ir as mlir
 
-_AT = re.compile(r'(?:loc\()?"[^"\n]*":(\d+):(\d+)\)?: error: (.*)|[^\s:]+:(\d+):(\d+): error: (.*)')
+_AT = re.compile(r'(?:loc\()?"([^"\n]*)":(\d+):(\d+)\)?: error: (.*)|([^\s:]+):(\d+):(\d+): error: (.*)')
 _MORE = re.compile(r"(?:\n(?!.*: (?:note|error): |module |#).+)*")
+_SHOWN = re.compile(r"\n.*\n *\^ *$", re.MULTILINE)        # the line of the source, and what points into it
 _PLACE = re.compile(r'":(\d+):(\d+)')
 NOWHERE = (1, 1)
 _LISTENING = threading.Lock()
 
 
 class MlirProblem(Exception):
-    """A fault in a source, with its position."""
+    """A fault in a source, with its position; `file` is the one that MLIR names."""
 
-    def __init__(self, what: str, line: int = 1, column: int = 1):
-        self.what, self.line, self.column = what, line, column
+    def __init__(self, what: str, line: int = 1, column: int = 1, file: str = ""):
+        self.what, self.line, self.column, self.file = what, line, column, file
         super().__init__(f"{line}:{column}: {what}")
 
 
@@ -76,10 +77,10 @@ def complaints(position: Callable[[int, int], tuple[int, int]] = lambda line, co
             found = _AT.search(said)
             if found is None:
                 raise MlirProblem(said.strip().splitlines()[0] if said.strip() else str(error)) from None
-            line, column, what = (found[1], found[2], found[3]) if found[1] else (found[4], found[5], found[6])
-            more = _MORE.match(said, found.end())[0]      # some complaints go on in the next lines
+            file, line, column, what = found.groups()[:4] if found[2] else found.groups()[4:]
+            more = _SHOWN.sub("", _MORE.match(said, found.end())[0])    # some complaints go on in the next lines
             what = " ".join(f"{what} {more}".split()).rstrip(".").replace("..", ".")
-            raise MlirProblem(what, *position(int(line), int(column))) from None
+            raise MlirProblem(what, *position(int(line), int(column)), file) from None
         finally:
             os.dup2(before, 2)
             os.close(before)

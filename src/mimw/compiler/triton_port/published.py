@@ -1,5 +1,5 @@
 """The parts of Triton's host side, beside `triton.jit`, that published scripts use: `triton.compile` of a kernel of ours,
-the backend of a `GPUTarget` by name, and the benchmarks of `triton.testing`.
+the backend of a `GPUTarget` by name, the benchmarks of `triton.testing`, and `gluon.jit`.
 
 Input: the function that compiles; what makes benchmarks ours. Output: attributes of imported modules and of one class, changed in
 this process, so that these work:
@@ -16,8 +16,11 @@ from collections.abc import Callable
 import triton
 import triton.compiler.compiler
 import triton.testing
+from triton.experimental import gluon
 
 from .runtime import GPUTarget, stock_compile
+
+_GLUON_JIT = gluon.jit
 
 
 def answer_scripts(compile_: Callable) -> None:
@@ -28,6 +31,14 @@ def answer_scripts(compile_: Callable) -> None:
         module.compile = compile_
     GPUTarget.is_cuda_backend = lambda target: target.backend == "cuda"
     GPUTarget.is_hip_backend = lambda target: target.backend == "hip"
+
+
+def answer_gluon(jit: Callable) -> None:
+    """`gluon.jit`, under each of its names, is `jit`. Idempotent."""
+    for module in (gluon, gluon._runtime):
+        if module.jit is _GLUON_JIT:
+            atexit.register(setattr, module, "jit", _GLUON_JIT)
+        module.jit = jit
 
 
 def answer_benchmarks(timer: Callable[[Callable], Callable], marks: Callable[[type], type]) -> None:

@@ -15,6 +15,7 @@ import hashlib
 import inspect
 import operator
 import os
+import re
 import sys
 import typing
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel
 from triton.compiler.compiler import compile as stock_compile
 from triton.compiler.compiler import make_backend as stock_backend
-from triton.experimental.gluon._runtime import GluonASTSource
+from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
 from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
@@ -51,13 +52,12 @@ from .devices import AMD_DEVICES
 from .recording_backend import RecordingBackend
 
 __all__ = [
-    "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
-    "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "about_kept_files",
-    "active_target", "around_launches", "compiled_ttgir", "compiling_anew", "compute_cache_key", "content_key",
-    "create_function_from_signature",
-    "driver", "final_ttgir", "gpu_is_active", "keep_beside", "keep_defaults", "keep_text", "kept_beside", "kept_text",
-    "knobs", "make_backend", "multiprocessors", "profile_scratch_from",
-    "stock_compile", "triton",
+    "ASTSource", "CompiledKernel", "ContentKeys", "GluonJITFunction", "GPUTarget", "InterpretedFunction",
+    "JITCallable", "JITFunction", "Language", "MockTensor", "PTXASError", "StockAutotuner", "StockConfig",
+    "TensorDescriptor", "about_kept_files", "active_target", "around_launches", "compiled_ttgir", "compiling_anew",
+    "compute_cache_key", "content_key", "create_function_from_signature", "default_warps", "driver", "final_ttgir",
+    "gluon_compile", "gpu_is_active", "is_gluons", "keep_beside", "keep_defaults", "keep_text", "kept_beside",
+    "kept_text", "knobs", "make_backend", "multiprocessors", "profile_scratch_from", "stock_compile", "triton",
 ]
 
 
@@ -88,6 +88,14 @@ def make_backend(target: GPUTarget):
 def active_target() -> GPUTarget:
     """The target of the GPU in use."""
     return driver.active.get_current_target()
+
+
+_WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
+
+
+def is_gluons(fn) -> bool:
+    """True of a kernel of Gluon's, whose text is none in Triton's language."""
+    return isinstance(fn, JITFunction) and fn.is_gluon()
 
 
 def multiprocessors() -> int:
@@ -266,6 +274,20 @@ def _leave_triton_registry() -> None:
         if hasattr(sys, name):
             delattr(sys, name)
     gc.collect()
+
+
+def default_warps(metadata) -> int | None:
+    """The warps with which a compiled kernel was asked for, by its metadata, which counts those of partitions as well; None where
+    Triton's cache on disk has no TTGIR of the kernel."""
+    files = get_cache_manager(metadata.hash).get_group(f"{metadata.name[:150]}.json") or {}
+    path = next((path for name, path in files.items() if name.endswith(".ttgir")), None)
+    found = _WARPS.search(Path(path).read_text()) if path and os.path.exists(path) else None
+    return int(found[1]) if found else None
+
+
+def gluon_compile(fn, signature, constants, attrs, target: GPUTarget, options: dict) -> CompiledKernel:
+    """One specialisation of a kernel of Gluon's, with its binary."""
+    return stock_compile(GluonASTSource(fn, signature, constants, attrs), target=target, options=options)
 
 
 def compiled_ttgir(fn, signature, constants, attrs, target: GPUTarget, options: dict) -> str:

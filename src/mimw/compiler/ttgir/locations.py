@@ -5,6 +5,7 @@ Input: a location as MLIR writes it. Output: a `Site` with the calls that led th
     site_in('loc("acc"("tile.py":27:13))', there)                       tile.py:27
     site_in('loc(callsite("a.py":3:4 at "tile.py":9:1))', there)        a.py:3, called from tile.py:9
     name_in('loc("acc"("tile.py":27:13))')                              "acc"
+    name_in('loc(callsite("bar"(..) at "full"("tile.py":9:5)))')        "full", if the callee is one of Gluon's own
 
 Triton counts columns from 1 in locations, and a `Site` counts from 0. Of a fusion the first part that says a line is taken.
 """
@@ -18,6 +19,7 @@ from ...ir import Site
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)(?: to :?[\d:]+)?')
 _NAMED = re.compile(r'"([^"]*)"\(')
 _NAME = re.compile(r'loc\("([^"]*)"\(')
+_MADE = re.compile(r'loc\(callsite\("[^"]*"\("[^"]*[/\\]triton[/\\]experimental[/\\]gluon[/\\][^"]*":\d+:\d+\) at "([^"]*)"\(')
 _NUMBERED = re.compile(r"\.\d+$")
 
 
@@ -29,7 +31,7 @@ def site_in(location: str, there: Site) -> Site:
 
 def name_in(location: str) -> str:
     """The name of the author's value that a location says; "" where it says none."""
-    found = _NAME.match(location)
+    found = _NAME.match(location) or _MADE.match(location)
     return _NUMBERED.sub("", found[1]) if found else ""
 
 

@@ -81,7 +81,8 @@ def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = Non
     reader.notes["uses"] = Counter(operand for node in _walked(top) for operand in node.operands)
     reader.notes["functions"] = {_name(node): node for node in top.regions[0].nodes if node.name == "tt.func"}
     if _number(top.text, "ttg.num-ctas", 1) != 1:
-        raise NotYet("a kernel whose tiles lie in several CTAs (num_ctas) is not simulated", Site(file, 1))
+        raise NotYet("a kernel whose tiles lie in several CTAs (num_ctas) is not simulated",
+                     site_in(function.location, Site(file, 1)))
     try:
         return _reading(reader, top, function, text, file, facts or LaunchFacts())
     except Unreadable as problem:

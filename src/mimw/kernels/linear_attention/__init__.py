@@ -12,7 +12,7 @@ Per head, with the state S [K, V]: S' = e^g_t S; u_t = v_t, or beta_t (v_t - S'^
 Chunks have C = 64 rows. What launches hand on, and the backward may take from the workspace (NT: chunks of all sequences, in
 order; rows behind the end of a sequence have the last b, and zeros in what else there is):
 
-    b       [NT, HV, C] fp32            sums of g from the chunk's first row on; by key [NT, HV, K], the last row's
+    b       [NT, HV, C] fp32            sums of g, -128 at least, from the chunk's first row on; by key [NT, HV, K], the last row's
     T       [NT, HV, C, C], k's type    (I + A)^-1 diag(beta), A_ij = beta_i e^(b_i - b_j) k_i . k_j for j < i
     starts  [spans, HV, K, V] fp32      the state before each part of a sequence that is cut into parts
 

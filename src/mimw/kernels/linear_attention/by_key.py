@@ -1,14 +1,15 @@
 """What each chunk needs of its own keys, queries and gates, where every column of the keys has gates of its own.
 
-Input: pointers of q, k, g and beta, and the table of chunks. Output: T and P of each chunk, its last b, and its rows of q and k
-with their gates (see __init__.py):
+Input: maps of q, k and g that end with each sequence (attention_varlen/maps.py), a pointer of beta, and the table of chunks.
+Output: T and P of each chunk, its last b, and its rows of q and k with their gates (see __init__.py), by 4 warps:
 
-    prepare_by_key[(chunks, HV)](q, k, g, beta, last, T, P, decayed, table, problem, ...)
+    prepare_by_key[(chunks * HV, )](q, k, g, beta, last, T, P, q_out, k_out, w_out, bounds, table, problem, ...)
 
 e^(b_i - b_j) is a product e^(b_i - m) e^(m - b_j) with a row's b for m, so that a tensor core sums over columns. Where, in COLUMNS
-columns, no b of a chunk is farther than FAR from that of its middle row, m is that row's, for the whole chunk. Elsewhere each
-block of 16 rows has its own m, and gates count as FLOOR at least, since e^(m - b_j) overflows otherwise: by that, and by what
-underflows, an element of P, or of A, is wrong by at most 8e-5 of the lengths of q_i and k_j, a fiftieth of what bf16 rounds.
+columns, gates before and behind a chunk's middle sum to no less than -FAR, m is the b between, for the whole chunk, and rows with
+gates come from the same two powers. Elsewhere each block of 16 rows has its own m, and gates count as FLOOR at least, since
+e^(m - b_j) overflows otherwise: by that, and by what underflows, an element of P, or of A, is wrong by at most 8e-5 of the lengths
+of q_i and k_j, a fiftieth of what bf16 rounds.
 """
 
 from typing import Any
@@ -17,108 +18,142 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
+import mimw.tlx as tlx
 
+from .by_key_parts import Outputs, Part, far, far_rows, near, products
+from .by_key_tiles import BLOCKS, COLUMNS, OWN, ROWS, block_of, everywhere, sums_in_blocks, tile_of
 from .forgotten import growth
+from .inverse import SUM, of_room, room_of
 from .nouns import C
-from .prepare import LOG2_E, diagonal, keys_of, numbers_of, place_of, put_inverse, put_tile
+from .prepare import LOG2_E, bring, diagonal, numbers_of, place_of, put_inverse, put_tile
 
-BLOCK = tl.constexpr(16)
-COLUMNS = tl.constexpr(64)      # of keys at a time, for want of registers
-FAR = tl.constexpr(80.0 * 1.4426950408889634)       # in powers of 2: e^80 and its sums are finite in bf16 and fp32
-FLOOR = tl.constexpr(-9.5 * 1.4426950408889634)
+FAR = tl.constexpr(80.0)        # e^80 and its sums are finite in bf16 and fp32
 
 
 @tle.struct
-class Decayed:
-    """Pointers [NT, HV, C, K]: q e^b, k e^b and k e^(b_C - b), None for what a call does without."""
+class Buffers:
+    """Of all columns: q (None without one), k and g as TMA brings them, COLUMNS at a time, with barriers; the operands of
+    by_key_parts.py; numbers of blocks; and the inverse's room."""
 
     q: Any
     k: Any
-    w: Any
+    g: Any
+    filled: Any
+    rise_q: Any
+    rise_k: Any
+    fall: Any
+    numbers: Any
+    room: Any
 
 
 @mimw.jit
-def row_at(tile, number):
-    """Row `number` of a tile, as a tile of one row."""
-    return tl.sum(tl.where(tl.arange(0, tile.shape[0])[:, None] == number, tile, 0.0), 0)[None, :]
-
-
-@mimw.jit
-def products(queries, keys, rise, fall, TYPE: tl.constexpr):
-    """(q k^T, k k^T) of rows times e^(b - m) and of rows times e^(m - b); None for q without one."""
-    right = tl.trans((keys * fall).to(TYPE))
-    of_keys = tl.dot((keys * rise).to(TYPE), right)
-    if queries is None:
-        return of_keys, of_keys
+def rows_and_operand(TYPE: tl.constexpr, OPERAND: tl.constexpr, PARTS: tl.constexpr):
+    """(Rows as they come, operands): in the same place, and the same buffers where the types are."""
+    if OPERAND == TYPE:
+        rows = tlx.local_alloc((C, COLUMNS), TYPE, PARTS)
+        return rows, rows
     else:
-        return tl.dot((queries * rise).to(TYPE), right), of_keys
+        both = tlx.storage_alias_spec()
+        rows = tlx.local_alloc((C, COLUMNS), TYPE, PARTS, reuse=both)
+        operand = tlx.local_alloc((C, COLUMNS), OPERAND, PARTS, reuse=both)
+        both.set_buffer_overlap(tlx.reuse_group(rows, operand))
+        return rows, operand
 
 
 @mimw.jit
-def weighed(queries, keys, g, b, TYPE: tl.constexpr):
-    """(q_i . e^(b_i - b_j) k_j, the same of k_i) for j <= i; anything elsewhere."""
-    middle = row_at(b, C // 2)
-    if tl.max(tl.abs(b - middle)) <= FAR:
-        of_queries, of_keys = products(queries, keys, tl.exp2(b - middle), tl.exp2(middle - b), TYPE)
+def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: tl.constexpr, K: tl.constexpr):
+    """The buffers. Operands take the place of the same columns' inputs, which are in registers by then: those that fall the place
+    of gates. In the end the inverse takes that place, too."""
+    PARTS: tl.constexpr = K // COLUMNS
+    both, q, rise_q = tlx.storage_alias_spec(), None, None
+    g, fall = tlx.local_alloc((C, COLUMNS), GATES, PARTS, reuse=both), tlx.local_alloc((C, COLUMNS), OPERAND, PARTS, reuse=both)
+    room = room_of(both)
+    both.set_buffer_overlap(tlx.reuse_group(g, fall, of_room(room)))
+    k, rise_k = rows_and_operand(TYPE, OPERAND, PARTS)
+    if Q:
+        q, rise_q = rows_and_operand(TYPE, OPERAND, PARTS)
+    numbers = tlx.local_alloc((BLOCKS, COLUMNS), tl.float32, 2)
+    return Buffers(q, k, g, tlx.alloc_barriers(PARTS), rise_q, rise_k, fall, numbers, room)
+
+
+@mimw.jit
+def part_of(buffers, number):
+    """Columns COLUMNS * number .. of the buffers."""
+    q, rise_q = None, None
+    if buffers.q is not None:
+        q, rise_q = buffers.q[number], buffers.rise_q[number]
+    return Part(q, buffers.k[number], buffers.g[number], rise_q, buffers.rise_k[number], buffers.fall[number])
+
+
+@mimw.jit
+def begin(q, k, g, buffers, place, K: tl.constexpr):
+    """All columns of the chunk, on their way."""
+    BYTES: tl.constexpr = C * COLUMNS * (tlx.size_of(tlx.dtype_of(g)) + (1 if q is None else 2) * tlx.size_of(tlx.dtype_of(k)))
+    for number in tl.static_range(K // COLUMNS):
+        filled = buffers.filled[number]
+        tlx.barrier_expect_bytes(filled, BYTES)
+        bring(g, buffers.g[number], place, place.head, number * COLUMNS, filled)
+        bring(k, buffers.k[number], place, place.of_key, number * COLUMNS, filled)
+        if q is not None:
+            bring(q, buffers.q[number], place, place.of_key, number * COLUMNS, filled)
+
+
+@mimw.jit
+def gated(part, numbers, last, outputs):
+    """(True where a part's b are near its middle, b of the last row). Writes rows with gates, the last b, and operands of what is
+    near."""
+    within, totals = sums_in_blocks(tile_of(part.g))
+    totals, n = everywhere(numbers, totals), tl.arange(0, BLOCKS)[:, None]
+    before, behind = tl.sum(tl.where(n < 2, totals, -0.0), 0), tl.sum(tl.where(n >= 2, totals, -0.0), 0)
+    end = before + behind
+    tl.store(last + tl.arange(0, COLUMNS), end)
+    shift = tl.where(n == 3, block_of(totals, 2)[None, :], 0.0) - tl.where(n == 1, block_of(totals, 1)[None, :], 0.0)
+    shift = tlx.require_layout((shift - tl.where(n == 0, before[None, :], 0.0)) * LOG2_E, OWN)
+    x, before, behind = within * LOG2_E + shift[None, :, :], before * LOG2_E, behind * LOG2_E
+    close = tl.min(tl.minimum(before, behind), 0) >= -FAR * LOG2_E
+    if close:
+        near(part, outputs, x, before, behind)
     else:
-        row, b = tl.arange(0, C)[:, None], tl.cumsum(tl.maximum(g, FLOOR), 0)
-        of_queries, of_keys = tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32)
-        for block in range(C // BLOCK):
-            middle = row_at(b, block * BLOCK + BLOCK // 2)
-            mine = row // BLOCK == block
-            rise = tl.exp2(tl.where(mine, b - middle, float("-inf")))
-            fall = tl.exp2(tl.where(row < (block + 1) * BLOCK, middle - b, float("-inf")))
-            more, of_more = products(queries, keys, rise, fall, TYPE)
-            of_queries, of_keys = of_queries + more, of_keys + of_more
-    return of_queries, of_keys
-
-
-@mimw.jit
-def gates_of(g, place, column, K: tl.constexpr):
-    """The logarithms to base 2 of COLUMNS columns of a chunk's gates; zeros where there is no row."""
-    at = tl.arange(0, C)[:, None] * (place.HV * K) + tl.arange(0, COLUMNS)[None, :]
-    gates = tl.load(g + (place.of_value * K + column) + at, mask=place.there[:, None], other=0.0)
-    return gates.to(tl.float32) * LOG2_E
-
-
-@mimw.jit
-def put_columns(tensor, tile, place, column, K: tl.constexpr):
-    """Stores COLUMNS columns of a chunk's rows with gates."""
-    at = tl.arange(0, C)[:, None] * K + tl.arange(0, COLUMNS)[None, :]
-    tl.store(tensor + (place.number * (C * K) + column) + at, tile.to(tensor.dtype.element_ty))
+        far_rows(part, outputs, totals)
+    return close, end
 
 
 @mimw.jit
 def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bounds, table, problem, K: tl.constexpr):
     """T, P, the last b, rows with gates and the bound of a chunk and head (forgotten.py); T and k_out only with beta, P and q_out
     only with q."""
-    place = place_of(table, problem)
-    TYPE: tl.constexpr = tl.bfloat16 if k.dtype.element_ty == tl.bfloat16 else tl.float32     # fp16 does not hold e^FAR
-    of_queries, of_keys = tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32)
+    TYPE: tl.constexpr = tlx.dtype_of(k)
+    OPERAND: tl.constexpr = tl.bfloat16 if TYPE == tl.bfloat16 else tl.float32     # fp16 does not hold e^FAR
+    place, chunk = place_of(table, problem), buffers(q is not None, TYPE, tlx.dtype_of(g), OPERAND, K)
+    begin(q, k, g, chunk, place, K)
     largest = tl.full((C if beta is not None else 1, ), float("-inf"), tl.float32)     # of gates in each row, or of b at the end
-    for column in tl.range(0, K, COLUMNS, num_stages=1):
-        gates = gates_of(g, place, column, K)
-        b = tl.cumsum(gates, 0)
-        keys, queries = keys_of(k, place, column, K, COLUMNS).to(tl.float32), None
-        if q is not None:
-            queries = keys_of(q, place, column, K, COLUMNS).to(tl.float32)
-        end = row_at(b, C - 1)
-        largest = tl.maximum(largest, tl.max(gates if beta is not None else end, 1))
-        tl.store(last + place.number * K + column + tl.arange(0, COLUMNS)[None, :], end * (1 / LOG2_E))
-        put_columns(w_out, keys * tl.exp2(end - b), place, column, K)
-        if beta is not None:
-            put_columns(k_out, keys * tl.exp2(b), place, column, K)
-        if q is not None:
-            put_columns(q_out, queries * tl.exp2(b), place, column, K)
-        more, of_more = weighed(queries, keys, gates, b, TYPE)
-        of_queries, of_keys = of_queries + more, of_keys + of_more
+    nears = 0
+    if beta is not None:
+        weight = tlx.local_alloc((C, ), tl.float32, 1)
+        tlx.local_store(weight[0], numbers_of(beta, place))
+    for number in tl.range(0, K // COLUMNS, num_stages=1):
+        part, at = part_of(chunk, number), place.number * (C * K) + number * COLUMNS
+        tlx.barrier_wait(chunk.filled[number], 0)
+        if bounds is not None and beta is not None:
+            largest = tl.maximum(largest, tl.max(tlx.local_load(part.g, layout=ROWS).to(tl.float32), 1))
+        outputs = Outputs(None if q is None else q_out + at, None if beta is None else k_out + at, w_out + at, K)
+        close, end = gated(part, chunk.numbers[number % 2], last + place.number * K + number * COLUMNS, outputs)
+        nears |= close.to(tl.int32) << number
+        if bounds is not None and beta is None:
+            largest = tl.maximum(largest, tl.max(end, 0))
+    of_queries, of_keys = tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32)
+    for number in tl.range(0, K // COLUMNS, num_stages=1):
+        if (nears >> number) & 1 == 1:
+            of_queries, of_keys = products(part_of(chunk, number), of_queries, of_keys)
+        else:
+            of_queries, of_keys = far(part_of(chunk, number), chunk.numbers[0], of_queries, of_keys)
     i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
     if q is not None:
-        put_tile(P_out, tl.where(i >= j, of_queries, 0.0), place)
-    bound = tl.sum(largest, 0) * (1 / LOG2_E)
+        put_tile(P_out, tlx.require_layout(tl.where(i >= j, of_queries, 0.0), SUM), place)       # as in inverse.py
     if beta is not None:
-        weight = numbers_of(beta, place)
-        bound += growth(diagonal(of_keys), weight)
-        put_inverse(T_out, tl.where(i > j, of_keys, 0.0), weight, place)
+        put_inverse(T_out, tl.where(i > j, of_keys, 0.0), weight[0], place, chunk.room)
     if bounds is not None:
+        bound = tl.sum(largest, 0)
+        if beta is not None:
+            bound += growth(diagonal(of_keys), tlx.local_load(weight[0]))
         tl.store(bounds + place.number, bound)

@@ -16,13 +16,14 @@ import mimw
 from ..attention_varlen.maps import ending
 from ..contract import Contract
 from .by_key import prepare_by_key
+from .by_key_tiles import COLUMNS as PARTS
 from .join import COLUMNS, join
 from .kernel import recurrence
 from .nouns import ROWS, C, Form, Problem, by_memory, scored, wide
 from .prepare import prepare
 from .tables import Tables
 
-CHUNK, WIDTH = C.value, ROWS.value
+CHUNK, WIDTH, PART = C.value, ROWS.value, PARTS.value
 WIDTHS = 64, 128, 256
 SHARED = 210 * 1024     # of shared memory, but for barriers and what copies of states between layouts take
 CONTRACT = Contract(
@@ -105,15 +106,21 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
     return steps
 
 
+def _of_heads(x, width: int):
+    """Chunks of a head that end with their sequence, `width` columns at a time."""
+    return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, width)
+
+
 def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -> tuple:
-    """The launch that makes b and T, and with gates by key P and rows with gates, of q only with one."""
-    kernel, args = prepare, (k, g, beta, work.b, work.T, work.bounds, tables.chunks, problem)
+    """The launch that makes b and T, and with gates by key P and rows with gates, of q only with one. By its registers five
+    programs have place on an SM; with gates by key three, by shared memory, and registers are as many as three may have."""
+    K, grid = k.shape[3], (tables.chunks.shape[0] * problem.HV, )
     if work.gate == "key":
         of_q = (None, None) if q is None else (work.P, work.q)
-        kernel, args = prepare_by_key, (q, k, g, beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks,
-                                        problem)
-    warps = 8 if work.gate == "key" and k.shape[3] > 64 else 4
-    return kernel, (tables.chunks.shape[0], problem.HV), args, dict(K=k.shape[3], num_warps=warps, maxnreg=128)
+        args = (*(_of_heads(x, PART) for x in (q, k, g)), beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks)
+        return prepare_by_key, grid, (*args, problem), dict(K=K, num_warps=4, maxnreg=168)
+    args = None if beta is None else _of_heads(k, K // 2), g, beta, work.b, work.T, work.bounds, tables.chunks, problem
+    return prepare, grid, args, dict(K=K, num_warps=4, maxnreg=96)
 
 
 def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial, tensor_memory: bool) -> list[tuple]:
@@ -140,15 +147,12 @@ def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, tensor_memory
     def flat(x, *block):
         return None if x is None else describe(x.reshape(-1, x.shape[-1]), list(block))
 
-    def of_heads(x, width):
-        return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, width)
-
     if gate == "key":
         keys = *(flat(x, CHUNK, K) for x in (work.q if o is not None else None, work.k, work.w)),
     else:
-        keys = of_heads(q if o is not None else None, K), of_heads(k, K), None
-    args = (*keys, of_heads(v, WIDTH), flat(work.b, 1, K if gate == "key" else CHUNK), flat(work.T, CHUNK, CHUNK),
-            flat(work.P if o is not None and gate == "key" else None, CHUNK, CHUNK), of_heads(o, WIDTH), of_heads(new, WIDTH),
+        keys = _of_heads(q if o is not None else None, K), _of_heads(k, K), None
+    args = (*keys, _of_heads(v, WIDTH), flat(work.b, 1, K if gate == "key" else CHUNK), flat(work.T, CHUNK, CHUNK),
+            flat(work.P if o is not None and gate == "key" else None, CHUNK, CHUNK), _of_heads(o, WIDTH), _of_heads(new, WIDTH),
             flat(states, WIDTH, K), initial, final, bounds, spans, problem)
     grid = spans.shape[0], problem.HV, V // (WIDTH * int(form.CONSUMERS))
     return recurrence, grid, args, dict(FORM=form, num_warps=4)

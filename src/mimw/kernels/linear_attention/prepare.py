@@ -1,8 +1,9 @@
-"""What each chunk needs of its own keys and gates, in plain Triton: one program a chunk and head.
+"""What each chunk needs of its own keys and gates: one program of 4 warps a chunk and head.
 
-Input: pointers of k, g and beta, and the table of chunks. Output: b and T of each chunk (see __init__.py):
+Input: a map of k that ends with each sequence (attention_varlen/maps.py), K / 2 columns at a time; pointers of g and beta, and the
+table of chunks. Output: b and T of each chunk (see __init__.py):
 
-    prepare[(chunks, HV)](k, g, beta, b, T, table, problem, ...)
+    prepare[(chunks * HV, )](k, g, beta, b, T, table, problem, ...)
 
 Rows behind the end of a sequence have the last b, and zeros in T. Gates are one a head; by_key.py has those of keys' columns.
 """
@@ -13,37 +14,40 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
+import mimw.tlx as tlx
 
+from ..attention_varlen.maps import FAR as END
 from .forgotten import growth
-from .inverse import inverse
+from .inverse import OF_COLUMNS, OF_ROWS, inverse, of_room, room_of
 from .nouns import CHUNK_FIELDS, C
 
 LOG2_E = tl.constexpr(1.4426950408889634)
+LEAST = tl.constexpr(-128.0)    # e^-128 is 0 in fp32, as it is of less, whose sums would have no digits for other gates
 
 
 @tle.struct
 class Place:
-    """A chunk of a head: which of its rows are there; the first one's number among all rows of v's heads, and of k's, and the step
-    from there to the next row; the number among all chunks of all heads."""
+    """A chunk of a head of v: its first row, and the end of its sequence; the head, and that of k; which of its rows are there; the
+    first one's number among all rows of v's heads, and the step to the next one; the number among all chunks of all heads."""
 
+    first: Any
+    end: Any
+    head: Any
+    of_key: Any
     there: Any
     of_value: Any
-    of_key: Any
     HV: Any
-    H: Any
     number: Any
 
 
 @mimw.jit
 def place_of(table, problem):
-    """The chunk and head of this program."""
-    chunk, head = tl.program_id(0), tl.program_id(1)
-    at = table + chunk * CHUNK_FIELDS
-    first = tl.load(at)
-    there = first + tl.arange(0, C) < tl.load(at + 1)
-    of_key = first.to(tl.int64) * problem.H + head // (problem.HV // problem.H)
-    of_value, number = first.to(tl.int64) * problem.HV + head, chunk.to(tl.int64) * problem.HV + head
-    return Place(there, of_value, of_key, problem.HV, problem.H, number)
+    """The chunk and head of this program. Heads of a chunk come one behind the other, as they lie in memory."""
+    number = tl.program_id(0)
+    chunk, head = number // problem.HV, number % problem.HV
+    first, end = tl.load(table + chunk * CHUNK_FIELDS), tl.load(table + chunk * CHUNK_FIELDS + 1)
+    of_value, of_key = first.to(tl.int64) * problem.HV + head, head // (problem.HV // problem.H)
+    return Place(first, end, head, of_key, first + tl.arange(0, C) < end, of_value, problem.HV, number.to(tl.int64))
 
 
 @mimw.jit
@@ -53,10 +57,10 @@ def numbers_of(tensor, place):
 
 
 @mimw.jit
-def keys_of(tensor, place, column, K: tl.constexpr, COLUMNS: tl.constexpr):
-    """COLUMNS columns from `column` on of a chunk's rows of q or k; zeros where there are none."""
-    at = tl.arange(0, C)[:, None] * (place.H * K) + tl.arange(0, COLUMNS)[None, :]
-    return tl.load(tensor + (place.of_key * K + column) + at, mask=place.there[:, None], other=0.0)
+def bring(desc, buffer, place, head, column: tl.constexpr, filled):
+    """Columns from `column` on, as many as `buffer` has, of a chunk's rows of a head, on their way; zeros where there is no row."""
+    at = [END, place.end, head, END - (place.end - place.first), column]
+    tlx.async_descriptor_load(desc, tlx.local_reshape(buffer, [1, 1, 1, C, buffer.shape[1]]), at, filled)
 
 
 @mimw.jit
@@ -70,14 +74,21 @@ def put_tile(tensor, tile, place):
 def between(b, DIAGONAL: tl.constexpr):
     """e^(b_i - b_j) for j < i, 1 on the DIAGONAL, if that is wanted, else 0."""
     b = b * LOG2_E
-    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
-    return tl.exp2(tl.where(i >= j if DIAGONAL else i > j, b[:, None] - b[None, :], float("-inf")))
+    return differences(b, b, DIAGONAL)
 
 
 @mimw.jit
-def put_inverse(T_out, A, weight, place):
-    """T of A, strictly lower triangular, but without the factor `weight`, beta."""
-    put_tile(T_out, inverse(A * weight[:, None]) * weight[None, :], place)
+def differences(of_rows, of_columns, DIAGONAL: tl.constexpr):
+    """The same, of b in powers of 2, in registers for rows and for columns."""
+    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
+    return tl.exp2(tl.where(i >= j if DIAGONAL else i > j, of_rows[:, None] - of_columns[None, :], float("-inf")))
+
+
+@mimw.jit
+def put_inverse(T_out, A, weight, place, room):
+    """T of A, strictly lower triangular, but without the factor `weight`, beta, a buffer."""
+    T = inverse(A * tlx.local_load(weight, layout=OF_ROWS)[:, None], room)
+    put_tile(T_out, T * tlx.local_load(weight, layout=OF_COLUMNS)[None, :], place)
 
 
 @mimw.jit
@@ -91,19 +102,34 @@ def prepare(k, g, beta, b_out, T_out, bounds, table, problem, K: tl.constexpr):
     """b and T of a chunk and head, and the bound of its transition (forgotten.py); T only with beta, b and the bound only with
     g."""
     place = place_of(table, problem)
-    if g is not None:
-        b = tl.cumsum(numbers_of(g, place), 0)
-        tl.store(b_out + place.number * C + tl.arange(0, C), b)
-        bound = tl.sum(numbers_of(g, place), 0)
     if beta is not None:
-        keys = keys_of(k, place, 0, K, K)
-        products, weight = tl.dot(keys, tl.trans(keys)), numbers_of(beta, place)
-        if bounds is not None:
-            bound += growth(diagonal(products), weight)
+        both, filled = tlx.storage_alias_spec(), tlx.alloc_barriers(1)
+        keys, room = tlx.local_alloc((C, K // 2), tlx.dtype_of(k), 2, reuse=both), room_of(both)
+        both.set_buffer_overlap(tlx.reuse_group(keys, of_room(room)))       # which are read when the inverse begins
+        tlx.barrier_expect_bytes(filled[0], C * K * tlx.size_of(tlx.dtype_of(k)))
+        bring(k, keys[0], place, place.of_key, 0, filled[0])
+        bring(k, keys[1], place, place.of_key, K // 2, filled[0])
+        numbers = tlx.local_alloc((C, ), tl.float32, 2)      # b and beta
+        tlx.local_store(numbers[1], numbers_of(beta, place))
+    if g is not None:
+        gates = numbers_of(g, place)
+        gates = tl.where(gates < LEAST, LEAST, gates)
+        b = tl.cumsum(gates, 0)
+        tl.store(b_out + place.number * C + tl.arange(0, C), b)
+        bound = tl.sum(gates, 0)
+    if beta is not None:
         if g is not None:
-            products *= between(b, False)
+            tlx.local_store(numbers[0], b * LOG2_E)
+        tlx.barrier_wait(filled[0], 0)
+        products = tl.dot(tlx.local_load(keys[0]), tl.trans(tlx.local_load(keys[0])))
+        products = tl.dot(tlx.local_load(keys[1]), tl.trans(tlx.local_load(keys[1])), products)
+        if bounds is not None:
+            bound += growth(diagonal(products), tlx.local_load(numbers[1]))
+        if g is not None:
+            of_rows, of_columns = tlx.local_load(numbers[0], layout=OF_ROWS), tlx.local_load(numbers[0], layout=OF_COLUMNS)
+            products *= differences(of_rows, of_columns, False)
         else:
             products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
-        put_inverse(T_out, products, weight, place)
+        put_inverse(T_out, products, numbers[1], place, room)
     if bounds is not None:
         tl.store(bounds + place.number, bound)

@@ -18,7 +18,8 @@ Given dO and D, the gradient of S', the recurrence (`kernel`) has
     dN = scale P^T dO + F K D,  dR = T^T dN,  dV = dR
     dS = e^b_C D + scale (E Q)^T dO - (E K)^T dR
 
-and then every chunk by itself (`gradients`), as N = T R is (I + A) N = beta R, whence beta dA = -stril(dR N^T) with dR as above:
+and then every chunk by itself (`gradients`; `by_roles` and `by_key` are other forms), as N = T R is (I + A) N = beta R, whence
+beta dA = -stril(dR N^T) with dR as above:
 
     dP = scale tril(dO N^T)
     dQ_i = sum_j dP_ij K_j e^(b_i - b_j) + scale (E dO S^T)_i

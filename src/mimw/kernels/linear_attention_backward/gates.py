@@ -118,16 +118,28 @@ def halfway(b):
 
 @mimw.jit
 def near(last, here, head, heads, form):
-    """True for a chunk of form.NEAR, whose b_C of every column `last` has; always where gates are not by column."""
+    """True for a chunk that needs no cuts, by its b_C of every column, in `last`; always where gates are not by column."""
     if form.GATE == BY_KEY:
         at = last + (here.slot.to(tl.int64) * heads + head) * form.K
         least = 0.0
         for begin in range(0, form.K, form.K_TILE):
             columns = begin + tl.arange(0, form.K_TILE)
             least = tl.minimum(least, tl.min(tl.load(at + columns, mask=columns < form.K, other=0.0), 0))
-        return (least >= -MOST) == form.NEAR
+        return least >= -MOST
     else:
         return True
+
+
+@mimw.jit
+def far_of(last, chunks, count, head, heads, form):
+    """Of numbers of chunks those that `near` is not true of, `count` in the place of others."""
+    there = chunks < count
+    at = last + ((chunks.to(tl.int64) * heads + head) * form.K)[:, None]
+    least = tl.zeros(chunks.shape, tl.float32)
+    for begin in range(0, form.K, form.K_TILE):
+        columns = (begin + tl.arange(0, form.K_TILE))[None, :]
+        least = tl.minimum(least, tl.min(tl.load(at + columns, mask=there[:, None] & (columns < form.K), other=0.0), 1))
+    return tl.where(there & ((least >= -MOST) == 0), chunks, count)
 
 
 @mimw.jit

@@ -3,9 +3,10 @@
 Input: what the forward was given and keeps, D behind each chunk and dv. Output: dq and dk of each head of v, dg and dbeta:
 
     gradients[(chunks, HV)](given, work, results, table, problem, FORM)
+    far_gradients[(chunks / per, HV)](given, work, results, table, chunks, per, problem, FORM)      of the few that are not NEAR
 
-A program has a chunk and a head of v; `__init__` has the derivation. What knows no decay, the diagonal of P and the end's own row,
-is left out of db, where it would only cancel.
+A program has a chunk and a head of v, or looks for such ones; `__init__` has the derivation. What knows no decay, the diagonal of
+P and the end's own row, is left out of db, where it would only cancel.
 """
 
 from typing import Any
@@ -16,7 +17,8 @@ import mimw
 import mimw.tle as tle
 
 from ..linear_attention.nouns import C
-from .gates import decay_behind, diagonal, falling, for_columns, for_rows, near, rising, sums_of
+from .few import own_chunks, without
+from .gates import decay_behind, diagonal, falling, far_of, for_columns, for_rows, near, rising, sums_of
 from .nouns import BY_HEAD, BY_KEY, NO_GATE, chunk_of, numbers_of, product, rows_of, state_of, store_numbers, store_rows
 
 
@@ -134,8 +136,19 @@ def of_chunk(given, work, results, here, head, problem, form):
 
 @mimw.jit
 def gradients(given, work, results, table, problem, FORM: tl.constexpr):
-    """Chunk program_id(0), head program_id(1) of HV, if the chunk is one for FORM.NEAR. Each row of dg is the sum of db from it
+    """Chunk program_id(0), head program_id(1) of HV, unless its gates by column need cuts. Each row of dg is the sum of db from it
     on, and what belongs to the chunk's last row."""
     head, here = tl.program_id(1), chunk_of(table, tl.program_id(0))
     if near(work.b, here, head, problem.HV, FORM):
         of_chunk(given, work, results, here, head, problem, FORM)
+
+
+@mimw.jit
+def far_gradients(given, work, results, table, count, per, problem, FORM: tl.constexpr):
+    """The same of those of `per` chunks, of `count`, whose gates by column need cuts (gates.py)."""
+    head = tl.program_id(1)
+    chunks = far_of(work.b, own_chunks(per, count), count, head, problem.HV, FORM)
+    while tl.min(chunks, 0) < count:
+        slot = tl.min(chunks, 0)
+        of_chunk(given, work, results, chunk_of(table, slot), head, problem, FORM)
+        chunks = without(chunks, slot, count)

@@ -20,8 +20,11 @@ from ..linear_attention.join import COLUMNS
 from ..linear_attention.launches import Workspace, fitting
 from ..powers import tile
 from .beta import small_betas
+from .by_key import Maps as KeyMaps
+from .by_key import gradients_by_key
 from .by_roles import Maps, gradients_by_roles
-from .gradients import gradients
+from .few import per_program
+from .gradients import far_gradients, gradients
 from .join import join
 from .kernel import recurrence
 from .nouns import BY_HEAD, BY_KEY, NO_GATE, Form, Given, Results, Work
@@ -29,6 +32,7 @@ from .sums import sum_heads
 from .tables import Tables
 
 CHUNK, WIDTH = forward.C.value, forward.ROWS.value
+PROGRAMS = 128      # that run side by side, where nobody says
 
 
 def form_of(given: Given, exact: bool = False) -> Form:
@@ -55,7 +59,7 @@ def launches(given: Given, work: Work, results: Results, tables: Tables, of_forw
                tables   of `tables.tables`, where the arrays are
                of_forward   the forward's workspace, filled: b and T, with gates by key P, q, k and w, where cut the transitions
                dfinal, dinitial    (sequences, HV, K, V), fp32, or None
-               programs     of a launch of gradients by roles (by_roles.py), one an SM; 0 for the plain kernel
+               programs     that run side by side, one an SM, of gradients by roles (by_roles.py); 0 for plain kernels only
     """
     H, K = given.q.shape[2:]
     problem = forward.Problem(H, given.v.shape[2], float(K**-0.5 if scale is None else scale))
@@ -69,60 +73,79 @@ def launches(given: Given, work: Work, results: Results, tables: Tables, of_forw
 
 def of_chunks(given: Given, work: Work, results: Results, table, problem: forward.Problem, exact: bool = False,
               programs: int = 0) -> list[tuple]:
-    """The launches behind the recurrence. exact: products of fp32 as fp32 has them, else as tf32. programs: of a launch by roles,
-    where there is one; 0 for none."""
-    form = form_of(given, exact)
-    each, several = (table.shape[0], problem.HV), form.GROUP.value > 1
+    """The launches behind the recurrence. exact: products of fp32 as fp32 has them, else as tf32. programs: those that
+    run side by side; 0 if that is not known, and for plain kernels only."""
+    form, count = form_of(given, exact), table.shape[0]
+    several, per = form.GROUP.value > 1, per_program(count, problem.HV, programs or PROGRAMS)
     written = results._replace(dq=work.dq, dk=work.dk) if several else results
+    given_all, few = (given, work, written, table), (-(-count // per), problem.HV)
+    whole = form.replace(K_TILE=tile(form.K.value))
+    meta = dict(FORM=whole, num_warps=8, num_stages=1)
     if programs and by_roles(form, given):
         steps = [_by_roles(form, given, work, written, table, problem, programs)]
-    else:
-        steps = [(gradients, each, (given, work, written, table, problem), dict(FORM=one, num_warps=8, num_stages=1))
-                 for one in _of_gradients(form)]
-    meta = dict(FORM=form.replace(K_TILE=tile(form.K.value)), num_warps=8, num_stages=1)
+    elif form.GATE.value != BY_KEY.value:
+        steps = [(gradients, (count, problem.HV), (*given_all, problem), meta | dict(FORM=form))]
+    else:       # 64 columns of keys at a time, for want of registers
+        form = form.replace(K_TILE=min(64, form.K_TILE.value))
+        steps = [_by_key(form.replace(NEAR=True), given, work, written, table, problem) if programs and by_key(form, given) else
+                 (gradients, (count, problem.HV), (*given_all, problem), meta | dict(FORM=form.replace(NEAR=True))),
+                 (far_gradients, few, (*given_all, count, per, problem), meta | dict(FORM=form))]
     if given.beta is not None:
-        steps.append((small_betas, each, (given, work, written, table, problem), meta))
+        steps.append((small_betas, few, (*given_all, count, per, problem), meta | dict(NEAR=whole.replace(NEAR=True))))
     if several:
-        steps += [(sum_heads, (each[0], problem.H), (one, of, table, problem), meta)
+        steps += [(sum_heads, (count, problem.H), (one, of, table, problem), meta)
                   for one, of in ((work.dq, results.dq), (work.dk, results.dk))]
     return steps
 
 
 def by_roles(form: Form, given: Given) -> bool:
     """True for what warps with roles take (by_roles.py)."""
-    return form.K.value == 128 and form.V.value % 64 == 0 and form.GATE.value != BY_KEY.value and given.q.dtype.itemsize == 2
+    return form.K.value in (64, 128) and form.V.value % 64 == 0 and form.GATE.value != BY_KEY.value and given.q.dtype.itemsize == 2
+
+
+def by_key(form: Form, given: Given) -> bool:
+    """True for what gradients by key take (by_key.py): tiles of values fit into shared memory, and two are there to be reused."""
+    if form.GATE.value != BY_KEY.value or given.g.dtype.itemsize > 4:
+        return False
+    return bool(form.BF16.value) and form.K.value % 64 == 0 and form.V.value in (128, 256)
+
+
+def _by_key(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem) -> tuple:
+    """The launch of gradients by key."""
+    def of_heads(x, columns=CHUNK):
+        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, columns)
+
+    V, dv = form.V.value, written.dv if form.DELTA.value else None
+    rows = [None if x is None else of_heads(x, V) for x in (given.do, given.N, dv)]
+    states = [mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), [V, CHUNK]) for x in (given.states, work.D)]
+    maps = KeyMaps(of_heads(given.q), of_heads(given.k), *rows, *states, *map(of_heads, (written.dq, written.dk, written.dg)))
+    grid = table.shape[0] * problem.HV * form.K.value // form.K_TILE.value,
+    return gradients_by_key, grid, (maps, given.g, given.beta, work.b, written.dbeta, table, problem), dict(FORM=form, num_warps=4)
 
 
 def _by_roles(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem, programs: int) -> tuple:
     """The launch by roles."""
-    form, describe = form.replace(K_TILE=64, BV=64), mimw.TensorDescriptor.from_tensor
+    form, describe, K = form.replace(BV=64), mimw.TensorDescriptor.from_tensor, form.K.value
 
-    def of_heads(x):
-        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, 64)
+    def of_heads(x, columns):
+        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, columns)
 
     def flat(x, *block):
         return describe(x.reshape(-1, x.shape[-1]), list(block))
 
-    maps = Maps(*map(of_heads, (given.q, given.k, given.do, given.N)), of_heads(written.dv) if form.DELTA.value else None,
-                flat(given.states, 64, 64), flat(work.D, 64, 64), None if work.b is None else flat(work.b, 1, CHUNK))
+    maps = Maps(of_heads(given.q, K), of_heads(given.k, K), of_heads(given.do, 64), of_heads(given.N, 64),
+                of_heads(written.dv, 64) if form.DELTA.value else None, flat(given.states, 64, K), flat(work.D, 64, K),
+                None if work.b is None else flat(work.b, 1, CHUNK), of_heads(written.dq, K), of_heads(written.dk, K))
     count = table.shape[0] * problem.HV
     args = maps, given.beta, written, table, count, problem
-    return gradients_by_roles, (min(programs, count), ), args, dict(FORM=form, num_warps=4)
-
-
-def _of_gradients(form: Form) -> list[Form]:
-    """The constants of each launch of `gradients`. With gates by column 64 columns of keys at a time, for want of registers, and
-    chunks that need no cuts are a launch of their own, since the other one's code is long."""
-    if form.GATE.value != BY_KEY.value:
-        return [form]
-    return [form.replace(K_TILE=min(64, form.K_TILE.value), NEAR=near) for near in (True, False)]
+    return gradients_by_roles, (min(programs, count), ), args, dict(FORM=form, num_warps=8)
 
 
 def _parts(given: Given, work: Work, tables: Tables, of_forward: Workspace, problem: forward.Problem, dfinal) -> list[tuple]:
     """The launches that give D behind parts."""
     K, V = given.q.shape[3], given.v.shape[3]
     args = work.sums, of_forward.transitions, of_forward.b, dfinal, work.ends, tables.lists, tables.spans, problem
-    meta = dict(GATE=of_forward.gate, K=K, V=V, num_warps=K // 16)
+    meta = dict(GATE=of_forward.gate, K=K, V=V, num_warps=min(K // 16, 8))
     return [_recurrence(given, work, None, tables.sums, of_forward, problem, dfinal, work.sums, of_forward.bounds),
             (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
 

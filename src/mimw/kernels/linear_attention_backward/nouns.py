@@ -79,26 +79,20 @@ class Results(NamedTuple):
 
 @tle.struct
 class Chunk:
-    """Rows of one chunk: the first one among all rows of the arrays, how many there are, and the number of the chunk."""
+    """Rows of one chunk: the first one among all rows of the arrays, how many there are, the number of the chunk, and the row
+    behind its sequence."""
 
     first: Any
     rows: Any
     slot: Any
-
-
-@tle.struct
-class Turned:
-    """Shared memory of a consumer of gradients by roles, where scores lie whose transposes are left operands."""
-
-    dP: Any
-    dA: Any
+    end: Any
 
 
 @mimw.jit
 def chunk_of(table, slot):
     """The chunk of a number."""
-    first = tl.load(table + slot * CHUNK_FIELDS)
-    return Chunk(first.to(tl.int64), min(C, tl.load(table + slot * CHUNK_FIELDS + 1) - first), slot)
+    first, end = tl.load(table + slot * CHUNK_FIELDS), tl.load(table + slot * CHUNK_FIELDS + 1)
+    return Chunk(first.to(tl.int64), min(C, end - first), slot, end)
 
 
 @mimw.jit

@@ -4,7 +4,7 @@ Input: a function of a task and its op. Output: its sentence, behind the message
 
     token = naming.set(lambda task, op: "warp 3, lane 17, register 2: element (5, 64)")
 
-Programs without layouts have no threads to name; those that were read from TTGIR do (`tools/check_ttgir.py`).
+Programs without layouts have no threads to name; those that were read from TTGIR do (`runtime/ttgir_threads.py`).
 """
 
 from __future__ import annotations

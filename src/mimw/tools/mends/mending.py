@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ...compiler.triton_port.runtime import is_gluons
 from ...errors import RemarkWarning
 from ...runtime.call import Given
 from ...runtime.simulate import prepare
@@ -48,11 +49,19 @@ def mending(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def function_of(kernel: Any) -> Any:
+    """The JIT function that is launched, under options, autotuners and heuristics."""
+    while not hasattr(kernel, "params") and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return kernel
+
+
 def mended(report: Any, function: Callable[..., Any], kernel, grid, args, keywords: dict[str, Any], seconds: float,
            most: int | None = None) -> Any:
     """The report of `function(kernel, grid, *args, **keywords)` with a mend, if one is found. One that is clean is that of every
-    finding (`_told`). At most so many changes are tried."""
-    mend = None if report.ok else _Mender(function, kernel, grid, args, keywords, report).mend(seconds, most)
+    finding (`_told`). At most so many changes are tried. A kernel of Gluon's has none: changes are in words of ours."""
+    kept = report.ok or is_gluons(function_of(kernel))
+    mend = None if kept else _Mender(function, kernel, grid, args, keywords, report).mend(seconds, most)
     if mend is None:
         return report
     findings = report.findings if mend.left else tuple(_told(one, mend) for one in report.findings)

@@ -16,6 +16,7 @@ from ...compiler.orchestrate.known_branches import with_known_branches
 from ...errors import MimwError
 from ...ir import Program
 from ...runtime.call import resolve
+from ...runtime.gluons import refuse_gluons
 from ...runtime.simulate import Launch, prepare
 from ...target import Target, wanted
 from .inputs import copies_of, on_the_host, relocated
@@ -105,6 +106,8 @@ def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], targe
     """
     chip = wanted(target)
     kernel, args, meta = resolve(kernel, args, dict(meta))
+    refuse_gluons(kernel, "mimw.orchestrate takes kernels of triton.jit and mimw.jit",
+                  "write it in functions of tl")
     args, meta = tuple(map(on_the_host, args)), {name: on_the_host(value) for name, value in meta.items()}
     host = tuple(map(on_the_host, memory))
     if memory:

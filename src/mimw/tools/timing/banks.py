@@ -5,7 +5,7 @@ Input: a launch and its chip. Output: turns for one, of each op that reads or wr
     bank_turns(launch, chip)        {local_load %turned: 32.0}: a column of words, of which all lanes of a phase meet in one bank
 
 The launch is compiled up to its layouts (without LLVM), on AMD's chips only: `constraints.banks` knows their phases. A kernel that
-does not get so far has no conflicts here; nor have reads that are not followed (`constraints.bank_counts`).
+does not get so far has no conflicts here, nor has one of Gluon's; nor have reads that are not followed (`constraints.bank_counts`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...compiler.launch import ALONE
 from ...compiler.pipeline import Kernel, gpu_target
 from ...compiler.pipeline.feedback import accesses_of
 from ...compiler.triton_port.codegen import CompilationError, mlir_context
-from ...compiler.triton_port.runtime import make_backend
+from ...compiler.triton_port.runtime import is_gluons, make_backend
 from ...errors import KernelError
 from ...ir import Op, Program, Value
 from ...runtime.fits import Specialisation
@@ -31,7 +31,7 @@ Turns = dict[tuple[int, bool], float]       # (number of an allocation, whether 
 
 def bank_turns(program: Program, launch: Specialisation, chip: Target) -> dict[Op, float]:
     """`program` is the launch's after all checks."""
-    if chip.backend != "hip" or not program.orchestrates():
+    if chip.backend != "hip" or not program.orchestrates() or is_gluons(launch.fn):
         return {}
     found, views = _turns(launch, chip), find_views(program)
     numbers = {value: number for number, value in enumerate(_allocations(program))}

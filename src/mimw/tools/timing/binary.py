@@ -1,4 +1,4 @@
-"""Registers and shared memory of a kernel whose tasks ask for none, for its prediction: only its binary tells them.
+"""Registers and shared memory of a kernel whose tasks ask for none, or of Gluon's, for its prediction: only its binary tells them.
 
 Input: how a launch specialises a kernel, and a chip. Output: registers of a thread and bytes of a CTA, or None. For example:
 
@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import warnings
 
+from ...compiler.pipeline import gpu_target
+from ...compiler.pipeline.binary import taken_by_cubin
 from ...compiler.triton_port.codegen import CompilationError
+from ...compiler.triton_port.runtime import gluon_compile, is_gluons
 from ...errors import MimwError
 from ...runtime.compile_kernel import compile_kernel
 from ...runtime.fits import Specialisation
@@ -25,7 +28,15 @@ def taken_by_binary(launch: Specialisation, chip: Target) -> tuple[int, int] | N
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")     # the remarks have been made when the launch was recorded
+            if is_gluons(launch.fn):
+                return _taken_by_gluons(launch, chip)
             made = compile_kernel(launch.fn, launch.signature, launch.constants, chip.name, launch.options, launch.attrs)
     except (CompilationError, MimwError, RuntimeError):
         return None
     return made.registers, made.shared_bytes
+
+
+def _taken_by_gluons(launch: Specialisation, chip: Target) -> tuple[int, int]:
+    made = gluon_compile(launch.fn, launch.signature, launch.constants, launch.attrs, gpu_target(chip),
+                         {"enable_fp_fusion": True, **launch.options})
+    return taken_by_cubin(made.asm["cubin"]).registers, made.metadata.shared

@@ -121,7 +121,8 @@ class Predictor:
         cores = costs.cores(program)
         self.groups = max(1, cores // size)                       # clusters that start side by side
         shared = shared_plan(program).peak
-        if not program.orchestrates() and len(self.order) > self.groups and (taken := taken_by_binary(launch.specialisation, chip)):
+        plain = launch.reading is not None or not program.orchestrates()    # whose registers and memory no word says
+        if plain and len(self.order) > self.groups and (taken := taken_by_binary(launch.specialisation, chip)):
             registers, shared = taken
         self.residency = costs.residency(shared, total_warps(program), registers, chip.warp_size, columns_taken(program))
         if self.residency[0] > 1 and len(self.order) > self.groups and (

@@ -2,31 +2,48 @@
 
 Input: what was read. Output: a function of a task and an op, which the simulator asks where an access is outside. For example:
 
-    naming.set(threads_of(reading))         ... element 64 of argument 'x', which has 64 elements
+    with threads_named(reading): run(..)    ... element 64 of argument 'x', which has 64 elements
                                             warp 1, lane 0, register 0: element (64)
                                             and 63 more
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..compiler.ttgir import Reading
-from ..compiler.ttgir.layout_text import LayoutProblem
-from ..compiler.ttgir.layouts import tile_map
-from ..compiler.ttgir.thread_accesses import Access, strays
-from ..compiler.ttgir.types import layout_in
 from ..ir import Tensor
+from ..simulator import naming
+
+if TYPE_CHECKING:
+    from ..compiler.ttgir import Reading
 
 SHOWN = 3       # threads
+
+
+@contextmanager
+def threads_named(reading: Reading | None) -> Iterator[None]:
+    """Runs of what was read name such threads meanwhile; None is a program without layouts."""
+    if reading is None:
+        yield
+        return
+    token = naming.set(threads_of(reading))
+    try:
+        yield
+    finally:
+        naming.reset(token)
 
 
 def threads_of(reading: Reading) -> Callable[[Any, Any], str]:
     """A function that names the threads of an access outside of its array; "" for an access of a number, and for a layout that is
     not known."""
+    from ..compiler.ttgir.layout_text import LayoutProblem  # what simulates a kernel of ours reads no TTGIR
+    from ..compiler.ttgir.layouts import tile_map
+    from ..compiler.ttgir.thread_accesses import Access, strays
+    from ..compiler.ttgir.types import layout_in
 
     def names(task: Any, op: Any) -> str:
         pointer = getattr(op, "pointer", None) if "pointer" in op.row.places else None

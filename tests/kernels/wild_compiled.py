@@ -2,7 +2,8 @@
 
     freed_the_next_one[(1, )](out, RIGHT=False)         a reader gives back the slot that it reads next
 
-Input: arrays or descriptors of numpy, `RIGHT` to mend the mistake. Output: the arrays. docs/BUGS.md says where the mistakes are.
+Input: arrays or descriptors of numpy, `RIGHT` to mend the mistake. Output: the arrays. Shapes stand at each kernel; docs/BUGS.md
+says where the mistakes are.
 """
 
 from triton.experimental import gluon

@@ -1,0 +1,116 @@
+"""COLUMNS columns of a chunk with gates by key: rows with gates, operands of products, and the products, near and far (by_key.py).
+
+Input: tiles of q, k and sums of gates in registers (by_key_tiles.py). Output: operands in shared memory, and sums of products:
+
+    near(chunk, operands, outputs, x, before, behind)                       writes operands
+    of_queries, of_keys = products(operands, of_queries, of_keys)           reads them
+    of_queries, of_keys = far(chunk, operands, of_queries, of_keys)         both, of one block of rows after the other
+"""
+
+from typing import Any
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from .by_key_tiles import (
+    BLOCK,
+    BLOCKS,
+    block_of,
+    everywhere,
+    put_operand,
+    put_rows,
+    row_of,
+    sums_behind,
+    sums_in_blocks,
+    sums_of_others,
+    tile_of,
+)
+from .prepare import LOG2_E
+
+FLOOR = tl.constexpr(-9.5)
+
+
+@tle.struct
+class Part:
+    """COLUMNS columns: of q (None without one), k and g as they came; and in the same places, later, of the products' operands:
+    q and k times e^(b - m), and k times e^(m - b)."""
+
+    q: Any
+    k: Any
+    g: Any
+    rise_q: Any
+    rise_k: Any
+    fall: Any
+
+
+@tle.struct
+class Outputs:
+    """Pointers of rows with gates: q e^b and k e^b, None for what a call does without, k e^(end - b)."""
+
+    q: Any
+    k: Any
+    w: Any
+    K: tl.constexpr
+
+
+@mimw.jit
+def near(part, outputs, x, before, behind):
+    """Operands and rows with gates, by x = b - m, m and end - m, all for powers of 2. Of q only here, for want of registers."""
+    keys = tile_of(part.k)
+    tile = keys * tl.exp2(-x)
+    put_operand(part.fall, tile)
+    put_rows(outputs.w, tile * tl.exp2(behind)[None, None, :], outputs.K)
+    rise, grown = tl.exp2(x), tl.exp2(before)[None, None, :]
+    tile = keys * rise
+    put_operand(part.rise_k, tile)
+    if outputs.k is not None:
+        put_rows(outputs.k, tile * grown, outputs.K)
+    if part.q is not None:
+        tile = tile_of(part.q) * rise
+        put_operand(part.rise_q, tile)
+        put_rows(outputs.q, tile * grown, outputs.K)
+
+
+@mimw.jit
+def far_rows(part, outputs, totals):
+    """Rows with gates, by the sums of gates before and behind each row, since a difference of large sums has no digits left;
+    operands are not written."""
+    keys, gates, (before, behind) = tile_of(part.k), tile_of(part.g), sums_of_others(totals)
+    put_rows(outputs.w, keys * tl.exp2((sums_behind(gates) + behind) * LOG2_E), outputs.K)
+    rise = tl.exp2((sums_in_blocks(gates)[0] + before) * LOG2_E)
+    if outputs.k is not None:
+        put_rows(outputs.k, keys * rise, outputs.K)
+    if part.q is not None:
+        put_rows(outputs.q, tile_of(part.q) * rise, outputs.K)
+
+
+@mimw.jit
+def products(part, of_queries, of_keys):
+    """The sums and q k^T, k k^T of operands."""
+    right = tl.trans(tlx.local_load(part.fall))
+    if part.q is not None:
+        of_queries = tl.dot(tlx.local_load(part.rise_q), right, of_queries)
+    return of_queries, tl.dot(tlx.local_load(part.rise_k), right, of_keys)
+
+
+@mimw.jit
+def far(part, numbers, of_queries, of_keys):
+    """The sums and products of blocks of rows, each with its own m, and of gates of FLOOR at least."""
+    n, keys, queries = tl.arange(0, BLOCKS), tile_of(part.k), None
+    if part.q is not None:
+        queries = tile_of(part.q)
+    within, totals = sums_in_blocks(tl.maximum(tile_of(part.g), FLOOR) * LOG2_E)
+    b = within + sums_of_others(everywhere(numbers, totals))[0]
+    middles = everywhere(numbers, row_of(b, BLOCK // 2))
+    for block in range(BLOCKS):
+        x = b - block_of(middles, block)[None, None, :]
+        rise = tl.exp2(tl.where(n[None, :, None] == block, x, float("-inf")))
+        put_operand(part.fall, keys * tl.exp2(tl.where(n[None, :, None] <= block, -x, float("-inf"))))
+        put_operand(part.rise_k, keys * rise)
+        if queries is not None:
+            put_operand(part.rise_q, queries * rise)
+        of_queries, of_keys = products(part, of_queries, of_keys)
+    return of_queries, of_keys
