@@ -87,6 +87,6 @@ def row_of(row: dict, tried: int, shipped: bool | None) -> Row:
     known = dict(row.get("versions", {}))
     code = known.pop("code", "")
     versions = ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
-    facts = row | {"baselines": {name: time for name, time in row["baselines"].items() if not _OF_OURS.match(name)}}
-    known = (facts[name] for name in ("name", "shape", "microseconds", "baselines", "error", "chip"))
-    return Row(*known, versions, row["date"], tried, code, shipped)
+    baselines = {name: time for name, time in row["baselines"].items() if not _OF_OURS.match(name)}
+    facts = row["name"], row["shape"], row["microseconds"], baselines, row["error"], row["chip"]
+    return Row(*facts, versions, row["date"], tried, code, shipped)

@@ -78,6 +78,15 @@ class Case:
                 assert error <= allowed * exact.abs().max(), (name, error, float(exact.abs().max()))
 
 
+def every_interleaving_is_right(steps, number, seeds):
+    """Of launch `number`, behind those in front of it."""
+    for kernel, grid, args, meta in steps[:number]:
+        mimw.simulate(kernel, grid, *args, **meta)
+    kernel, grid, args, meta = steps[number]
+    report = mimw.check(kernel, grid, *args, seeds=seeds, shrink=False, **meta)
+    assert report.ok, report
+
+
 def launched(machine, steps):
     for kernel, grid, args, meta in steps:
         machine.launch(kernel, grid, *args, **meta)
@@ -192,11 +201,8 @@ def test_gradients_by_key(machine, delta, far, more):
 def test_by_key_fits_twice_and_is_right_in_every_interleaving():
     case = Case(torch.bfloat16, gates="key", delta=True, T=70, K=64, V=128)
     steps = case.whole(programs=1)
-    for kernel, grid, args, meta in steps[:3]:
-        mimw.simulate(kernel, grid, *args, **meta)
+    every_interleaving_is_right(steps, 3, seeds=3)
     kernel, grid, args, meta = steps[3]
-    report = mimw.check(kernel, grid, *args, seeds=3, shrink=False, **meta)
-    assert report.ok, report
     with stopping(("ttgir", )):
         found = mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
     assert found.metadata.shared <= 228 * 1024 // 2 - 1024      # a multiprocessor has 228 KB, of which each CTA takes 1 KB more
@@ -223,22 +229,14 @@ def test_tables_go_from_the_last_part_to_the_first():
 def test_every_interleaving_is_right(gates, K):
     case = Case(torch.bfloat16, gates=gates, delta=True, T=260 if K == 64 else 200, K=K, V=64)
     steps = case.whole()
-    for kernel, grid, args, meta in steps[:2]:
-        mimw.simulate(kernel, grid, *args, **meta)
-    kernel, grid, args, meta = steps[2]
-    report = mimw.check(kernel, grid, *args, seeds=4, shrink=False, **meta)
-    assert report.ok, report
+    every_interleaving_is_right(steps, 2, seeds=4)
 
 
 def test_every_interleaving_by_roles_is_right():
     """One program, three chunks; 200 seeds: benchmarks/notes/linear-attention-forward.md."""
     case = Case(torch.bfloat16, gates="head", delta=True, T=140, K=128, V=64)
     steps = case.whole(programs=1)
-    for kernel, grid, args, meta in steps[:3]:
-        mimw.simulate(kernel, grid, *args, **meta)
-    kernel, grid, args, meta = steps[3]
-    report = mimw.check(kernel, grid, *args, seeds=3, shrink=False, **meta)
-    assert report.ok, report
+    every_interleaving_is_right(steps, 3, seeds=3)
 
 
 def test_by_roles_fits():

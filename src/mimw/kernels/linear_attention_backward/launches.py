@@ -110,32 +110,32 @@ def by_key(form: Form, given: Given) -> bool:
     return bool(form.BF16.value) and form.K.value % 64 == 0 and form.V.value in (128, 256)
 
 
+def _of_heads(x, columns: int):
+    """The descriptor of so many columns of rows of heads, which end with their sequence; None of None."""
+    return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, columns)
+
+
+def _flat(x, *block: int):
+    """The descriptor of blocks of an array as rows of its last axis; None of None."""
+    return None if x is None else mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), list(block))
+
+
 def _by_key(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem) -> tuple:
     """The launch of gradients by key."""
-    def of_heads(x, columns=CHUNK):
-        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, columns)
-
     V, dv = form.V.value, written.dv if form.DELTA.value else None
-    rows = [None if x is None else of_heads(x, V) for x in (given.do, given.N, dv)]
-    states = [mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), [V, CHUNK]) for x in (given.states, work.D)]
-    maps = KeyMaps(of_heads(given.q), of_heads(given.k), *rows, *states, *map(of_heads, (written.dq, written.dk, written.dg)))
+    keys, results = (given.q, given.k), (written.dq, written.dk, written.dg)
+    maps = KeyMaps(*(_of_heads(x, CHUNK) for x in keys), *(_of_heads(x, V) for x in (given.do, given.N, dv)),
+                   *(_flat(x, V, CHUNK) for x in (given.states, work.D)), *(_of_heads(x, CHUNK) for x in results))
     grid = table.shape[0] * problem.HV * form.K.value // form.K_TILE.value,
     return gradients_by_key, grid, (maps, given.g, given.beta, work.b, written.dbeta, table, problem), dict(FORM=form, num_warps=4)
 
 
 def _by_roles(form: Form, given: Given, work: Work, written: Results, table, problem: forward.Problem, programs: int) -> tuple:
     """The launch by roles."""
-    form, describe, K = form.replace(BV=64), mimw.TensorDescriptor.from_tensor, form.K.value
-
-    def of_heads(x, columns):
-        return ending(x.reshape(-1, *x.shape[2:]), CHUNK, columns)
-
-    def flat(x, *block):
-        return describe(x.reshape(-1, x.shape[-1]), list(block))
-
-    maps = Maps(of_heads(given.q, K), of_heads(given.k, K), of_heads(given.do, 64), of_heads(given.N, 64),
-                of_heads(written.dv, 64) if form.DELTA.value else None, flat(given.states, 64, K), flat(work.D, 64, K),
-                None if work.b is None else flat(work.b, 1, CHUNK), of_heads(written.dq, K), of_heads(written.dk, K))
+    form, K, dv = form.replace(BV=64), form.K.value, written.dv if form.DELTA.value else None
+    maps = Maps(_of_heads(given.q, K), _of_heads(given.k, K), *(_of_heads(x, 64) for x in (given.do, given.N, dv)),
+                _flat(given.states, 64, K), _flat(work.D, 64, K), _flat(work.b, 1, CHUNK), _of_heads(written.dq, K),
+                _of_heads(written.dk, K))
     count = table.shape[0] * problem.HV
     args = maps, given.beta, written, table, count, problem
     return gradients_by_roles, (min(programs, count), ), args, dict(FORM=form, num_warps=8)
@@ -156,19 +156,13 @@ def _recurrence(given: Given, work: Work, dv, spans, of_forward: Workspace, prob
     K, V, gate = given.q.shape[3], given.v.shape[3], of_forward.gate
     form = fitting(forward.Form(K, V, 2, 2, given.beta is not None, gate, True, dv is not None))
 
-    def flat(x, *block):
-        return None if x is None else mimw.TensorDescriptor.from_tensor(x.reshape(-1, x.shape[-1]), list(block))
-
-    def of_heads(x, width):
-        return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, width)
-
     if gate == "key":
-        keys = *(flat(x, CHUNK, K) for x in (of_forward.q, of_forward.k, of_forward.w)), of_heads(given.do, WIDTH)
+        keys = *(_flat(x, CHUNK, K) for x in (of_forward.q, of_forward.k, of_forward.w)), _of_heads(given.do, WIDTH)
     else:
-        keys = of_heads(given.q, K), of_heads(given.k, K), None, of_heads(given.do, WIDTH)
-    args = (*keys, flat(of_forward.b, 1, K if gate == "key" else CHUNK), flat(of_forward.T, CHUNK, CHUNK),
-            flat(of_forward.P if gate == "key" else None, CHUNK, CHUNK), of_heads(dv, WIDTH),
-            flat(None if dv is None else work.D, WIDTH, K), behind, before, bounds, spans, problem)
+        keys = _of_heads(given.q, K), _of_heads(given.k, K), None, _of_heads(given.do, WIDTH)
+    args = (*keys, _flat(of_forward.b, 1, K if gate == "key" else CHUNK), _flat(of_forward.T, CHUNK, CHUNK),
+            _flat(of_forward.P if gate == "key" else None, CHUNK, CHUNK), _of_heads(dv, WIDTH),
+            _flat(None if dv is None else work.D, WIDTH, K), behind, before, bounds, spans, problem)
     return recurrence, (spans.shape[0], problem.HV, V // (WIDTH * int(form.CONSUMERS))), args, dict(FORM=form, num_warps=4)
 
 

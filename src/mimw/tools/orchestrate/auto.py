@@ -34,7 +34,7 @@ from ...runtime.simulating import simulating
 from ...target import wanted
 from .guards import key
 from .orchestrating import orchestrate
-from .plain import plain_of, with_defaults
+from .plain import has_defaults, plain_of, with_defaults
 from .repeated import Frozen, Repeated
 from .written import Written, device_programs, written
 
@@ -58,7 +58,7 @@ class AutoFunction(MimwFunction):
         self.decisions: dict[Any, Decision] = {}
         self.repeated: Repeated | None = None
         self.seen = seen_by(self)
-        self.has_defaults = any(one.default is not one.empty for one in self.signature.parameters.values())
+        self.has_defaults = has_defaults(self)
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         def launch(*args: Any, **meta: Any) -> Any:

@@ -23,7 +23,7 @@ from ...runtime.simulating import simulating
 from ..trials import most_rounds
 from .choose import QUICKER, Candidate, Search
 from .guards import why_plain
-from .plain import Plain, with_defaults
+from .plain import Plain, has_defaults, with_defaults
 from .prove import Certificate
 from .repeated import PLAIN, Frozen, Repeated
 from .tiles import each_alone
@@ -82,12 +82,16 @@ class Orchestration:
         """The launches that came before."""
         return Repeated(self.plain.launch.specialisation.fn)
 
+    @cached_property
+    def _has_defaults(self) -> bool:
+        return has_defaults(self.plain.launch.specialisation.fn)
+
     def _launched(self, grid: Any, args: tuple, meta: dict[str, Any]) -> Any:
         kernel, fn = self.plain.kernel, self.plain.launch.specialisation.fn
         memory = {MEMORY: meta.pop(MEMORY)} if MEMORY in meta and MEMORY not in kernel.arg_names else {}
         if not self.is_used:
             return kernel[grid](*args, **meta, **memory)
-        whole = with_defaults(fn, args, meta)
+        whole = with_defaults(fn, args, meta) if self._has_defaults else meta
         extents = extents_of(grid, dict(zip(kernel.arg_names, args)) | whole) if callable(grid) else grid
         found = None
         if not memory and not simulating() and not checking() and extents.__class__ is tuple:

@@ -92,6 +92,11 @@ class Plain:
         return plain_of(self.kernel, self.grid, (), {**args, **options}, self.chip.name, fresh)
 
 
+def has_defaults(fn: Any) -> bool:
+    """True if a launch of `fn` may leave arguments out; asked once, not at each launch."""
+    return any(one.default is not one.empty for one in fn.signature.parameters.values())
+
+
 def with_defaults(fn: Any, args: tuple, meta: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords of a launch of `fn` with those that it leaves to the kernel's defaults."""
     left = list(fn.signature.parameters.values())[len(args):]
