@@ -85,14 +85,6 @@ def steps_of(cache, form):
 
 
 @mimw.jit
-def later(steps, word):
-    """The same steps, but no load at them begins before a word of each row that was loaded is here. A GPU counts the loads that it
-    has begun: to wait for one is to wait for all, rows of the next block with those of this one. So 0 is added, which no compiler
-    knows of: bit 1 of a square."""
-    return steps + (tl.inline_asm_elementwise("mul.lo.s32 $0, $1, $1;", "=r,r", [word], tl.int32, True, 1) & 2)
-
-
-@mimw.jit
 def words(cache, rows, steps, byte: tl.constexpr, form):
     """Pointers to the word of each row that begins with this byte."""
     return cache.array + ((rows.start + steps) * (form.UNIT // 4) + byte // 4)
