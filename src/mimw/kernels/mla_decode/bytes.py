@@ -82,10 +82,10 @@ def begun(cache, item, column: tl.constexpr, form):
 
 
 @mimw.jit
-def behind(ahead, block, cache, item, column: tl.constexpr, form):
-    """The block behind number `block`, on its way. Its pages have been looked up a block before."""
-    rows = rows_of(ahead.pages, block + 1, item, cache, form)
-    return Ahead(asked(cache, rows, steps_of(cache, form), column, form), rows, pages_of(block + 2, item, cache, form))
+def behind(pages, following, block, cache, item, column: tl.constexpr, form):
+    """Block number `block`, in these pages, on its way; the pages of the one behind it are `following`."""
+    rows = rows_of(pages, block, item, cache, form)
+    return Ahead(asked(cache, rows, steps_of(cache, form), column, form), rows, following)
 
 
 @mimw.jit
@@ -149,8 +149,9 @@ class Bytes:
             slot = self.lefts.acquire(chunk)
             if form.CACHE == IS_PACKED:
                 start_tails(slot, ahead.rows, steps_of(self.cache, form), self.cache, form)
+            following = pages_of(block + 2, item, self.cache, form)
             put(slot, ahead.found, form)
-            ahead = behind(ahead, block, self.cache, item, 0, form)
+            ahead = behind(ahead.pages, following, block + 1, self.cache, item, 0, form)
             if block == item.first:     # a branch, behind which the compiler moves no load
                 bring_queries(self.q, turn, self.q_desc, item, form)
             if form.CACHE == IS_PACKED:
@@ -171,10 +172,13 @@ class Rights:
 
 @mimw.jit
 def converted(rights, ahead, block, chunk, item, form):
-    """Right halves of block number `block`, which are on their way, to their pipe; those of the block behind are asked for."""
-    put(rights.given.acquire(chunk), ahead.found, form)
+    """Right halves of block number `block`, which are on their way, to their pipe; those of the block behind are asked for. Pages
+    are looked up before: all loads that are asked for together share a scoreboard, and who waits for a page waits for rows."""
+    slot = rights.given.acquire(chunk)
+    following = pages_of(block + 2, item, rights.cache, form)
+    put(slot, ahead.found, form)
     rights.given.commit(chunk)
-    return behind(ahead, block, rights.cache, item, form.DV // 2, form)
+    return behind(ahead.pages, following, block + 1, rights.cache, item, form.DV // 2, form)
 
 
 @mimw.jit
