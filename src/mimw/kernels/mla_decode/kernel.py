@@ -8,10 +8,10 @@ sequences that one group of programs reads alone; of the others partial sums in 
 
 Nouns: queries times heads of a sequence are rows, 64 of them a program. A group of programs has all rows of a sequence, and a share
 of all keys (shares.py). `q` is one place for 64 rows of queries; `lefts` and `rights` are two places each for halves of a block of
-64 keys, the right ones with its tail, of caches in e4m3 the left ones; `scores` is one place: by how much the sums so far shrink, and
-last the sums, and beside it the probabilities. Roles, persistent: two consumers of four warps (attend.py), and who brings keys: one
-warp by TMA (producer.py), or of caches in e4m3 four warps that convert left halves, and the second consumer, which converts right
-ones (bytes.py).
+64 keys, the right ones with its tail, of caches in e4m3 the left ones; `scores` is one place: by how much the sums so far shrink,
+and last the sums, and beside it the probabilities. Roles, persistent: two consumers of four warps (attend.py), and who brings keys:
+one warp by TMA (producer.py), or of caches in e4m3 four warps that convert left halves, and the second consumer, which converts
+right ones (bytes.py).
 """
 
 from typing import Any
