@@ -37,14 +37,17 @@ def clear_behind(values, block, length, form):
 
 
 @mimw.jit
-def asked(q, lefts, rights, chunk):
+def asked(q, lefts, rights, chunk, form):
     """The scores of a block, three products that have begun. The compiler does not know that the queries are always in place 0: it
     would move what it knows of their places out of the loop, and has no registers for that."""
     at = chunk >> 30
     low = lefts.wait(chunk).slot
     logits = tlx.async_dot(q.left.rows[at], tlx.local_trans(low.kv))
+    if form.CACHE != 0:
+        logits = tlx.async_dot(q.tail[at], tlx.local_trans(low.tail), logits)
     high = rights.wait(chunk).slot
-    logits = tlx.async_dot(q.tail[at], tlx.local_trans(high.tail), logits)
+    if form.CACHE == 0:
+        logits = tlx.async_dot(q.tail[at], tlx.local_trans(high.tail), logits)
     return tlx.async_dot(q.right.rows[at], tlx.local_trans(high.kv), logits)
 
 
@@ -101,7 +104,7 @@ def left(items, q, lefts, rights, scores, probabilities, outputs, rules, problem
         tlx.barrier_wait(q.full, turn % 2)
         state = Sums(tl.full((64, ), NO_LOGIT, tl.float32), tl.zeros((64, ), tl.float32), tl.zeros((64, form.DV // 2), tl.float32))
         for block in range(item.first, item.stop):
-            logits = tlx.async_dot_wait(0, asked(q, lefts, rights, chunk))
+            logits = tlx.async_dot_wait(0, asked(q, lefts, rights, chunk, form))
             state = weigh(state, logits, block, Step(chunk, number), item, place, ends, scale, problem, form)
             state = Sums(state.highest, state.total, tlx.async_dot_wait(0, state.acc))
             lefts.release(chunk)
@@ -117,28 +120,42 @@ def left(items, q, lefts, rights, scores, probabilities, outputs, rules, problem
 
 
 @mimw.jit
+def multiplied(acc, rights, scores, probabilities, block, step, item, form):
+    """The sums with a block's product, whose values and probabilities are given back."""
+    shrink = at(scores.wait(step.number).slot.row)
+    values = rights.wait(step.chunk).slot.kv
+    if form.CACHE == 0:
+        clear_behind(values, block, item.length, form)
+    acc = tl.dot(at(probabilities), at(values), acc * shrink[:, None])
+    scores.release(step.number)
+    rights.release(step.chunk)
+    return acc
+
+
+@mimw.jit
+def end(acc, q, scores, number, outputs, rules, item, problem, form):
+    """The right half of an item's results, or of its sums. Its buffer is that of q's right half, which `left` has read when the
+    last scores are here."""
+    total = at(scores.wait(number).slot.row)
+    scores.release(number)
+    place = place_of(item, problem, form)
+    put(acc, total, None, q.right, form.DV // 2, item, place, outputs, scale_of_values(rules), problem, form)
+
+
+@mimw.jit
 def right(items, q, rights, scores, probabilities, outputs, rules, problem, form):
-    """The right half of the output. Its buffer is that of q's right half, which `left` has read when the last scores are here."""
+    """The right half of the output."""
     turn, chunk, number = 0, 0, 0
     item = received(items, turn)
     while item.first < item.stop:
         tlx.barrier_wait(q.full, turn % 2)
         acc = tl.zeros((64, form.DV // 2), tl.float32)
         for block in range(item.first, item.stop):
-            shrink = at(scores.wait(number).slot.row)
-            values = rights.wait(chunk).slot.kv
-            if form.CACHE == 0:
-                clear_behind(values, block, item.length, form)
-            acc = tl.dot(at(probabilities), at(values), acc * shrink[:, None])
-            scores.release(number)
-            rights.release(chunk)
+            acc = multiplied(acc, rights, scores, probabilities, block, Step(chunk, number), item, form)
             chunk += 1
             number += 1
-        total = at(scores.wait(number).slot.row)
-        scores.release(number)
+        end(acc, q, scores, number, outputs, rules, item, problem, form)
         number += 1
-        place = place_of(item, problem, form)
-        put(acc, total, None, q.right, form.DV // 2, item, place, outputs, scale_of_values(rules), problem, form)
         tlx.barrier_arrive(q.free)
         turn += 1
         item = received(items, turn)

@@ -8,9 +8,10 @@ sequences that one group of programs reads alone; of the others partial sums in 
 
 Nouns: queries times heads of a sequence are rows, 64 of them a program. A group of programs has all rows of a sequence, and a share
 of all keys (shares.py). `q` is one place for 64 rows of queries; `lefts` and `rights` are two places each for halves of a block of
-64 keys, the right ones with its tail; `scores` is one place: by how much the sums so far shrink, and last the sums, and beside it
-the probabilities. Roles, persistent: two consumers of four warps (attend.py), and who brings keys: one warp by TMA (producer.py),
-or of caches in e4m3 four warps that convert them (bytes.py).
+64 keys, the right ones with its tail, of caches in e4m3 the left ones; `scores` is one place: by how much the sums so far shrink,
+and last the sums, and beside it the probabilities. Roles, persistent: two consumers of four warps (attend.py), and who brings keys:
+one warp by TMA (producer.py), or of caches in e4m3 four warps that convert left halves, and the second consumer, which converts
+right ones (bytes.py).
 """
 
 from typing import Any
@@ -24,7 +25,7 @@ import mimw.tlx as tlx
 from ..attention_decode.items import item_pipe
 from ..attention_decode.nouns import Caches, Problem, Scores
 from .attend import left, right
-from .bytes import Bytes
+from .bytes import Bytes, Rights, right_bytes
 from .items import walk
 from .nouns import Outputs
 from .producer import Pages
@@ -54,9 +55,14 @@ def nouns_of(q_desc, lengths, outputs, k_scale, sizes, FORM: tl.constexpr):
     HALF: tl.constexpr = FORM.DV // 2
     BN: tl.constexpr = FORM.BN
     problem = Problem(lengths, sizes.batches, 1, sizes.queries, sizes.capacity, None, sizes.splits, sizes.heads, sizes.heads, 1)
-    lefts = tle.pipe(capacity=2, name="left halves", kv=tle.gpu.alloc([2, BN, HALF], TYPE))
-    rights = tle.pipe(capacity=2, readers=("left", "right"), name="right halves", kv=tle.gpu.alloc([2, BN, HALF], TYPE),
-                      tail=tle.gpu.alloc([2, BN, FORM.DT], TYPE))
+    tail = tle.gpu.alloc([2, BN, FORM.DT], TYPE)
+    if FORM.CACHE == 0:
+        lefts = tle.pipe(capacity=2, name="left halves", kv=tle.gpu.alloc([2, BN, HALF], TYPE))
+        rights = tle.pipe(capacity=2, readers=("left", "right"), name="right halves", kv=tle.gpu.alloc([2, BN, HALF], TYPE),
+                          tail=tail)
+    else:
+        lefts = tle.pipe(capacity=2, name="left halves", kv=tle.gpu.alloc([2, BN, HALF], TYPE), tail=tail)
+        rights = tle.pipe(capacity=2, readers=("left", "right"), name="right halves", kv=tle.gpu.alloc([2, BN, HALF], TYPE))
     scores = tle.pipe(capacity=1, name="scores", row=tle.gpu.alloc([1, 64], tl.float32))
     return Nouns(problem, Scores(sizes.scale, None, k_scale), outputs, item_pipe(("left", "right")), queries_of(TYPE, FORM), lefts,
                  rights, scores, tle.gpu.alloc([64, BN], TYPE))
@@ -102,7 +108,7 @@ def mla_decode_bytes(q_desc, cache, table, lengths, out_desc, lse, room, sums_de
     tle.gpu.warp_specialize([
         (left, (on.items.reader("left"), on.q, on.lefts.reader(), on.rights.reader("left"), on.scores.writer(), on.probabilities,
                 outputs, on.rules, on.problem, FORM)),
-        (right, (on.items.reader("right"), on.q, on.rights.reader("right"), on.scores.reader(), on.probabilities, outputs, on.rules,
-                 on.problem, FORM)),
-        (walk, (on.items.writer(), Bytes(on.q, on.lefts.writer(), on.rights.writer(), q_desc, caches), room, on.problem, FORM)),
-    ], [4, 4], [160, 128])
+        (right_bytes, (on.items.reader("right"), on.q, Rights(on.rights.writer(), on.rights.reader("right"), caches),
+                       on.scores.reader(), on.probabilities, outputs, on.rules, on.problem, FORM)),
+        (walk, (on.items.writer(), Bytes(on.q, on.lefts.writer(), q_desc, caches), room, on.problem, FORM)),
+    ], [4, 4], [200, 88])

@@ -43,6 +43,13 @@ class Rows:
 
 
 @mimw.jit
+def nothing():
+    """Zeros, of which no compiler knows that all threads have the same: bit 1 of a square. A page that all share would go to a
+    uniform register as soon as it is here, and who waits for that waits for all rows that were asked for with it."""
+    return tl.inline_asm_elementwise("mul.lo.s32 $0, $1, $1;", "=r,r", [tl.arange(0, PIECE)], tl.int32, True, 1) & 2
+
+
+@mimw.jit
 def pages_of(block, item, cache, form):
     """The page of each piece of a block, or of each of its rows where pages have no whole pieces; -1 for keys behind the last one,
     or behind the item's last block, so that nothing of them is looked at."""
@@ -52,8 +59,7 @@ def pages_of(block, item, cache, form):
             page = item.batch
         elif first == 0 or form.PAGE % form.BN != 0:
             key = block * form.BN + first
-            if form.PAGE % PIECE != 0:
-                key += tl.arange(0, PIECE)
+            key += tl.arange(0, PIECE) if form.PAGE % PIECE != 0 else nothing()
             at = cache.table + item.batch.to(tl.int64) * cache.step + key // form.PAGE
             page = tl.load(at, mask=(key < item.length) & (block < item.stop), other=-1)
         found = found + (page, )
@@ -82,14 +88,6 @@ def steps_of(cache, form):
         return tl.arange(0, PIECE) * cache.steps.row.to(tl.int64)
     else:
         return tl.zeros((PIECE, ), tl.int64)
-
-
-@mimw.jit
-def later(steps, word):
-    """The same steps, but no load at them begins before a word of each row that was loaded is here. A GPU counts the loads that it
-    has begun: to wait for one is to wait for all, rows of the next block with those of this one. So 0 is added, which no compiler
-    knows of: bit 1 of a square."""
-    return steps + (tl.inline_asm_elementwise("mul.lo.s32 $0, $1, $1;", "=r,r", [word], tl.int32, True, 1) & 2)
 
 
 @mimw.jit
