@@ -19,7 +19,7 @@ from .plain import Plain
 
 
 def remark(plain: Plain) -> str:
-    """What is wrong with the plain kernel as stock Triton compiles it, and what to do; "" if nothing is known."""
+    """The mistake in the plain kernel as stock Triton compiles it, and the mend; "" if none is known."""
     one = plain.launch.specialisation
     if plain.chip.arch != 90 or isinstance(one.fn, MimwFunction) or not plain.program.named("dot"):
         return ""
