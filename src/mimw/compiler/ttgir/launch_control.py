@@ -15,12 +15,12 @@ from .assembly_cluster import when
 from .reading import Here, reads
 
 
-@reads("ttng.clc_try_cancel")
+@reads("ttng.clc_try_cancel", one_cta=True)
 def asked(here: Here):
     return here.op("clc_issue", *here.operands[:2])
 
 
-@reads("ttng.clc_load_result")
+@reads("ttng.clc_load_result", one_cta=True)
 def loaded(here: Here):
     here.stands_for(here.operands[0])
 
