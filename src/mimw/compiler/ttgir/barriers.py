@@ -65,8 +65,8 @@ def expected(here: Here):
 
 @reads("ttng.wait_barrier")
 def awaited(here: Here):
-    """Behind phase and predicate stand the buffers that the wait is for: the compiler's, so that it keeps them. Of the CTAs that share
-    an mbarrier the one that has it waits."""
+    """Behind phase and predicate stand the buffers that the wait is for: the compiler's, so that it keeps them. Of the CTAs that
+    share an mbarrier the one that has it waits."""
     phase, *when = _numbers(here)[:2]
     ops, first = leads(here, sharing(here))
     more, predicate = both(here, *(when or [None]), first)

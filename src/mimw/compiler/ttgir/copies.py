@@ -77,8 +77,8 @@ def loaded(here: Here):
 
 
 def _in_clusters(here: Here, descriptor, coordinates, barrier, buffer, predicate) -> list:
-    """A load in a program of several CTAs. By multicast the first of those with the same part loads it for all. An mbarrier that a
-    pair shares hears of the bytes in both."""
+    """A load in a program of several CTAs. By multicast the first of those with the same part loads it for all. An mbarrier that
+    a pair shares hears of the bytes in both."""
     shared, same = split_of(here, _text(here, Barrier)).same, split_of(here, _text(here, Buffer)).same
     if shared > 1:
         raise here.unreadable("a copy that tells an mbarrier of another pair of CTAs is not read")
@@ -92,8 +92,9 @@ def _in_clusters(here: Here, descriptor, coordinates, barrier, buffer, predicate
         return [*ops, here.op("tma_load", descriptor, coordinates, barrier, buffer, predicate) if targets is None else
                 here.op("tma_load_multicast", descriptor, coordinates, barrier, buffer, targets, predicate)]
     made, leader = owner(here, shared)
-    return [*ops, *made, here.op("tma_load_pair", descriptor, coordinates, barrier, buffer, leader, predicate) if targets is None else
-            here.op("tma_load_pair_multicast", descriptor, coordinates, barrier, buffer, leader, targets, predicate)]
+    args = descriptor, coordinates, barrier, buffer, leader
+    return [*ops, *made, here.op("tma_load_pair", *args, predicate) if targets is None else
+            here.op("tma_load_pair_multicast", *args, targets, predicate)]
 
 
 @reads("ttng.async_tma_copy_local_to_global")

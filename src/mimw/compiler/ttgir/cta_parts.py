@@ -1,10 +1,11 @@
 """Which part of a tile or buffer lies in which CTA of a cluster, where one program is several CTAs (`num_ctas`).
 
-Input: a type as MLIR writes it. Output: the type of a CTA's part, and a `Split`, which bit of which coordinate each bit of a rank is:
+Input: a type as MLIR writes it. Output: the type of a CTA's part, and a `Split`, which bit of which coordinate each bit of a rank
+is. For example:
 
-    part_in("tensor<1024xf32, #ttg.blocked<{.., CGALayout = [[1]]}>>")             fp32[512]
-    split_in("tensor<1024xf32, #ttg.blocked<{.., CGALayout = [[1]]}>>", 1)         Split((1024, ), ((0, 9), )): the upper half in CTA 1
-    split_in("!ttg.memdesc<64x64xf16, #ttg.nvmma_shared<{.., CGALayout = [[0, 0]]}>, ..>", 1).bits      (None, ): all of it in both
+    part_in("tensor<1024xf32, #ttg.blocked<{.., CGALayout = [[1]]}>>")          fp32[512]
+    split_in("tensor<1024xf32, #ttg.blocked<{.., CGALayout = [[1]]}>>", 1)      bits ((0, 9), ): CTA 1 has the upper half
+    split_in("!ttg.memdesc<64x64xf16, #ttg.nvmma_shared<{.., CGALayout = [[0, 0]]}>, ..>", 1)     bits (None, ): all of it in both
 
 A part has the coordinates that are left: a tile whose CTAs take turns along a row has parts that lie row by row, too.
 """
@@ -16,6 +17,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+
+import numpy as np
 
 from ...ir import Type
 from .layout_text import LayoutProblem, read_layout
@@ -51,7 +54,7 @@ class Split:
         return any(bit and bit[0] == axis for bit in self.bits)
 
     def places(self, axis: int) -> list[tuple[int, int]]:
-        """The bits of a coordinate along an axis that a rank gives: (bit of the coordinate, bit of the rank), from the lowest on."""
+        """The bits of a coordinate along an axis that a rank gives: (of the coordinate, of the rank), from the lowest on."""
         return sorted((bit[1], place) for place, bit in enumerate(self.bits) if bit and bit[0] == axis)
 
     @property
@@ -59,6 +62,16 @@ class Split:
         """True if each CTA has one block of neighbouring elements."""
         return all([bit for bit, _ in self.places(axis)] == list(range(part.bit_length() - 1, extent.bit_length() - 1))
                    for axis, (part, extent) in enumerate(zip(self.part, self.shape)))
+
+    def of_rank(self, rank: int) -> tuple[np.ndarray, ...]:
+        """The coordinates of the part of a CTA, as numpy indexes them."""
+        taken = []
+        for axis, extent in enumerate(self.shape):
+            at = np.arange(extent)
+            for bit, place in self.places(axis):
+                at = at[at >> bit & 1 == rank >> place & 1]
+            taken.append(at)
+        return np.ix_(*taken)
 
     def flat(self) -> tuple[int | None, ...]:
         """The bits as those of row-major numbers."""

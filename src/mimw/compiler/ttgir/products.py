@@ -26,8 +26,8 @@ def _precision(here: Here, default: str) -> str:
 
 
 def _check_parts(here: Here, by_pairs: bool = False) -> None:
-    """Refuse a product of which a CTA lacks rows of A or columns of B: each has those of its sums; a pair, of whose sums each CTA has
-    rows, halves the columns."""
+    """Refuse a product of which a CTA lacks rows of A or columns of B: each has those of its sums; a pair, of whose sums each CTA
+    has rows, halves the columns."""
     if not here.reader.rank_bits:
         return
     a, b, acc = (split_of(here, text) for text in here.operand_texts[:3])
@@ -36,9 +36,8 @@ def _check_parts(here: Here, by_pairs: bool = False) -> None:
     wanted_a = tuple(bit if bit and bit[0] != columns else None for bit in acc.bits)
     wanted_b = tuple(bit if bit and bit[0] != rows else None for bit in acc.bits)
     if by_pairs:
-        half = columns, (b.shape[columns] // 2).bit_length() - 1
-        half = (columns, half[1] - sum(1 for bit in wanted_b if bit and bit[0] == columns))
-        wanted_b = (half, *wanted_b[1:])
+        other = sum(1 for bit in wanted_b if bit)       # the pair's bit is below those that sums are divided by
+        wanted_b = ((columns, b.shape[columns].bit_length() - 2 - other), *wanted_b[1:])
     if a.bits != wanted_a or b.bits != wanted_b or by_pairs and (not acc.bits[0] or acc.bits[0][0] != rows):
         raise here.unreadable("a product of parts that lie in other CTAs than its sums is not read")
 
@@ -149,8 +148,8 @@ def committed(here: Here):
 
 
 def _commit(here: Here, barrier, predicate, operands: list) -> list:
-    """A commit that arrives in this CTA, in both of a pair, and, if the product's operands are the same in other CTAs, in those that
-    have one of them: nobody may write there before the product is done."""
+    """A commit that arrives in this CTA, in both of a pair, and, if the product's operands are the same in other CTAs, in those
+    that have one of them: nobody may write there before the product is done."""
     if not here.reader.rank_bits:
         return [here.op("tcgen05_commit", barrier, predicate, results=(), of_dot=True)]
     texts = dict(zip(here.operands, here.operand_texts))

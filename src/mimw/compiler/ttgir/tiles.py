@@ -52,7 +52,7 @@ def reshaped(here: Here):
     if here.flag("allow_reorder") and not here.flag("efficient_layout"):
         raise here.unreadable("the order of tt.reshape with allow_reorder is that of a layout")
     if here.reader.rank_bits and split_of(here, here.operand_texts[0]).flat() != split_of(here, here.result_texts[0]).flat():
-        raise here.unreadable("a tile of another shape, of which CTAs have other parts, is not read")
+        raise here.unreadable("a tile of another shape, of which CTAs have other parts, though Triton 3.9 moves nothing for it")
     return here.op("reshape", here.operands[0], here.types[0].shape, False)
 
 
@@ -81,8 +81,8 @@ def ranged(here: Here):
 def gathered(here: Here):
     axis = here.integer("axis")
     if here.reader.rank_bits and split_of(here, here.operand_texts[0]).along(axis):
-        raise here.unreadable("elements picked along a dimension that lies in several CTAs: Triton 3.9 looks for them in the CTA's own "
-                              "shared memory, where the others' are not")
+        raise here.unreadable("elements picked along a dimension that lies in several CTAs: Triton 3.9 looks for them in the CTA's "
+                              "own shared memory, where the others' are not")
     return here.op("gather", *here.operands, here.integer("axis"))
 
 

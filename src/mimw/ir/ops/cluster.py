@@ -41,9 +41,9 @@ define("grid_barrier", "", None, "none", "sync", ours=True, releases=True, block
 define("cluster_tile", "values:value*", _spread(2), "none", "sync", ours=True, attrs="bits:const", releases=True,
        blocks="cluster", time="wait", needs="clusters", cost="sync", traits="ttgir",
        doc="Tiles of which the CTAs of the cluster have parts, put together in each: all meet as at a `cluster_barrier`. No word "
-       "records it: the reader of TTGIR does, of `num_ctas` above 1. attrs: bits, an entry for each bit of a rank: (axis, bit), the "
-       "bit of a coordinate that the CTAs differ in; None, the part of those with this CTA's bit; (), that of those without it.")
-define("cluster_part", "values:value*", _spread(1), "none", "pure", ours=True, attrs="bits:const", cost="free",
+       "records it: the reader of TTGIR does, of `num_ctas` above 1. attrs: bits, an entry for each bit of a rank: (axis, bit), "
+       "that of a coordinate in which the CTAs differ; None, the part of those with this CTA's bit; (), of those without it.")
+define("cluster_part", "values:value*", _spread(1), "none", "pure", ours=True, attrs="bits:const", cost="move",
        traits="ttgir by_cta",
        doc="The elements of tiles whose coordinates have the bits of this CTA's rank. attrs: bits, as above.")
 define("fence_mbarrier_init", "", None, "none", "sync", ours=True, time="work",
@@ -58,8 +58,8 @@ define("remote_arrive", "barrier:Barrier count:#int rank:i32 predicate:i1?", Non
        "that is enough.")
 define("remote_expect", "barrier:Barrier bytes:#int rank:i32 predicate:i1?", None, "none", "sync", ours=True, releases=True,
        barrier="expect", peers="rank", cost="sync", traits="ttgir",
-       doc="One arrival on the same barrier of CTA `rank`, whose current phase then waits for `bytes` more. No word records it: the "
-       "reader of TTGIR does.")
+       doc="One arrival on the same barrier of CTA `rank`, whose current phase then waits for `bytes` more. No word records it: "
+       "the reader of TTGIR does.")
 define("remote_store", "buffer:Buffer value:num[] rank:i32", None, "linear", "write", ours=True,
        touches="buffer=peer-write", peers="rank", copy="peer", time="store", lies="buffer=rows",
        doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and "

@@ -17,8 +17,8 @@ Index = tuple[int, int, int]
 
 
 class Cluster:
-    """CTAs in the order of their ranks, each of `warps` warps; their barrier, and the barriers of some of them `by_ranks`. `laid` has
-    what they lay down at a meeting for each other, by the phase of the barrier and by rank."""
+    """CTAs in the order of their ranks, each of `warps` warps; their barrier, and the barriers of some of them `by_ranks`. `laid`
+    has what they lay down at a meeting for each other, by the phase of the barrier and by rank."""
 
     def __init__(self, warps: int):
         self.ctas: list[Cta] = []

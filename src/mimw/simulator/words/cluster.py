@@ -41,8 +41,8 @@ def cluster_tile(task, op):
     ranks = {_rank(rank, bits, number) for number in range(1 << sum(map(bool, bits)))}
     for number in ranks:
         if number not in laid or laid[number][0] is not op:
-            raise fail(PeerExited, task, op, f"{cluster.ctas[number]} does not come to this op, by which the CTAs of its cluster put "
-                       "a tile together", hint="let all CTAs of a cluster run the same code")
+            raise fail(PeerExited, task, op, f"{cluster.ctas[number]} does not come to this op, by which the CTAs of its cluster "
+                       "put a tile together", hint="let all CTAs of a cluster run the same code")
     for place, (value, result) in enumerate(zip(op.values, op.results, strict=True)):
         shape = getattr(result.type, "shape", ())
         if not shape or not any(bits):
