@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout, allocate_tensor_memory, tcgen05_mma
+from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout, allocate_tensor_memory, clc, tcgen05_mma
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 TRIPS = gl.constexpr(3)
@@ -116,3 +116,26 @@ def product_of_a_pair(a, b, c, RIGHT: gl.constexpr):
     out.store(sums.load().to(gl.float16))
     tma.async_store(c, [0, 0], out)
     tma.store_wait(0)
+
+
+@gluon.jit
+def drawn(out, RIGHT: gl.constexpr):
+    """out = the number of each program that was asked for; int32 (programs). The mistake, of several CTAs: the first asks again
+    before another one has looked at the last answer."""
+    same: gl.constexpr = [[0]] * (gl.num_ctas().bit_length() - 1)
+    answer = gl.allocate_shared_memory(gl.int64, [2], gl.SwizzledSharedLayout(1, 1, 1, [0], cga_layout=same))
+    landed = mbarrier.allocate_mbarrier()
+    seen = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout(cga_layout=same))
+    mbarrier.init(landed, count=1)
+    mbarrier.init(seen, count=1)
+    program, works, trip = gl.program_id(0), gl.to_tensor(True), 0
+    while works:
+        gl.store(out + program, program)
+        if RIGHT:
+            mbarrier.wait(seen, trip & 1 ^ 1)
+        mbarrier.expect(landed, 16)
+        clc.try_cancel(answer, landed)
+        mbarrier.wait(landed, trip & 1)
+        taken = clc.load_result(answer)
+        mbarrier.arrive(seen, count=1)
+        program, works, trip = taken.program_id(0), taken.is_canceled(), trip + 1

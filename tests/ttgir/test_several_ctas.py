@@ -104,6 +104,15 @@ def test_products_of_two_ctas():
     assert ("TooManyArrivals", "mbarrier.expect(full, a.nbytes_per_cta + b.nbytes_per_cta)") in told(report)
 
 
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_launch_control_of_gluons(ctas):
+    """ttng.clc_is_canceled, ttng.clc_get_program_id: of a program of several CTAs one asks, and all get the answer."""
+    out, how = np.full(6, -1, np.int32), dict(num_ctas=ctas, target="sm_100a")
+    right(kernels.drawn, (6, ), out, RIGHT=True, expected={"out": np.arange(6)}, **how)
+    report = mimw.check_compiled(kernels.drawn, (6, ), out, RIGHT=False, **QUICK, **how)
+    assert report.ok if ctas == 1 else told(report)[0] == ("CopyReadEarly", "clc.try_cancel(answer, landed)")
+
+
 def told(report) -> list[tuple[str, str]]:
     """The kind and the first line of each finding."""
     lines = open(kernels.__file__).read().splitlines()
