@@ -9,7 +9,13 @@ import triton
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout, allocate_tensor_memory, clc, tcgen05_mma
+from triton.experimental.gluon.language.nvidia.blackwell import (
+    TensorMemoryLayout,
+    allocate_tensor_memory,
+    clc,
+    tcgen05_commit,
+    tcgen05_mma,
+)
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 TRIPS = gl.constexpr(3)
@@ -139,3 +145,52 @@ def drawn(out, RIGHT: gl.constexpr):
         taken = clc.load_result(answer)
         mbarrier.arrive(seen, count=1)
         program, works, trip = taken.program_id(0), taken.is_canceled(), trip + 1
+
+
+@gluon.jit
+def loads_of_a_pair(a, b, left, right, full, free, K: gl.constexpr, RIGHT: gl.constexpr):
+    for trip in range(K // 64):
+        slot, phase = trip % 2, trip // 2 & 1
+        if RIGHT:
+            mbarrier.wait(free.index(slot), phase ^ 1)
+        mbarrier.expect(full.index(slot), a.nbytes_per_cta + b.nbytes_per_cta)
+        tma.async_load(a, [0, trip * 64], full.index(slot), left.index(slot))
+        tma.async_load(b, [trip * 64, 0], full.index(slot), right.index(slot))
+
+
+@gluon.jit
+def products_of_a_pair(left, right, full, free, sums, done, K: gl.constexpr):
+    for trip in range(K // 64):
+        slot, phase = trip % 2, trip // 2 & 1
+        mbarrier.wait(full.index(slot), phase)
+        tcgen05_mma(left.index(slot), right.index(slot), sums, use_acc=trip > 0)
+        tcgen05_commit(free.index(slot))
+    tcgen05_commit(done)
+
+
+@gluon.jit
+def stores_of_a_pair(c, sums, done):
+    mbarrier.wait(done, 0)
+    out = gl.allocate_shared_memory(gl.float16, [256, 64], c.layout)
+    out.store(sums.load().to(gl.float16))
+    tma.async_store(c, [0, 0], out)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def pair_in_tasks(a, b, c, K: gl.constexpr, RIGHT: gl.constexpr):
+    """c = a b, a task each for loads, for products of two CTAs, and for the result; a fp16 (256, K), b (K, 64), c fp16 (256, 64).
+    The mistake: nobody waits before a slot is loaded again."""
+    left = gl.allocate_shared_memory(gl.float16, [2, 256, 64], a.layout)
+    right = gl.allocate_shared_memory(gl.float16, [2, 64, 64], b.layout)
+    sums = allocate_tensor_memory(gl.float32, [256, 64], TensorMemoryLayout((128, 64), col_stride=1, cga_layout=c.layout.cga_layout,
+                                                                            two_ctas=True))
+    full, free = mbarrier.allocate_mbarrier(batch=2, two_ctas=True), mbarrier.allocate_mbarrier(batch=2)
+    done = mbarrier.allocate_mbarrier()
+    for slot in gl.static_range(2):
+        mbarrier.init(full.index(slot), count=1)
+        mbarrier.init(free.index(slot), count=1)
+    mbarrier.init(done, count=1)
+    gl.warp_specialize([(stores_of_a_pair, (c, sums, done)),
+                        (loads_of_a_pair, (a, b, left, right, full, free, K, RIGHT)),
+                        (products_of_a_pair, (left, right, full, free, sums, done, K))], [1, 1], [24, 24])

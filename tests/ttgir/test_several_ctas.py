@@ -104,6 +104,16 @@ def test_products_of_two_ctas():
     assert ("TooManyArrivals", "mbarrier.expect(full, a.nbytes_per_cta + b.nbytes_per_cta)") in told(report)
 
 
+def test_products_of_two_ctas_in_tasks():
+    """The warps of all tasks come to the meetings of the cluster outside of them, and a commit arrives in both CTAs."""
+    a, b, c = torch.randn(256, 256).half(), torch.randn(256, 64).half(), torch.zeros(256, 64).half()
+    args = described(a, [256, 64], [[1, 0]]), described(b, [64, 64], [[0, 1]]), described(c, [256, 64], [[1, 0]])
+    how = dict(K=256, num_ctas=2, target="sm_100a")
+    right(kernels.pair_in_tasks, (1, ), *args, RIGHT=True, expected={"c": (a.float() @ b.float()).numpy()}, tolerance=0.1, **how)
+    report = mimw.check_compiled(kernels.pair_in_tasks, (1, ), *args, RIGHT=False, **QUICK, **how)
+    assert ("TooManyArrivals", "mbarrier.expect(full.index(slot), a.nbytes_per_cta + b.nbytes_per_cta)") in told(report)
+
+
 @pytest.mark.parametrize("ctas", [1, 2])
 def test_launch_control_of_gluons(ctas):
     """ttng.clc_is_canceled, ttng.clc_get_program_id: of a program of several CTAs one asks, and all get the answer."""

@@ -99,6 +99,7 @@ def announced(here: Here):
 
 @reads("ttng.cluster_barrier")
 def cluster(here: Here):
-    """One that is relaxed, behind the fence of new mbarriers, is taken for one that releases all that was done before."""
+    """Warps of partitions come, too, where they wait for work: Triton lets them. One that is relaxed, behind the fence of new
+    mbarriers, is taken for one that releases all that was done before."""
     check_outside_tasks(here)
-    return here.op("cluster_barrier")
+    return here.op("cluster_barrier", all_warps=True)

@@ -27,8 +27,10 @@ def _spread(factor: int):
 
 define("cluster_cta_rank cluster_size_1d", "", scalar(I32), "none", "pure", ours=True, traits={"cluster_cta_rank": "by_cta"},
        doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
-define("cluster_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="cluster", time="wait", needs="clusters",
-       cost="sync", doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
+define("cluster_barrier", "", None, "none", "sync", ours=True, attrs="all_warps:#bool?", releases=True, blocks="cluster",
+       time="wait", needs="clusters", cost="sync",
+       doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster. attrs: all_warps, if the compiler "
+       "lets the warps of other tasks come, too, where they wait for work.")
 define("distributed_barrier", "", None, "none", "sync", ours=True, attrs="grid:#bool ranks:#shape?", releases=True,
        needs="grid_barrier", needed_if="grid",
        doc="Among CTAs; gone once `place_group_barriers` has run. attrs: grid, all CTAs of the launch; ranks, those of the "

@@ -26,7 +26,8 @@ def cluster_size_1d(task, op):
 
 @handles("cluster_barrier")
 def cluster_barrier(task, op):
-    yield from arrive_and_wait(task, op, task.cta.cluster.barrier, task.num_warps)
+    barrier = task.cta.cluster.barrier
+    yield from arrive_and_wait(task, op, barrier, barrier.owed if op.attrs.get("all_warps") else task.num_warps)
 
 
 @handles("cluster_tile")
@@ -37,7 +38,7 @@ def cluster_tile(task, op):
     laid = cluster.laid.setdefault(cluster.barrier.phase, {})
     laid[rank] = op, [task.read(value, op) for value in op.values]
     cluster.laid.pop(cluster.barrier.phase - 2, None)
-    yield from arrive_and_wait(task, op, cluster.barrier, task.num_warps)
+    yield from arrive_and_wait(task, op, cluster.barrier, cluster.barrier.owed)
     ranks = {_rank(rank, bits, number) for number in range(1 << sum(map(bool, bits)))}
     for number in ranks:
         if number not in laid or laid[number][0] is not op:
