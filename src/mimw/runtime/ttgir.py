@@ -150,7 +150,8 @@ def _text(one: Specialisation, chip: Target, assertions: bool) -> tuple[str, str
     ours goes Triton's way, and has none."""
     fn = one.fn
     file = f"<{fn.__name__}, compiled for {chip.name}>"
-    if type(fn).__module__.startswith("mimw.") and not is_gluons(fn):
+    ours = type(fn).__module__.startswith("mimw.") and not is_gluons(fn)
+    if ours:
         program, module = finished(one, chip)
         if program.orchestrates():
             return str(module), file, program
@@ -162,7 +163,7 @@ def _text(one: Specialisation, chip: Target, assertions: bool) -> tuple[str, str
     options = {"enable_fp_fusion": True, **checked, **one.options}
     try:
         with complaints():
-            return compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), options), file, None
+            return compiled_ttgir(fn, one.signature, one.constants, one.attrs, gpu_target(chip), options, ours), file, None
     except CompilationError as error:
         if is_gluons(fn) and "breakpoint is not defined" in str(error):
             raise NotYet("Gluon has no breakpoint()", site_of(fn.fn),

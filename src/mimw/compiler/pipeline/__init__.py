@@ -36,6 +36,7 @@ from ..triton_port.amd_stage import our_amd_stage
 from ..triton_port.any_shapes import refuses_extents
 from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.codegen import CompilationError
+from ..triton_port.nvidia_stage import our_nvidia_stage
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .binary import kept_by_amdgcn
 from .bug_report import reporting
@@ -53,6 +54,8 @@ __all__ = [
     "reporting", "seen_by",
 ]
 
+_OUR_STAGES = {"hip": our_amd_stage, "cuda": our_nvidia_stage}
+
 
 @resting_collector()
 @deep()
@@ -63,7 +66,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
     try:
-        with our_amd_stage() if target.backend == "hip" else nullcontext():
+        with _OUR_STAGES.get(target.backend, nullcontext)():
             compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
         keep_warnings(src, compiled)
     except OSError as error:

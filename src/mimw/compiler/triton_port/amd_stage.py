@@ -7,50 +7,34 @@ Input: a compilation by Triton's `compile`. Output: the same, with our stage `ll
 
 Triton's lowering of tasks asks for gfx1250 by name, and what it makes is made fit for gfx9 afterwards (`gfx9_tasks`). So the stage
 is Triton's own function, all passes in its own order, with one name in it bound to another thing; nothing of Triton's is replaced,
-and a kernel without tasks and without calls of ours goes through it as it is. `add_stages_inspection_hook` is the way by which
-Triton lets a stage be another one; a hook that is there already sees our stages as it would Triton's.
+and a kernel without tasks and without calls of ours goes through it as it is.
 """
 
 from __future__ import annotations
 
-import threading
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
-from triton import knobs
 from triton.backends.amd import compiler as stock
 from triton.backends.compiler import Language
 
 from .amd_functions import with_functions
 from .gfx9_tasks import for_gfx9
+from .stage_hook import changed_stages
 
 GFX9 = ("gfx942", "gfx950")
 _KNOWS_TASKS = "gfx1250"  # the one chip for which Triton's pass lowers them
 _TASKS = "ttg.warp_specialize"
-_turn = threading.RLock()  # knobs are the process's
 
 
-@contextmanager
-def our_amd_stage() -> Iterator[None]:
+def our_amd_stage() -> AbstractContextManager[None]:
     """Inside, what Triton compiles for AMD's chips from finished TTGIR goes through our stage `llir`."""
-    with _turn, knobs.runtime.scope():
-        knobs.runtime.add_stages_inspection_hook = _hook(knobs.runtime.add_stages_inspection_hook)
-        yield
+    return changed_stages(_change)
 
 
-def _hook(other):
-    """The hook that puts our stage in, and then calls the `other` one that was there."""
-
-    def hook(backend=None, stages=None, options=None, language=None, capability=None):
-        """Triton calls it with nothing for a part of the cache's key, and with the stages to change."""
-        if stages is None:
-            return other() if other else ("", "")
-        if isinstance(backend, stock.HIPBackend) and language == Language.GLUON:
-            stages["llir"] = lambda module, metadata: make_llir(module, metadata, options)
-        return other(backend, stages, options, language, capability) if other else None
-
-    return hook
+def _change(backend, stages, options, language) -> None:
+    if isinstance(backend, stock.HIPBackend) and language == Language.GLUON:
+        stages["llir"] = lambda module, metadata: make_llir(module, metadata, options)
 
 
 def make_llir(module, metadata: dict, options) -> str:

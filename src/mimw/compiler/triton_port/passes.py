@@ -26,6 +26,7 @@ from .buffer_loads import place_buffer_loads
 from .numbers import number_of
 from .operand_reads import read_operands
 from .order import mark_reads
+from .pending_products import Pipeline
 from .release import OLDER
 from .tile_types import fastest
 
@@ -64,7 +65,7 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: 
     if pipeline:
         yield "assign_latencies", lambda pm: ttgpu.add_assign_latencies(pm, num_stages)
         yield "schedule_loops", ttgpu.add_schedule_loops
-        yield "pipeline", lambda pm: ttgpu.add_pipeline(pm, num_stages, False)
+        yield "pipeline", Pipeline(num_stages)  # Triton's, and behind it waits for products whose operands it copies over
         yield "canonicalizer", passes.gluon.add_canonicalizer
         yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
     if tensor_memory:
@@ -164,7 +165,12 @@ def unfit_copies(module) -> frozenset[int]:
     return frozenset(found)
 
 
-OURS = (mark_reads, read_operands, place_buffer_loads, remove_tokens)  # functions of the module itself
+_OURS = (mark_reads, read_operands, place_buffer_loads, remove_tokens)
+
+
+def takes_module(add) -> bool:
+    """True for a step that is a function of the module itself, and none that adds a pass to a manager."""
+    return add in _OURS or isinstance(add, Pipeline)
 
 
 def optimise(module, listed, observer=None):
@@ -175,7 +181,7 @@ def optimise(module, listed, observer=None):
     """
     manager = None
     for name, add in listed:
-        if add in OURS:
+        if takes_module(add):
             _run(manager, module, "mimw")
             manager = None
             add(module)

@@ -1,4 +1,4 @@
-"""Kernels without a word of ours: Triton's own path, to the byte, save for six changes.
+"""Kernels without a word of ours: Triton's own path, to the byte, save for six changes here and one behind (`nvidia_stage`).
 
 Input: a JIT function and its specialisation. Output: the TTIR module that Triton would make of it:
 

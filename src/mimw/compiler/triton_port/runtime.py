@@ -49,6 +49,7 @@ from triton.runtime.jit import (
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from .devices import AMD_DEVICES
+from .nvidia_stage import mend
 from .recording_backend import RecordingBackend
 
 __all__ = [
@@ -290,9 +291,9 @@ def gluon_compile(fn, signature, constants, attrs, target: GPUTarget, options: d
     return stock_compile(GluonASTSource(fn, signature, constants, attrs), target=target, options=options)
 
 
-def compiled_ttgir(fn, signature, constants, attrs, target: GPUTarget, options: dict) -> str:
-    """The TTGIR of one specialisation after all passes of stock Triton, or of Gluon for a function of Gluon's. Triton's `compile`
-    would go on to a binary; these are its first stages."""
+def compiled_ttgir(fn, signature, constants, attrs, target: GPUTarget, options: dict, mended: bool = False) -> str:
+    """The TTGIR of one specialisation after all passes of stock Triton, or of Gluon for a function of Gluon's; `mended`, as mimw
+    compiles it (`nvidia_stage`). Triton's `compile` would go on to a binary; these are its first stages."""
     source = (GluonASTSource if fn.is_gluon() else ASTSource)(fn, signature, constants, attrs)
     backend = stock_backend(target)
     options = backend.parse_options(dict(options) | source.parse_options())
@@ -302,6 +303,8 @@ def compiled_ttgir(fn, signature, constants, attrs, target: GPUTarget, options: 
     module = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
     stages: dict = {}
     backend.add_stages(stages, options, source.language)
+    if mended:
+        mend(backend, stages)
     metadata = {"target": target, **vars(options)}
     for name in ("ttir", "ttgir"):
         if name in stages:
