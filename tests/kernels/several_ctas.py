@@ -74,6 +74,19 @@ def looked_up(x, out, B: tl.constexpr):
     tl.store(out + at, tl.gather(tl.load(x + at), B - 1 - at, 0))
 
 
+@triton.jit
+def product_of_a_product(a, b, c, d, TRIPS: tl.constexpr):
+    """d = the sum of (a_i b_i) c_i; a fp16 (64, TRIPS 64), b and c fp16 (TRIPS 64, 64) by descriptors, d fp32 (64, 64). With
+    several CTAs the mistake is Triton's."""
+    rows, columns = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    sums = tl.zeros((64, 64), tl.float32)
+    for trip in range(TRIPS):
+        left = tl.load(a + rows * 64 * TRIPS + trip * 64 + columns)
+        first = tl.dot(left, b.load([trip * 64, 0]))
+        sums = tl.dot(first.to(tl.float16), c.load([trip * 64, 0]), sums)
+    tl.store(d + rows * 64 + columns, sums)
+
+
 @gluon.jit
 def sent_to_both(source, target, RIGHT: gl.constexpr):
     """target = source, fp16 (3 64, 64), in blocks of (64, 64) that one CTA loads for both. The mistake: it loads the next one

@@ -78,6 +78,17 @@ def test_a_look_into_another_cta_is_refused():
     right(kernels.looked_up, (1, ), x, np.zeros_like(x), B=256, expected={"out": x[::-1]})
 
 
+def test_a_product_of_a_product():
+    """Triton 3.9 reads the first product from the shared memory of the other CTA, and no meeting stands between (docs/BUGS.md)."""
+    a, b, c = (RNG.integers(-1, 2, shape).astype(np.float16) for shape in ((64, 192), (192, 64), (192, 64)))
+    tall = [mimw.TensorDescriptor(one, [192, 64], [64, 1], [64, 64]) for one in (b, c)]
+    args = a, *tall, np.zeros((64, 64), np.float32)
+    parts = [(a[:, at:at + 64] @ b[at:at + 64]).astype(np.float32) @ c[at:at + 64] for at in (0, 64, 128)]
+    right(kernels.product_of_a_product, (1, ), *args, TRIPS=3, expected={"d": sum(parts)})
+    report = mimw.check_compiled(kernels.product_of_a_product, (1, ), *args, TRIPS=3, num_ctas=2, target="sm_90a", **QUICK)
+    assert "DataRace" in {kind for kind, _ in told(report)} and "remote_load" in str(report)
+
+
 def described(array, block, cga):
     layout = gl.NVMMASharedLayout.get_default_for(block, gl.float16, cga_layout=cga)
     return TensorDescriptor.from_tensor(array, block, layout)
@@ -133,6 +144,7 @@ LAYOUTS = """#line = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], w
 #both = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[0]]}>
 #other = #ttg.linear<{register = [[64], [128]], lane = [[1], [2], [4], [8], [16]], warp = [[0], [0]], block = [[32]]}>
 #plain = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0], CGALayout = [[1]]}>
+#same = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0], CGALayout = [[0]]}>
 #smem = #ttg.shared_memory
 """
 MODULE = """module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:%d",
@@ -164,8 +176,8 @@ REFUSED = {
     "tt.atomic_poll": "%q = tt.bitcast %x : !tt.ptr<f32> -> !tt.ptr<i32>\n"
                       '%old = "tt.atomic_poll"(%q, %n) <{sem = 2 : i32, scope = 1 : i32}> : (!tt.ptr<i32>, i32) -> i1',
     "tt.make_range": "%r = tt.make_range {start = 0 : i32, end = 256 : i32} : tensor<256xi32, #other>",
-    "ttg.local_load": "%m = ttg.local_alloc : () -> !ttg.memdesc<256xf32, #plain, #smem, mutable>\n"
-                      "%r = ttg.local_load %m : !ttg.memdesc<256xf32, #plain, #smem, mutable> -> tensor<256xf32, #both>",
+    "ttg.local_store": "%m = ttg.local_alloc : () -> !ttg.memdesc<256xf32, #same, #smem, mutable>\n" + FROM +
+                       "ttg.local_store %a, %m : tensor<256xf32, #line> -> !ttg.memdesc<256xf32, #same, #smem, mutable>",
     "ttg.memdesc_subslice": "%m = ttg.local_alloc : () -> !ttg.memdesc<256xf32, #plain, #smem, mutable>\n"
                             "%r = ttg.memdesc_subslice %m[64] : !ttg.memdesc<256xf32, #plain, #smem, mutable> -> "
                             "!ttg.memdesc<64xf32, #plain, #smem, mutable, 256>",
@@ -203,6 +215,25 @@ def test_parts_that_take_turns():
         tt.store %ps, %b : tensor<256x!tt.ptr<f32>, #line>"""
     ran(module(body), x, 0)
     assert (x == 2 * np.arange(256)).all()
+
+
+@pytest.mark.parametrize("meets", [True, False])
+def test_a_buffer_of_other_ctas(meets):
+    """Stored by one CTA, loaded by the other, and stored there by it: right only where the cluster meets between."""
+    meeting = "ttng.cluster_barrier" * meets
+    body = FROM + f"""%m = ttg.local_alloc : () -> !ttg.memdesc<256xf32, #plain, #smem, mutable>
+        ttg.local_store %a, %m : tensor<256xf32, #line> -> !ttg.memdesc<256xf32, #plain, #smem, mutable>
+        {meeting}
+        %t = ttg.local_load %m : !ttg.memdesc<256xf32, #plain, #smem, mutable> -> tensor<256xf32, #other>
+        %u = arith.addf %t, %t : tensor<256xf32, #other>
+        {meeting}
+        ttg.local_store %u, %m : tensor<256xf32, #other> -> !ttg.memdesc<256xf32, #plain, #smem, mutable>
+        {meeting}
+        %b = ttg.local_load %m : !ttg.memdesc<256xf32, #plain, #smem, mutable> -> tensor<256xf32, #line>
+        tt.store %ps, %b : tensor<256x!tt.ptr<f32>, #line>"""
+    x = np.arange(256, dtype=np.float32)
+    report = mimw.check_ttgir(module(body), (1, ), x, 0, late_fences=False, expected={"x": 2 * x}, **QUICK)
+    assert report.ok is meets
 
 
 def test_all_of_a_tile_is_cut_where_no_cta_needs_another():

@@ -10,7 +10,8 @@ Memory is that of the op: an allocation in a loop is the same memory in every tr
 
 from __future__ import annotations
 
-from ...ir import Barrier, Buffer
+from ...ir import Barrier, Buffer, Tensor, Value
+from .cta_accesses import places
 from .cta_ops import check_same, split_of
 from .reading import Here, reads
 from .same_bytes import Seen, seen
@@ -23,10 +24,12 @@ def allocated(here: Here):
         return here.op("barrier_memory", buffer.type.count or 1)
     ops = [here.op("local_alloc", buffer.type, again=True, results=(buffer, ))]
     if here.operands:
-        check_same(here, here.operand_texts[0], here.node.results[0][1])
-        here.accesses(here.operand_texts[0], here.node.results[0][1])
-        store = "local_store" if buffer.type.space == "smem" else "tmem_store"
-        ops.append(here.op(store, buffer, here.operands[0], results=()))
+        texts = here.operand_texts[0], here.node.results[0][1]
+        here.accesses(*texts)
+        if buffer.type.space == "smem":
+            return [*ops, *_stored(here, buffer, here.operands[0], texts)]
+        check_same(here, *texts)
+        ops.append(here.op("tmem_store", buffer, here.operands[0], results=()))
     return ops
 
 
@@ -107,17 +110,39 @@ def seen_as(here: Here):
 
 @reads("ttg.local_load")
 def loaded(here: Here):
-    check_same(here, here.node.results[0][1], here.operand_texts[0])
     here.accesses(here.node.results[0][1], here.operand_texts[0])
-    return here.op("local_load", here.operands[0])
+    if not _is_elsewhere(here, here.result_texts[0], here.operand_texts[0]):
+        return here.op("local_load", here.operands[0])
+    (buffer, ), (type_, ) = here.operands, here.types
+    ops, position, rank = places(here, *(split_of(here, text) for text in (here.result_texts[0], here.operand_texts[0])))
+    flat = here.value(Tensor(type_.element, position.type.shape))
+    return [*ops, here.op("remote_load", buffer, position, rank, None, None, run=1, results=(flat, )),
+            here.op("reshape", flat, type_.shape, False)]
+
+
+def _is_elsewhere(here: Here, tile: str, buffer: str) -> bool:
+    """True if a CTA's part of a tile lies in the shared memory of other CTAs."""
+    return bool(here.reader.rank_bits) and split_of(here, tile).bits != split_of(here, buffer).bits
+
+
+def _stored(here: Here, buffer: Value, value: Value, texts: tuple[str, str]):
+    """Ops that store a tile, in other CTAs too: those that have the same part of it store the same."""
+    if not _is_elsewhere(here, *texts):
+        return [here.op("local_store", buffer, value, results=())]
+    tile, memory = (split_of(here, text) for text in texts)
+    if memory.same & ~tile.same:
+        raise here.unreadable("a store of parts of a tile into a buffer that all CTAs have is not read")
+    ops, position, rank = places(here, tile, memory)
+    flat = here.value(Tensor(value.type.element, position.type.shape))
+    return [*ops, here.op("reshape", value, flat.type.shape, False, results=(flat, )),
+            here.op("remote_scatter", buffer, position, rank, flat, None, run=1, results=())]
 
 
 @reads("ttg.local_store")
 def stored(here: Here):
     value, buffer = here.operands
-    check_same(here, *here.operand_texts)
     here.accesses(*here.operand_texts)
-    return here.op("local_store", buffer, value)
+    return _stored(here, buffer, value, tuple(here.operand_texts))
 
 
 @reads("ttg.local_gather", one_cta=True)
