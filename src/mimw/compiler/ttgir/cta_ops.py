@@ -18,7 +18,7 @@ Made = tuple[list[Op], Value | None]
 
 
 def split_of(here: Here, text: str) -> Split:
-    """How a value of that type lies in the CTAs of the program."""
+    """The place of a value of that type in the CTAs of the program."""
     try:
         return split_in(text, here.reader.rank_bits)
     except LayoutProblem as problem:

@@ -97,7 +97,7 @@ def part_in(text: str) -> Type | None:
 
 @lru_cache(maxsize=4096)
 def split_in(text: str, bits: int = 0) -> Split:
-    """How a value of that type lies in the CTAs of a cluster whose ranks have so many bits. A number is the same in all.
+    """The place of a value of that type in the CTAs of a cluster whose ranks have so many bits. A number is the same in all.
 
     errors:    LayoutProblem where it does not lie in parts
     """
