@@ -255,23 +255,6 @@ def test_where_there_is_one_device_nobody_asks_which_is_current(gpu, monkeypatch
     assert [launch.values[0] for launch in gpu.launches] == [0x10000, 0x30000]
 
 
-def test_kernels_with_scratch_memory_go_by_tritons_front(gpu, monkeypatch):
-    kernel, asked = scale(), []
-    compiled = kernel.freeze((4, 2), *FIRST, BLOCK=128).compiled
-    compiled.run.global_scratch_size = 64
-    monkeypatch.setattr(compiled, "module", "loaded")       # the fake GPU gives none: Triton would load the kernel anew
-    frozen = kernel.freeze((4, 2), *FIRST, BLOCK=128)
-    token = _allocation._allocator.set(lambda size, alignment, stream: asked.append((size, stream)) or 0x5000)
-    try:
-        frozen()
-        frozen(*OTHER)
-        frozen.launch(9, 0x30000, 0x40010, 16, 1, -1.0, None, True)
-    finally:
-        _allocation._allocator.reset(token)
-    assert asked == [(512, 70), (512, 70), (512, 9)] and [launch.scratch for launch in gpu.launches] == [(0x5000, None)] * 3
-    assert [launch.values[0] for launch in gpu.launches] == [0x10000, 0x30000, 0x30000]
-
-
 def test_clusters_and_grids(gpu):
     kernel = scale()
     frozen = kernel.freeze(lambda meta: (meta["n"] // meta["BLOCK"] * 2, ), *FIRST, BLOCK=64, ctas_per_cga=(2, 1, 1))
@@ -352,3 +335,38 @@ def test_threads_share_a_handle(added):
     for thread in range(4):
         found = [launch.values[0][1][0] for launch in gpu.launches if launch.stream == thread]
         assert found == [0x100000 * (thread + 1) + 16 * at for at in range(300)]
+
+
+def test_a_workspace_comes_from_the_allocator_of_the_launch(gpu, monkeypatch):
+    """As of a kernel that makes descriptors: by Triton's front such a launch took the host as long as a short kernel takes. The
+    allocator is asked at each launch, for all programs, with the launch's stream."""
+    asked = []
+
+    def allocate(*wanted):
+        asked.append(wanted)
+        return Held(0x7000 + 0x1000 * len(asked))
+
+    def with_workspace(front, *given):
+        made(front, *given)
+        front.global_scratch_size, front.global_scratch_align = 256, 128
+
+    made = gpu.launcher_cls.__init__
+    monkeypatch.setattr(gpu.launcher_cls, "__init__", with_workspace)
+    kernel = scale()
+    frozen = kernel.freeze((4, 2), *FIRST, BLOCK=128)
+    with pytest.raises(RuntimeError, match="no allocator was set"):
+        frozen()
+    before = _allocation._allocator.set(allocate)
+    try:
+        want = stock(gpu, kernel, (4, 2), *FIRST, BLOCK=128)
+        frozen()
+        frozen(*OTHER, stream=9)
+        frozen.launch(9, 0x30000, 0x40010, 16, 1, -1.0, None, True)
+        frozen.launch_arrays(9, 0x10000, 0x20000)
+        frozen(X, Y, np.int64(128), 1, 2.5, None, False)        # which is looked at closely
+    finally:
+        _allocation._allocator.reset(before)
+    assert asked == [(8 * 256, 128, stream) for stream in (70, 70, 9, 9, 9, 70)]
+    places = [launch.scratch[0].data_ptr() for launch in gpu.launches]
+    assert want.scratch[0].data_ptr() == 0x8000 and places == [0x9000, 0xa000, 0xb000, 0xc000, 0xd000]
+    assert {launch.scratch[1] for launch in gpu.launches} == {want.scratch[1]} and gpu.launches[0].values == want.values

@@ -13,6 +13,7 @@ from mimw.tools.orchestrate.auto import AutoFunction, Decision
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.written import Written, written
 from tests.freeze.fake_gpu import Held, gpu  # noqa: F401
+from tests.orchestrate.cases import grouped_descriptors
 
 SCALE = tl.constexpr(2.0)
 
@@ -208,3 +209,34 @@ def test_grids_that_fill_the_gpu_are_decided_for_themselves(gpu, kernel):  # noq
     assert len(kernel.decisions) == 2
     launched(gpu, kernel, *args, grid=lambda meta: (meta["K"] // 64, ))
     assert len(kernel.decisions) == 2
+
+
+def test_a_kernel_that_makes_descriptors_is_frozen_and_has_memory_for_them(gpu, monkeypatch):  # noqa: F811
+    """By the allocator of orchestration where the user has named none: the plain kernel may need none."""
+    asked = []
+    plain, grid, (a, b, c, table, groups), meta, _ = grouped_descriptors.case()
+    one = written(plain_of(plain, grid, (a, b, c, table, groups), meta), Plan(stages=2))
+    assert one.made.program.named("descriptor_slots")
+    made = gpu.launcher_cls.__init__
+
+    def with_workspace(front, *given):
+        made(front, *given)
+        front.global_scratch_size = 128
+    monkeypatch.setattr(gpu.launcher_cls, "__init__", with_workspace)
+    monkeypatch.setattr(guards, "key", lambda specialisation: ())       # `one` was made for arrays of numpy
+    for name in ("repeated", "written"):
+        monkeypatch.setattr(sys.modules[f"mimw.tools.orchestrate.{name}"], "device_programs", lambda chip: 4)
+    monkeypatch.setattr(sys.modules["mimw.tools.orchestrate.written"], "_memory",
+                        lambda size, *more: asked.append(size) or Held(0x8000))
+    found = Orchestration(one.plain, Search(), Candidate(one), None, True, "in a test")
+    held = [Held(0x100000 * at, array.dtype, array.shape) for at, array in enumerate((a, b, c, table), 1)]
+
+    def launch():
+        found[grid](*held, groups, **meta)
+        gpu.launches[-1].hooks = (None, None)
+        return gpu.launches.pop()
+    first = [launch() for _ in range(3)][0]
+    monkeypatch.setattr(Written, "runs", lambda *given: pytest.fail("it was frozen"))
+    again = launch()
+    assert asked == [3 * 128] * 4 and again.scratch[0].data_ptr() == first.scratch[0].data_ptr() == 0x8000
+    assert (again.values, again.grid) == (first.values, first.grid)

@@ -7,8 +7,8 @@ Input: a compiled kernel. Output: a `Launcher`, or None for a kernel that only t
     launcher.call(1, 1, 1, stream, *launcher.head, None, None, None, None, None, *launcher.tail, (address, 128, None))
     launcher.encoder(0, [1024, 64], [64, 1], False, False)(address)       a CUtensorMap, as Triton's front encodes it
 
-The front (`CudaLauncher.__call__`, its `wrap_handle_tensordesc`) is Python. Besides calling C it gives a workspace to kernels
-that need some, and encodes all descriptors at every launch.
+The front (`CudaLauncher.__call__`, its `wrap_handle_tensordesc`) is Python, and encodes all descriptors at every launch. Kernels
+that need a workspace, as for descriptors that they make, get it from the allocator that the front asks (`workspace_from`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from triton.backends.nvidia.driver import TMA_DTYPE_DEVICE_TO_HOST, TMA_TF32, CudaLauncher
+from triton.runtime import _allocation
 
 from .runtime import CompiledKernel, driver, knobs
 
@@ -28,12 +30,19 @@ from .runtime import CompiledKernel, driver, knobs
 class Launcher:
     """`call` is Triton's C function. Its arguments are the grid, the stream, `head`, hooks and workspaces, `tail` and the kernel's
     arguments: a tuple of the shape of the kernel's signature, in which pointers are ints, anything stands for a constant, and for a
-    descriptor its map, shape and strides. `maps` gives the encoding of each descriptor, in the order of the signature."""
+    descriptor its map, shape and strides. `maps` gives the encoding of each descriptor, in the order of the signature; `workspace`
+    has the bytes that a program needs, and their alignment."""
 
     call: Callable
     head: tuple
     tail: tuple
     maps: tuple[dict, ...]
+    workspace: tuple[int, int] = (0, 1)
+
+    def workspace_of(self, grid: tuple[int, int, int], stream: int) -> Any:
+        """Memory for a launch alone; None for a kernel that needs none."""
+        size, alignment = self.workspace
+        return workspace_from()(prod(grid) * size, alignment, stream) if size else None
 
     def encoder(self, index: int, shape: Sequence[int], strides: Sequence[int], nan: bool, tf32: bool) -> Callable[[int], Any]:
         """A function from the address of a descriptor's tensor to its CUtensorMap; `index` counts the kernel's descriptors."""
@@ -52,9 +61,10 @@ def encoded_element(code: int, tf32: bool) -> int:
 
 def launcher_of(compiled: CompiledKernel) -> Launcher | None:
     """The C side of a compiled kernel's launcher; its binary is on the current device from now on. None for a kernel of another
-    vendor, one with a workspace, one with descriptors of im2col or such that are no CUtensorMap, and one under the sanitizer."""
+    vendor, one with a workspace for profiling, one with descriptors of im2col or such that are no CUtensorMap, and one under the
+    sanitizer."""
     front = compiled.run
-    if type(front) is not CudaLauncher or front.gsan_enabled or front.global_scratch_size or front.profile_scratch_size:
+    if type(front) is not CudaLauncher or front.gsan_enabled or front.profile_scratch_size:
         return None
     maps = tuple(getattr(compiled.metadata, "tensordesc_meta", None) or ())
     if any(told is None or told.get("is_im2col") for told in maps):
@@ -64,7 +74,13 @@ def launcher_of(compiled: CompiledKernel) -> Launcher | None:
         return None
     return Launcher(driver.active.utils.launch,
                     (compiled.function, front.launch_cooperative_grid, front.launch_pdl, compiled.packed_metadata),
-                    (front.arg_annotations, front.kernel_signature), maps)
+                    (front.arg_annotations, front.kernel_signature), maps,
+                    (front.num_ctas * front.global_scratch_size, front.global_scratch_align))
+
+
+def workspace_from() -> Callable[[int, int, int], Any]:
+    """The allocator of now, which `triton.set_allocator` named: a function of bytes, alignment and stream."""
+    return _allocation._allocator.get()
 
 
 def _descriptors(kind: Any) -> int:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...compiler.triton_port.launcher import Launcher, current_device, current_stream
+from ...compiler.triton_port.launcher import Launcher, current_device, current_stream, workspace_from
 from ...compiler.triton_port.runtime import knobs
 from .slots import ALIGNMENT, Constant, Descriptor, Number, Pointer, Slot, Tuple
 
@@ -32,8 +32,8 @@ from .slots import ALIGNMENT, Constant, Descriptor, Number, Pointer, Slot, Tuple
 # Triton's hooks are chains, unless somebody has put something else in their place: then there is no attribute `calls`.
 _USUAL = ("not (watchdog in environment and seconds() is not None or simulate in environment and simulating() or "
           "runtime.launch_enter_hook.calls or runtime.launch_exit_hook.calls or hooks)")
-_C_LAUNCH = ("c_launch({grid}, {stream}, function, cooperative, pdl, packed, None, None, None, None, None, annotations, signature, "
-             "{values})")
+_C_LAUNCH = ("c_launch({grid}, {stream}, function, cooperative, pdl, packed, None, None, None, {workspace}, None, annotations, "
+             "signature, {values})")
 
 
 @dataclass
@@ -74,10 +74,11 @@ def written(slots: Mapping[str, Slot | None], values: Mapping[str, Any], maps: l
             taken.append(f"_{len(taken)}")
         found.append(_NOTHING if slot is None else _put(slot, values[name], taken[-1], text, maps, device))
     scope = {**names, **text.names, "c_launch": launcher.call, "runtime": knobs.runtime, "current_stream": current_stream(),
-             "get_device": current_device(), "as_stream": as_stream}
+             "get_device": current_device(), "as_stream": as_stream, "workspace_from": workspace_from}
     scope["function"], scope["cooperative"], scope["pdl"], scope["packed"] = launcher.head
     scope["annotations"], scope["signature"] = launcher.tail
-    lines = _lines(taken, text, _all(found), grid, device, scope["get_device"] is not None, names["named"].still is not None)
+    lines = _lines(taken, text, _all(found), grid, device, scope["get_device"] is not None, names["named"].still is not None,
+                   _workspace(launcher, grid))
     exec(compile("\n".join(lines), "<frozen launch>", "exec"), scope)
     return scope.pop("call"), scope.pop("launch"), scope.pop("arrays")
 
@@ -88,8 +89,9 @@ def as_stream(stream: Any) -> int:
 
 
 def _lines(taken: list[str], text: Text, arguments: Arguments, grid: tuple[int, int, int], device: int, several: bool,
-           changes: bool):
-    """The text; `several` devices are there, of which another may be current; what the kernel names `changes`, maybe."""
+           changes: bool, workspace: str):
+    """The text; `several` devices are there, of which another may be current; what the kernel names `changes`, maybe;
+    `workspace` makes one for a `stream`."""
     values = _tuple(taken)
     extents = ", ".join(map(str, grid))
     stream = f"current_stream({device}) if stream is None else as_stream(stream)"
@@ -110,7 +112,8 @@ def _lines(taken: list[str], text: Text, arguments: Arguments, grid: tuple[int, 
     yield "        quick = False"
     yield "    if not quick:"
     yield f"        return {f'again(stream) if {taken[0]} is missing else checked({values}, stream)' if taken else 'again(stream)'}"
-    yield f"    {_C_LAUNCH.format(grid=extents, stream=stream, values='given')}"
+    yield f"    stream = {stream}"
+    yield f"    {_C_LAUNCH.format(grid=extents, stream='stream', values='given', workspace=workspace)}"
     yield "    return compiled"
     for name, of, slow, unpack, given in (("launch", taken, "addressed", text.unpack, arguments.launch),
                                           ("arrays", text.arrays, "rearranged", [], arguments.arrays)):
@@ -122,7 +125,12 @@ def _lines(taken: list[str], text: Text, arguments: Arguments, grid: tuple[int, 
         yield "    if not quick:"
         yield f"        return {slow}({_tuple(of)}, stream)"
         yield from (f"    {line}" for line in [*unpack, *text.bare_maps])
-        yield f"    {_C_LAUNCH.format(grid=extents, stream='stream', values=given)}"
+        yield f"    {_C_LAUNCH.format(grid=extents, stream='stream', values=given, workspace=workspace)}"
+
+
+def _workspace(launcher: Launcher, grid: tuple[int, int, int]) -> str:
+    size, alignment = launcher.workspace
+    return f"workspace_from()({math.prod(grid) * size}, {alignment}, stream)" if size else "None"
 
 
 def _put(slot: Slot, value: Any, variable: str, text: Text, maps: list, device: int) -> Arguments:

@@ -170,8 +170,9 @@ class Route:
                     hook(*positional, **named, **self.options)
                 launch(self.compiled, self.extents, stream, values)
             else:
-                self.launcher.call(*self.extents, stream, *self.launcher.head, None, None, None, None, None, *self.launcher.tail,
-                                   self.pack(values))
+                workspace = self.launcher.workspace_of(self.extents, stream)
+                self.launcher.call(*self.extents, stream, *self.launcher.head, None, None, None, workspace, None,
+                                   *self.launcher.tail, self.pack(values))
         return self.compiled
 
     def _hooked(self) -> bool:

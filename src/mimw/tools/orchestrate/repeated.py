@@ -22,7 +22,7 @@ from operator import itemgetter
 from typing import Any
 
 from ...compiler.triton_port.launcher import current_device, current_stream
-from ...errors import LaunchError, MimwError
+from ...errors import MimwError
 from ...runtime.freeze.slots import Address, strides_of
 from ...runtime.host import is_array
 from ...runtime.spans import reach
@@ -125,7 +125,7 @@ class Repeated:
             return
         try:
             self._keep(found.key, _frozen(written, names, extents, args, meta))
-        except MimwError:       # one that cannot be frozen, as with a workspace: it is launched as ever
+        except MimwError:       # one that cannot be frozen: it is launched as ever
             self._keep(found.key, -1 << 62)
 
     def _keep(self, key: tuple, what: Frozen | str | int) -> None:
@@ -138,8 +138,6 @@ def _frozen(written: Written, names: list[str], extents: tuple, args: tuple, met
     values = dict(zip(names, (*args, *meta.values())))
     given = written.given(args, meta)
     passed = written.module.arguments(extents, *given)
-    if written.made.program.named("descriptor_slots"):
-        raise LaunchError("a kernel that makes descriptors needs memory for them at each launch")
     most = (written.plan.programs or 1) * device_programs(written.plain.chip)
     launch = written.kernel.freeze(written.programs(extents, most), *passed, **written.options).forget()
     marks = {name: MARK * at for at, name in enumerate(written.plain.parameters, 1)}
@@ -155,7 +153,8 @@ def _frozen(written: Written, names: list[str], extents: tuple, args: tuple, met
             places.append(len(values) + len(constants))
             constants.append(value)
     take = itemgetter(*places) if len(places) > 1 else lambda flat: (flat[places[0]], )
-    return Frozen(launch.launch, launch.compiled, take, tuple(constants), tuple(_pairs(written.made.apart, names, values)))
+    return Frozen(written.with_memory(launch.launch), launch.compiled, take, tuple(constants),
+                  tuple(_pairs(written.made.apart, names, values)))
 
 
 def _marked(value: Any, address: int) -> Any:

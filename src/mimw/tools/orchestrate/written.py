@@ -120,12 +120,16 @@ class Written:
         """A function that launches this kernel in place of the plain one; `more` are keywords of the simulator's launches."""
         given = self.module.arguments(grid, *self.given(args, meta))
         launch = self.kernel[self.programs(grid, (self.plan.programs or 1) * device_programs(self.plain.chip))]
-        if not (gpu_is_active() and self.made.program.named("descriptor_slots")):
-            return lambda: launch(*given, **self.options, **more)
+        return self.with_memory(lambda: launch(*given, **self.options, **more))
 
-        def run() -> Any:
+    def with_memory(self, launch: Callable[..., Any]) -> Callable[..., Any]:
+        """A launch of this kernel on a GPU, with memory for descriptors that the plain kernel does not make."""
+        if not (gpu_is_active() and self.made.program.named("descriptor_slots")):
+            return launch
+
+        def run(*values: Any) -> Any:
             with descriptors_from(_memory):
-                return launch(*given, **self.options, **more)
+                return launch(*values)
         return run
 
     def launch(self, plain: Plain | None = None, grid: tuple[int, ...] | None = None, most: int | None = None) -> Launch:
