@@ -33,7 +33,7 @@ def asked(here: Here):
 
 @reads("ttng.clc_load_result")
 def loaded(here: Here):
-    """What mimw's assembly decodes stands for its bytes; what Triton's ops decode is looked at here."""
+    """An answer of launch control: its bytes for mimw's assembly to decode, a number for what Triton's ops decode."""
     here.stands_for(here.operands[0])
     if not here.reader.notes["decodes"]:
         return None
