@@ -3,7 +3,8 @@
     SANITIZER["consan-tma_store-FAILURE"]       a Case that is to be found wrong: `is_wrong`
 
 Input: nothing. Output: `SANITIZER`. ConSan finds these mistakes while they run on a GPU; its tests say of each kernel, by an
-assertion about what ConSan prints, whether it is wrong. Those of one CTA are here, at one CTA; each takes tiles of 128 x 128.
+assertion about what ConSan prints, whether it is wrong. Those of one CTA are here, at one CTA, and some of them at two and four;
+each CTA takes tiles of 128 x 128.
 """
 
 from __future__ import annotations
@@ -20,14 +21,23 @@ WITH_OUT = dict(input_desc=TILE, out="fp16[128,128]")
 
 
 def case(test: str, is_wrong: bool, args: dict[str, Any], target: int = 90, kernel: str = "kernel",
-         results: dict[str, str] | None = None, **constants: Any) -> None:
-    """A kernel inside a test, or, if `kernel` is "", one of the file, with the test's arguments as its constants."""
+         results: dict[str, str] | None = None, ctas: int = 1, divided: bool = True, **constants: Any) -> None:
+    """A kernel inside a test, or, if `kernel` is "", one of the file, with the test's arguments as its constants. At several CTAs
+    the blocks of descriptors are `divided` by rows, or all of a block is in each CTA."""
     said = "-".join(name if value is True else f"{value}" for name, value in constants.items()
                     if value is not False and name != "TWO_CTAS")
-    name = f"consan-{test.removesuffix('_kernel')}" + f"-{said}" * bool(said)
+    name = f"consan-{test.removesuffix('_kernel')}" + f"-{said}" * bool(said) + f"-{ctas}-ctas" * (ctas > 1)
     function = f"test_{test}.{kernel}" if kernel else test
-    SANITIZER[name] = Case(name, Source(*FILE, function), target, lambda module: Launch((1,), args, constants, results or {}),
-                           is_wrong=is_wrong)
+
+    def launch(module: Any) -> Launch:
+        if ctas == 1:
+            return Launch((1,), args, constants, results or {})
+        bases = [[1 << bit if divided else 0, 0] for bit in range(ctas.bit_length() - 1)]
+        block = module.ttgl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=bases)
+        return Launch((1,), args, constants, results or {}, layouts={name: block for name in args if name.endswith("desc")},
+                      options=dict(num_ctas=ctas))
+
+    SANITIZER[name] = Case(name, Source(*FILE, function), target, launch, is_wrong=is_wrong)
 
 
 def twins(test: str, args: dict[str, Any], target: int = 90, kernel: str = "kernel", results: dict[str, str] | None = None,
@@ -95,3 +105,13 @@ case("async_copy_mma_write_after_read_kernel", True, dict(a_ptr="fp16[128,128]")
 case("load_local_alloc_mma_write_after_read_kernel", True, dict(a_ptr="fp16[128,512]", K=512), 100, "", BLOCK_M=128, BLOCK_N=128,
      BLOCK_K=64)
 twins("clc_result_visibility", dict(out="i1[1]"), 100)
+for ctas in (2, 4):
+    tall = f"fp16[{128 * ctas},128]"
+    block = f"{tall}/{128 * ctas},128"
+    twins("async_tma_kernel_2bufs_1bar", dict(a_desc=block, b_desc=block, out=tall), results={"out": "a_desc + b_desc"}, ctas=ctas)
+    twins("tma_interleave_kernel", dict(input_desc=block, out=tall), results={"out": "input_desc"}, ctas=ctas)
+    for delta in (-16, 16):
+        case("async_tma_expect_bytes_mismatch", True, dict(input_desc=block, out=tall), EXPECT_DELTA=delta, ctas=ctas)
+    case("async_tma_multicast_kernel_reuse", False, WITH_OUT, results={"out": "input_desc"}, ctas=ctas, divided=False)
+    case("async_tma_multicast_kernel_local_store_race", True, WITH_OUT, ctas=ctas, divided=False)
+    twins("clc_result_visibility", dict(out="i1[1]"), 100, ctas=ctas)

@@ -1,5 +1,5 @@
-"""The kernels whose TTGIR `benchmarks/ttgir_edits.py` edits: of stock Triton, pipelined and warp-specialised by its passes, and one
-in the manner of Gluon, with its barriers by hand.
+"""The kernels whose TTGIR `benchmarks/ttgir_edits.py` edits: of stock Triton, pipelined and warp-specialised by its passes, one in
+the manner of Gluon, with its barriers by hand, and two of Gluon's whose programs are two CTAs.
 
     CASES["GEMM by TMA, sm_90"].made()        Made(text, launches, grid)
 
@@ -14,11 +14,15 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import torch
 import triton
 import triton.language as tl
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 
 from mimw import TensorDescriptor
 from mimw.runtime.ttgir import compiled_launch
+from tests.kernels import several_ctas
 
 from .mutation_kernels.case import numbers
 
@@ -166,6 +170,31 @@ def ring() -> Made:
     return Made(RING.read_text(), (Given((*args, 6), {"y": x + x}), ), (1, ))
 
 
+def two_ctas(kernel, target: str, args: tuple, expected: dict[str, np.ndarray]) -> Made:
+    """A kernel of Gluon's, with the meetings of its cluster that Triton puts in behind TTGIR. The barriers between threads, which
+    come with them, are left out: a task is one strand here."""
+    _, reading = compiled_launch(kernel, (1, ), args, dict(RIGHT=True, num_ctas=2), target)
+    lines = (line for line in reading.text.splitlines() if "ttg.barrier local" not in line)
+    return Made("\n".join(lines) + "\n", (Given(args, expected), ), (1, ))
+
+
+def _described(array: np.ndarray, block: list[int], bases: list[list[int]]) -> GluonDescriptor:
+    layout = gl.NVMMASharedLayout.get_default_for(block, gl.float16, cga_layout=bases)
+    return GluonDescriptor.from_tensor(torch.from_numpy(array), block, layout)
+
+
+def sent_to_both() -> Made:
+    x, _ = numbers((192, 64), (1, 1))
+    return two_ctas(several_ctas.sent_to_both, "sm_90a", (_described(x, [64, 64], [[0, 0]]), np.zeros_like(x)), {"target": x})
+
+
+def product_of_a_pair() -> Made:
+    a, b = numbers((256, 128), (128, 64))
+    c = np.zeros((256, 64), np.float16)
+    blocks = (a, [256, 64], [[1, 0]]), (b, [64, 64], [[0, 1]]), (c, [256, 64], [[1, 0]])
+    return two_ctas(several_ctas.product_of_a_pair, "sm_100a", tuple(_described(*one) for one in blocks), {"c": _product(a, b)})
+
+
 CASES = {case.name: case for case in (
     Case("GEMM by cp.async, sm_80", "sm_80", partial(masked, "sm_80", num_warps=4, num_stages=3)),
     Case("GEMM by cp.async, sm_90", "sm_90a", partial(masked, "sm_90a", num_warps=4, num_stages=3)),
@@ -178,5 +207,7 @@ CASES = {case.name: case for case in (
     Case("Attention, sm_100", "sm_100a", partial(attended, "sm_100a", 128, num_warps=4, num_stages=2)),
     Case("Attention, warps specialised, sm_100", "sm_100a", partial(attended, "sm_100a", 128, True, num_warps=4, num_stages=2)),
     Case("Ring by hand, sm_90", "sm_90a", ring),
+    Case("Two CTAs, one load, sm_90", "sm_90a", sent_to_both),
+    Case("Two CTAs, one product, sm_100", "sm_100a", product_of_a_pair),
     Case("GEMM, gfx950", "gfx950", partial(masked, "gfx950", num_warps=4, num_stages=2)),
 )}

@@ -120,7 +120,7 @@ def _orders(line: str, name: str) -> Iterator[tuple[str, str, list[str]]]:
         yield "init gone", "gone", []
     if name.startswith("ttng.tc_gen5_mma"):
         for hit in _ARRIVAL.finditer(line):
-            types = re.search(r", !ttg\.memdesc<1xi64, [^>]*>", line)
+            types = re.search(r", !ttg\.memdesc<\d+xi64, [^>]*>", line)
             left = line[:hit.start()] + line[hit.end():types.start()] + line[types.end():]
             yield "arrival gone", f"no arrival at {hit[1]}", [left]
 

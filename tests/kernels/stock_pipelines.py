@@ -64,6 +64,22 @@ def product_of_a_product(a, b, c, d, n):
     tl.store(c + rows * 64 + columns, acc)
 
 
+@triton.jit
+def operand_and_greatest(a, b, c, d, n, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """c = sum of a_i b_i, d = the greatest of all b_i. Shapes: a (n BM, BK), b (n BK, BN), each program's c (BM, BN), d (BK, BN).
+    No store is in the loop, so the copies come soon behind the product: on an H200 Triton's c is wrong in each launch."""
+    program = tl.program_id(0)
+    rows, columns, keys = tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :], tl.arange(0, BK)
+    acc, greatest = tl.zeros([BM, BN], tl.float32), tl.zeros([BK, BN], tl.float16)
+    for i in range(n):
+        x = tl.load(a + i * BM * BK + rows * BK + keys[None, :])
+        y = tl.load(b + i * BK * BN + keys[:, None] * BN + columns)
+        acc = tl.dot(x, y, acc)
+        greatest = tl.maximum(greatest, y)
+    tl.store(c + program * BM * BN + rows * BN + columns, acc)
+    tl.store(d + program * BK * BN + keys[:, None] * BN + columns, greatest)
+
+
 @mimw.jit
 def in_a_task(a, b, c, d, n):
     """`operand_and_values` in a task, which leaves its loop to Triton's pipeline."""

@@ -49,10 +49,6 @@ def test_two_kernels_and_none():
     refused(kernel(PARAMS, STORE).replace("func public", "func private"), TtgirError, "0 public functions: none", 1)
 
 
-def test_tiles_of_several_ctas():
-    refused(kernel(PARAMS, STORE, ctas=2), NotYet, "num_ctas", 1)
-
-
 @pytest.mark.parametrize("op", ["ttng.cluster_barrier", "ttng.fence_mbarrier_init_release_cluster"])
 def test_ops_of_clusters_are_none_of_a_module_of_one_cta(op):
     text = kernel(PARAMS, op)

@@ -9,6 +9,7 @@ from tests.kernels.stock_pipelines import (
     by_descriptors,
     in_a_task,
     operand,
+    operand_and_greatest,
     operand_and_values,
     product_of_a_product,
     two_products,
@@ -49,3 +50,20 @@ def test_the_loop_of_a_task():
 def test_without_a_pipeline_or_by_the_product_alone_nothing_is_found():
     assert check(operand_and_values, 1).ok
     assert check(operand, 3).ok
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tiles", [(128, 256, 64), (64, 256, 128), (128, 128, 128)])
+def test_on_a_gpu_the_sums_are_right(tiles):
+    """Stock Triton's are not, with 2 stages and these tiles: docs/BUGS.md."""
+    torch = pytest.importorskip("torch")
+    (rows, columns, keys), trips, programs = tiles, 6, 264
+    torch.manual_seed(0)
+    a, b = (torch.randn(trips, *shape, device="cuda").half() for shape in ((rows, keys), (keys, columns)))
+    c, d = torch.empty(programs, rows, columns, device="cuda"), torch.empty(programs, keys, columns, device="cuda").half()
+    want = (a.double() @ b.double()).sum(0)
+    kernel = mimw.jit(operand_and_greatest.fn)
+    for stages in (2, 3):
+        for _ in range(20):
+            kernel[(programs, )](a, b, c.zero_(), d.zero_(), trips, *tiles, num_stages=stages, num_warps=8)
+            assert (c - want).abs().max() < 1e-2 and (d == b.amax(0).clamp(min=0)).all()

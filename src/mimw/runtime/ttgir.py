@@ -63,6 +63,8 @@ def launch_of(reading: Reading, grid: Any, args: Sequence[Any], memory: Sequence
             raise SimulatorMisuse(f"{names[place]} is compiled as a multiple of {number}, and is not", program.site,
                                   hint="give a multiple, or compile for the argument that you give")
     extents = grid_extents(extents_of(grid, dict(zip(names, args, strict=True))))
+    if reading.is_clusters:
+        extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(extents, program.cluster)
     return Launch(program.name, program, extents, values, program, None, memory=memories(memory, program, 1),
                   arguments=dict(zip(names, args, strict=True)), reading=reading)

@@ -40,7 +40,8 @@ def threads_named(reading: Reading | None) -> Iterator[None]:
 def threads_of(reading: Reading) -> Callable[[Any, Any], str]:
     """A function that names the threads of an access outside of its array; "" for an access of a number, and for a layout that is
     not known."""
-    from ..compiler.ttgir.layout_text import LayoutProblem  # what simulates a kernel of ours reads no TTGIR
+    from ..compiler.ttgir.cta_parts import split_in  # what simulates a kernel of ours reads no TTGIR
+    from ..compiler.ttgir.layout_text import LayoutProblem
     from ..compiler.ttgir.layouts import tile_map
     from ..compiler.ttgir.thread_accesses import Access, strays
     from ..compiler.ttgir.types import layout_in
@@ -51,15 +52,25 @@ def threads_of(reading: Reading) -> Callable[[Any, Any], str]:
         if written is None or not isinstance(pointer.type, Tensor):
             return ""
         mask = task.env.get(op.mask) if "mask" in op.row.places and op.mask is not None else None
-        shape = pointer.type.shape
+        part = pointer.type.shape
         try:
-            tile = tile_map(layout_in(written), shape)
+            split = split_in(written)
+            tile = tile_map(layout_in(written), split.shape)
         except LayoutProblem:
             return ""
-        addresses = np.broadcast_to(np.asarray(task.env[pointer]), shape).astype(np.int64)
-        taken = None if mask is None else np.broadcast_to(np.asarray(mask, bool), shape)
+        addresses = np.broadcast_to(np.asarray(task.env[pointer]), part).astype(np.int64)
+        taken = np.broadcast_to(np.asarray(True if mask is None else mask, bool), part)
+        if part != split.shape:     # of the whole tile of several CTAs only what this one has is accessed
+            where = split.of_rank(task.cta.rank)
+            addresses, taken = (_placed(array, where, split.shape) for array in (addresses, taken))
         spans = [(region.start, region.end) for region in task.memory.regions]
         access = Access(tile, addresses, taken, pointer.type.element.pointee.bytes, op.row.stores)
         return "\n".join(strays(access, spans, SHOWN).lines())
 
     return names
+
+
+def _placed(part: np.ndarray, where: Any, shape: tuple[int, ...]) -> np.ndarray:
+    whole = np.zeros(shape, part.dtype)
+    whole[where] = part
+    return whole

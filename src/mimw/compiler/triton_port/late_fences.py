@@ -6,12 +6,14 @@ Input: the text of a finished module for an NVIDIA chip, and its capability. Out
 
 Triton's pass of the stage before, `fence_insertion`, puts a fence in front of a loop if the buffers are made there, whatever the
 loop writes; this one looks at each access and its bytes, for which shared memory is allocated first. Stock Triton runs it where
-control flow has become branches; here loops stay loops.
+control flow has become branches; here loops stay loops. In a program of several CTAs (`num_ctas`) that stage also lets its cluster
+meet: behind new mbarriers, between accesses of different CTAs to the same bytes, and at the end.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 
 from triton._C.libtriton import ir as mlir
@@ -21,6 +23,7 @@ from .mlir_complaints import complaints
 from .text import any_context, parsed_file
 
 _PTX = 87
+_SEVERAL = re.compile(r'"ttg.num-ctas" = (?!1 )')
 _FIRST = 90     # the first chip with an asynchronous proxy
 
 
@@ -42,6 +45,8 @@ def with_late_fences(text: str, capability: int, file: str = "") -> str:
             nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, _PTX)
             nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)
             nvidia.passes.ttnvgpuir.add_proxy_fence_insertion(manager, capability)
+            if _SEVERAL.search(text):
+                nvidia.passes.ttgpuir.add_membar(manager, capability, _PTX)
             manager.run(module, "late_fences")
     finally:
         os.unlink(path)

@@ -28,7 +28,7 @@ _lock = threading.Lock()
 
 
 class _Installed:
-    """How many are inside, in all threads, and the hook that was there before the first of them."""
+    """The number of users in all threads, and the hook that was there before the first of them."""
 
     users, other = 0, None
 

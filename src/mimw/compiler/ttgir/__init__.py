@@ -9,6 +9,8 @@ The files:
     module.py        the module: its target, its warps, its function and the function's parameters
     reading.py       one op at a time; the registry of readers
     types.py         types of TTGIR as types of ours
+    cta_parts.py, cta_ops.py, cta_accesses.py
+                     parts of tiles in the CTAs of a program, ops of one of them, its accesses to the others
     locations.py     locations as places in the author's file
     arithmetic.py    numbers and tiles
     tiles.py         shapes of tiles, reductions

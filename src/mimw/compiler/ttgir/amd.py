@@ -32,7 +32,7 @@ def _masked(rest: list[Value]) -> tuple[Value | None, list[Value]]:
     return mask, [value for value in rest if value is not mask]
 
 
-@reads("amdg.buffer_load")
+@reads("amdg.buffer_load", one_cta=True)
 def loaded(here: Here):
     ops, pointers, rest = _parts(here)
     mask, others = _masked(rest)
@@ -41,14 +41,14 @@ def loaded(here: Here):
     return [*ops, here.op("masked_load", pointers, mask, others[0] if others else None, None, False)]
 
 
-@reads("amdg.buffer_store")
+@reads("amdg.buffer_store", one_cta=True)
 def stored(here: Here):
     ops, pointers, rest = _parts(here)
     mask, (value, ) = _masked(rest)
     return [*ops, here.op("store", pointers, value) if mask is None else here.op("masked_store", pointers, value, mask)]
 
 
-@reads("amdg.buffer_load_to_local")
+@reads("amdg.buffer_load_to_local", one_cta=True)
 def copied(here: Here):
     ops, pointers, rest = _parts(here)
     mask, others = _masked(rest)
@@ -57,7 +57,7 @@ def copied(here: Here):
                           results=(here.value(TOKEN), ))]
 
 
-@reads("amdg.extract_slice")
+@reads("amdg.extract_slice", one_cta=True)
 def cut(here: Here):
     return here.op("cut", here.operands[0], here.listed(), here.types[0].shape)
 

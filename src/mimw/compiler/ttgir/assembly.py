@@ -29,7 +29,7 @@ def form(pattern: str) -> Callable[[Callable[[Here, re.Match[str]], Ops]], Calla
     return register
 
 
-@reads("ttg.inline_asm")
+@reads("ttg.inline_asm", one_cta=True)
 def assembly(here: Here):
     text = " ".join(here.string().replace("\\0A", "\n").replace("\\09", " ").split())
     for pattern, reader in _FORMS:

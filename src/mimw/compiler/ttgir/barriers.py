@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from ...ir import Scalar
+from .cta_ops import both, check_outside_tasks, leads, masked_rank, split_of
 from .reading import Here, reads
 
 
@@ -27,30 +28,58 @@ def _numbers(here: Here) -> list:
     return [value for value in here.operands if isinstance(value.type, Scalar)]
 
 
+def sharing(here: Here, barrier: int = 0) -> int:
+    """The bits of a rank in which CTAs differ that share an mbarrier: it is that of the first of them."""
+    return split_of(here, here.operand_texts[barrier]).same if here.reader.rank_bits else 0
+
+
+def owner(here: Here, shared: int):
+    """The rank of the CTA that has the mbarrier which this one shares."""
+    return masked_rank(here, (1 << here.reader.rank_bits) - 1 & ~shared)
+
+
+def _by_owner(here: Here, op):
+    ops, first = leads(here, sharing(here))
+    return op if first is None else [*ops, here.only_if(first, op)]
+
+
 @reads("ttng.init_barrier")
 def made(here: Here):
-    return here.op("barrier_init", here.operands[0], _count(here))
+    """Each of the CTAs that share it arrives as often."""
+    return _by_owner(here, here.op("barrier_init", here.operands[0], _count(here) << sharing(here).bit_count()))
 
 
 @reads("ttng.inval_barrier")
 def ended(here: Here):
-    return here.op("barrier_invalidate", here.operands[0])
+    return _by_owner(here, here.op("barrier_invalidate", here.operands[0]))
 
 
 @reads("ttng.barrier_expect")
 def expected(here: Here):
-    return here.op("barrier_expect", here.operands[0], _count(here), *_numbers(here)[:1])
+    shared, when = sharing(here), _numbers(here)[:1]
+    if not shared:
+        return here.op("barrier_expect", here.operands[0], _count(here), *when)
+    ops, rank = owner(here, shared)
+    return [*ops, here.op("remote_expect", here.operands[0], _count(here), rank, *when)]
 
 
 @reads("ttng.wait_barrier")
 def awaited(here: Here):
-    """Behind phase and predicate stand the buffers that the wait is for: the compiler's, so that it keeps them."""
-    return here.op("barrier_wait", here.operands[0], *_numbers(here)[:2])
+    """Behind phase and predicate stand the buffers that the wait is for: the compiler's, so that it keeps them. Of the CTAs that
+    share an mbarrier the one that has it waits."""
+    phase, *when = _numbers(here)[:2]
+    ops, first = leads(here, sharing(here))
+    more, predicate = both(here, *(when or [None]), first)
+    return [*ops, *more, here.op("barrier_wait", here.operands[0], phase, predicate)]
 
 
 @reads("ttng.arrive_barrier")
 def arrived(here: Here):
-    return here.op("barrier_arrive", here.operands[0], _count(here), *_numbers(here)[:1])
+    shared, when = sharing(here), _numbers(here)[:1]
+    if not shared:
+        return here.op("barrier_arrive", here.operands[0], _count(here), *when)
+    ops, rank = owner(here, shared)
+    return [*ops, here.op("remote_arrive", here.operands[0], _count(here), rank, *when)]
 
 
 @reads("ttng.fence_async_shared")
@@ -70,4 +99,7 @@ def announced(here: Here):
 
 @reads("ttng.cluster_barrier")
 def cluster(here: Here):
-    return here.op("cluster_barrier")
+    """Warps of partitions come, too, where they wait for work: Triton lets them. One that is relaxed, behind the fence of new
+    mbarriers, is taken for one that releases all that was done before."""
+    check_outside_tasks(here)
+    return here.op("cluster_barrier", all_warps=True)

@@ -10,7 +10,9 @@ Memory is that of the op: an allocation in a loop is the same memory in every tr
 
 from __future__ import annotations
 
-from ...ir import Barrier, Buffer
+from ...ir import Barrier, Buffer, Tensor, Value
+from .cta_accesses import places
+from .cta_ops import check_same, split_of
 from .reading import Here, reads
 from .same_bytes import Seen, seen
 
@@ -22,9 +24,12 @@ def allocated(here: Here):
         return here.op("barrier_memory", buffer.type.count or 1)
     ops = [here.op("local_alloc", buffer.type, again=True, results=(buffer, ))]
     if here.operands:
-        here.accesses(here.operand_texts[0], here.node.results[0][1])
-        store = "local_store" if buffer.type.space == "smem" else "tmem_store"
-        ops.append(here.op(store, buffer, here.operands[0], results=()))
+        texts = here.operand_texts[0], here.node.results[0][1]
+        here.accesses(*texts)
+        if buffer.type.space == "smem":
+            return [*ops, *_stored(here, buffer, here.operands[0], texts)]
+        check_same(here, *texts)
+        ops.append(here.op("tmem_store", buffer, here.operands[0], results=()))
     return ops
 
 
@@ -45,14 +50,25 @@ def sliced(here: Here):
     (source, ), (type_, ) = here.operands, here.types
     if isinstance(source.type, Barrier):
         raise here.unreadable("a part of several mbarriers has no meaning in the simulator")
+    _check_cut(here)
     return here.op("buffer_slice", source, here.listed(), type_.shape)
 
 
 @reads("ttng.tmem_subslice")
 def columns(here: Here):
     (source, ), (type_, ) = here.operands, here.types
+    _check_cut(here)
     start = here.integer("offset", -1) if here.has("offset = ") else here.integer("N")
     return here.op("buffer_slice", source, (*(0, ) * (len(type_.shape) - 1), start), type_.shape)
+
+
+def _check_cut(here: Here) -> None:
+    """Refuse a part of a buffer along a dimension that lies in several CTAs."""
+    if here.reader.rank_bits:
+        before, after = (split_of(here, text) for text in (here.operand_texts[0], here.result_texts[0]))
+        if any(one != other and (before.along(axis) or after.along(axis))
+               for axis, (one, other) in enumerate(zip(before.shape, after.shape))) or before.same != after.same:
+            raise here.unreadable("a part of a buffer along a dimension that lies in several CTAs is not read")
 
 
 @reads("ttg.memdesc_trans")
@@ -62,10 +78,12 @@ def transposed(here: Here):
 
 @reads("ttg.memdesc_reshape")
 def reshaped(here: Here):
+    if here.reader.rank_bits and split_of(here, here.operand_texts[0]).flat() != split_of(here, here.result_texts[0]).flat():
+        raise here.unreadable("a buffer of another shape, of which CTAs have other parts, is not read")
     return here.op("buffer_reinterpret", here.operands[0], here.types[0])
 
 
-@reads("ttg.memdesc_reinterpret")
+@reads("ttg.memdesc_reinterpret", one_cta=True)
 def seen_as(here: Here):
     """The same bytes. In tensor memory the buffers of an array lie side by side; in shared memory a tile that is wider than its
     swizzle lies stripe by stripe."""
@@ -93,27 +111,51 @@ def seen_as(here: Here):
 @reads("ttg.local_load")
 def loaded(here: Here):
     here.accesses(here.node.results[0][1], here.operand_texts[0])
-    return here.op("local_load", here.operands[0])
+    if not _is_elsewhere(here, here.result_texts[0], here.operand_texts[0]):
+        return here.op("local_load", here.operands[0])
+    (buffer, ), (type_, ) = here.operands, here.types
+    ops, position, rank = places(here, *(split_of(here, text) for text in (here.result_texts[0], here.operand_texts[0])))
+    flat = here.value(Tensor(type_.element, position.type.shape))
+    return [*ops, here.op("remote_load", buffer, position, rank, None, None, run=1, results=(flat, )),
+            here.op("reshape", flat, type_.shape, False)]
+
+
+def _is_elsewhere(here: Here, tile: str, buffer: str) -> bool:
+    """True if a CTA's part of a tile lies in the shared memory of other CTAs."""
+    return bool(here.reader.rank_bits) and split_of(here, tile).bits != split_of(here, buffer).bits
+
+
+def _stored(here: Here, buffer: Value, value: Value, texts: tuple[str, str]):
+    """Ops that store a tile, in other CTAs too: those that have the same part of it store the same."""
+    if not _is_elsewhere(here, *texts):
+        return [here.op("local_store", buffer, value, results=())]
+    tile, memory = (split_of(here, text) for text in texts)
+    if memory.same & ~tile.same:
+        raise here.unreadable("a store of parts of a tile into a buffer that all CTAs have is not read")
+    ops, position, rank = places(here, tile, memory)
+    flat = here.value(Tensor(value.type.element, position.type.shape))
+    return [*ops, here.op("reshape", value, flat.type.shape, False, results=(flat, )),
+            here.op("remote_scatter", buffer, position, rank, flat, None, run=1, results=())]
 
 
 @reads("ttg.local_store")
 def stored(here: Here):
     value, buffer = here.operands
     here.accesses(*here.operand_texts)
-    return here.op("local_store", buffer, value)
+    return _stored(here, buffer, value, tuple(here.operand_texts))
 
 
-@reads("ttg.local_gather")
+@reads("ttg.local_gather", one_cta=True)
 def gathered(here: Here):
     return here.op("local_gather", *here.operands, here.integer("axis"))
 
 
-@reads("ttg.local_scatter")
+@reads("ttg.local_scatter", one_cta=True)
 def scattered(here: Here):
     return here.op("local_scatter", *here.operands, here.integer("axis"))
 
 
-@reads("ttg.local_atomic_scatter_rmw")
+@reads("ttg.local_atomic_scatter_rmw", one_cta=True)
 def changed(here: Here):
     """Operands: the buffer, the values, the numbers of the elements, the mask."""
     buffer, value, indices, *mask = here.operands
@@ -125,6 +167,7 @@ def changed(here: Here):
 
 @reads("ttng.tmem_load")
 def from_tensor_memory(here: Here):
+    check_same(here, here.operand_texts[0], here.result_texts[0])
     return here.op("tmem_load", here.operands[0])
 
 
@@ -132,6 +175,7 @@ def from_tensor_memory(here: Here):
 def to_tensor_memory(here: Here):
     """Operands: the buffer, the value, and a predicate."""
     buffer, value, *predicate = here.operands
+    check_same(here, *here.operand_texts[:2])
     if not predicate:
         return here.op("tmem_store", buffer, value)
     return here.only_if(predicate[0], here.op("tmem_store", buffer, value, results=()))

@@ -66,12 +66,12 @@ def warp_specialize(here: Here):
     default, holder = here.node.regions
     (partitions, ) = holder.nodes
     captured = [here.reader.values[number] for number in partitions.operands]
-    warps = here.reader.notes["partitions"][id(here.node)]
+    warps, here.reader.notes["specialised"] = here.reader.notes["partitions"][id(here.node)], True
     blocks = [_yielding(here.reader.block(default, ()))]
     for one, count in zip(partitions.regions, warps, strict=True):
         here.reader.notes["task_warps"] = count
         blocks.append(_yielding(here.reader.block(one, captured)))
-    del here.reader.notes["task_warps"]
+    del here.reader.notes["task_warps"], here.reader.notes["specialised"]
     registers = here.integers("requestedRegisters") or (None, ) * len(warps)
     tasks = [Task("default", here.reader.notes["num_warps"], True, site=here.site)]
     tasks += [Task(f"partition{number}", count, False, asked, site=here.site)

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from ...errors import LayoutConflict, MissingFence
 from ...ir import Descriptor, DescriptorSlots, Pointer, Scalar, Site, Value
 from ..triton_port.mlir_tree import Node
+from .cta_parts import part_in
 from .reading import Here, reads
-from .types import layout_in, type_in
+from .types import layout_in
 
 _BYTES = 128
 _SWIZZLES = {0: 0, 1: 32, 2: 64, 3: 128}     # bytes by the number of a mode: CUDA driver API, CUtensorMapSwizzle
@@ -142,7 +143,7 @@ def looks(nodes: Iterable[Node]) -> dict[int, list[Descriptor]]:
         if node.name == "tt.bitcast":
             same[node.results[0][0]] = same.get(node.operands[0], node.operands[0])
         if node.name == "ttng.reinterpret_tensor_descriptor":
-            found.setdefault(same.get(node.operands[0], node.operands[0]), []).append(type_in(node.results[0][1]))
+            found.setdefault(same.get(node.operands[0], node.operands[0]), []).append(part_in(node.results[0][1]))
     return found
 
 

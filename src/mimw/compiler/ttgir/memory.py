@@ -8,7 +8,10 @@ Input: loads, stores and atomics of the dialect `tt`, buffer accesses of `amdg`.
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from ...ir import Block
+from .cta_ops import leads, of_first, split_of
 from .reading import Here, reads
 
 _KINDS = {"EXCH": "XCHG"}
@@ -26,7 +29,34 @@ def load(here: Here):
 
 @reads("tt.store")
 def store(here: Here):
-    return here.op("store" if len(here.operands) == 2 else "masked_store", *here.operands)
+    """Of several CTAs that have the same elements the first stores them."""
+    op = here.op("store" if len(here.operands) == 2 else "masked_store", *here.operands)
+    if not (same := _same(here)):
+        return op
+    ops, first = leads(here, same)
+    return [*ops, here.only_if(first, op)]
+
+
+def _same(here: Here) -> int:
+    """The bits of a rank in which CTAs with the same pointers differ."""
+    return split_of(here, here.operand_texts[0]).same if here.reader.rank_bits else 0
+
+
+def _once(here: Here, name: str, *args: Any):
+    """An atomic, by the first of several CTAs that have the same elements; all learn what was there, if anybody asks."""
+    if not (same := _same(here)):
+        return here.op(name, *args)
+    (type_, ), (number, ) = here.types, [number for number, _ in here.node.results]
+    ops, first = leads(here, same)
+    old, zero, none = here.value(type_), *here.number(0, type_)
+    blocks = (Block((), (made := here.op(name, *args, results=(here.value(type_), )),
+                         here.op("yield", made.results, results=()))),
+              Block((), (zero, here.op("yield", (none, ), results=()))))
+    ops.append(here.op("if", first, (type_, ), results=(old, ), blocks=blocks))
+    if not here.reader.notes["uses"][number]:
+        here.stands_for(old)
+        return ops
+    return [*ops, of_first(here, old, same, here.results[0])]
 
 
 @reads("tt.atomic_rmw")
@@ -34,27 +64,27 @@ def atomic(here: Here):
     """`tt.atomic_rmw fadd, acq_rel, gpu, %p, %v, %m`: kind, order, scope, pointer, value, mask."""
     kind = re.search(r"tt\.atomic_rmw (\w+),", here.text)[1].upper()
     mask = here.operands[2] if len(here.operands) > 2 else None
-    return here.op("atomic_rmw", _KINDS.get(kind, kind), *here.operands[:2], mask, *_order_and_scope(here, 1))
+    return _once(here, "atomic_rmw", _KINDS.get(kind, kind), *here.operands[:2], mask, *_order_and_scope(here, 1))
 
 
 @reads("tt.atomic_cas")
 def compared(here: Here):
-    return here.op("atomic_cas", *here.operands, *_order_and_scope(here, 0))
+    return _once(here, "atomic_cas", *here.operands, *_order_and_scope(here, 0))
 
 
-@reads("tt.atomic_load")
+@reads("tt.atomic_load", one_cta=True)
 def atomic_load(here: Here):
     pointer, *mask = here.operands
     return here.op("atomic_load", pointer, mask[0] if mask else None, *_order_and_scope(here, 0))
 
 
-@reads("tt.atomic_store")
+@reads("tt.atomic_store", one_cta=True)
 def atomic_store(here: Here):
     pointer, value, *mask = here.operands
     return here.op("atomic_store", pointer, value, mask[0] if mask else None, *_order_and_scope(here, 0))
 
 
-@reads("tt.atomic_poll")
+@reads("tt.atomic_poll", one_cta=True)
 def polled(here: Here):
     pointer, expected, *timeout = here.operands
     return here.op("atomic_poll", pointer, expected, timeout[0] if timeout else None, *_order_and_scope(here, 0))

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from ...errors import NotYet, TtgirError
 from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Op, Param, Program, Site, Value
@@ -22,6 +23,7 @@ from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
 from .descriptors import looks
+from .launch_control import DECODED_BY
 from .locations import site_in
 from .reading import Reader, Unreadable
 from .shared_accesses import SharedAccess
@@ -39,7 +41,7 @@ class Reading:
     launch has: a tensor descriptor is one, with its extents and strides; `divisible` the parameters that the compiler takes for
     multiples of a number, by their place among the arguments; `accesses` those to shared memory by threads; `written` the type of
     each value as the module has it, with its layout; `numbers` the op of the recorded program that each op comes from, of a
-    kernel that mimw compiled."""
+    kernel that mimw compiled; `is_clusters` if each program of a grid is a cluster (`num_ctas`): the program of ours is one CTA."""
 
     program: Program
     target: str
@@ -52,6 +54,7 @@ class Reading:
     accesses: tuple[SharedAccess, ...] = ()
     written: Mapping[Value, str] = field(default_factory=dict, repr=False)
     numbers: Mapping[Op, int] = field(default_factory=dict, repr=False)
+    is_clusters: bool = False
 
 
 def fenced(text: str, file: str) -> str:
@@ -78,11 +81,13 @@ def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = Non
     reader.notes["num_warps"] = _number(top.text, "ttg.num-warps", 4)
     reader.notes["partitions"] = _partitions(top, text)
     reader.notes["looks"] = looks(_walked(top))
+    reader.notes["decodes"] = any(node.name in DECODED_BY for node in _walked(top))
+    reader.notes["two_ctas"] = '"ttng.two-ctas" = true' in top.text
     reader.notes["uses"] = Counter(operand for node in _walked(top) for operand in node.operands)
     reader.notes["functions"] = {_name(node): node for node in top.regions[0].nodes if node.name == "tt.func"}
-    if _number(top.text, "ttg.num-ctas", 1) != 1:
-        raise NotYet("a kernel whose tiles lie in several CTAs (num_ctas) is not simulated",
-                     site_in(function.location, Site(file, 1)))
+    ctas = _number(top.text, "ttg.num-ctas", 1)
+    if ctas != 1:
+        reader.rank_bits, facts = ctas.bit_length() - 1, LaunchFacts(cluster=(ctas, 1, 1), grid_of_clusters=True)
     try:
         return _reading(reader, top, function, text, file, facts or LaunchFacts())
     except Unreadable as problem:
@@ -99,14 +104,23 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, fa
     reader.notes["parameters"], reader.notes["cluster"] = values, facts.cluster_size
     places = _places(values)
     params = tuple(Param(value, value.name, (place, )) for value, place in zip(values, places, strict=True))
-    ops = tuple(reader.ops(region))
+    ops = (*_ranked(reader), *reader.ops(region))
     told = ((place, _DIVISIBLE.search(said)) for place, (_, said) in zip(places, header, strict=False))
     divisible = {place: int(found[1]) for place, found in told if found}
     program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, facts)
     if program.named("grid_barrier"):
         program = replace(program, launch_facts=facts.with_grid_barrier())
     return Reading(program, _target(top.text), reader.notes["num_warps"], _number(top.text, "ttg.threads-per-warp", 32),
-                   len(set(places)), divisible, text, file, tuple(reader.accesses), reader.written, reader.numbers)
+                   len(set(places)), divisible, text, file, tuple(reader.accesses), reader.written, reader.numbers,
+                   bool(reader.rank_bits))
+
+
+def _ranked(reader: Reader) -> tuple[Op, ...]:
+    """The op that gives a CTA its rank among those of its program; none where a program is one CTA."""
+    if not reader.rank_bits:
+        return ()
+    reader.rank = Value(I32, "rank")
+    return (Op("cluster_cta_rank", (), (reader.rank, ), (), MappingProxyType({}), reader.base), )
 
 
 def _kernel(top: Node, file: str) -> Node:

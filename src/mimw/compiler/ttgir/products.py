@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 
-from ...ir import Barrier, Block, Op, Scalar, Tensor, Value
+from ...ir import Barrier, Block, Buffer, Op, Scalar, Tensor, Value
+from .cta_ops import both, leads, ranks_beside, split_of, within
 from .reading import Here, reads
 from .types import layout_in
 
@@ -24,12 +25,30 @@ def _precision(here: Here, default: str) -> str:
     return _PRECISIONS.get(found, found) or default
 
 
+def _check_parts(here: Here, by_pairs: bool = False) -> None:
+    """Refuse a product of which a CTA lacks rows of A or columns of B: each has those of its sums; a pair, of whose sums each CTA
+    has rows, halves the columns."""
+    if not here.reader.rank_bits:
+        return
+    a, b, acc = (split_of(here, text) for text in here.operand_texts[:3])
+    rank = len(acc.shape)
+    rows, columns = rank - 2, rank - 1
+    wanted_a = tuple(bit if bit and bit[0] != columns else None for bit in acc.bits)
+    wanted_b = tuple(bit if bit and bit[0] != rows else None for bit in acc.bits)
+    if by_pairs:
+        other = sum(1 for bit in wanted_b if bit)       # the pair's bit is below those that sums are divided by
+        wanted_b = ((columns, b.shape[columns].bit_length() - 2 - other), *wanted_b[1:])
+    if a.bits != wanted_a or b.bits != wanted_b or by_pairs and (not acc.bits[0] or acc.bits[0][0] != rows):
+        raise here.unreadable("a product of parts that lie in other CTAs than its sums is not read")
+
+
 @reads("tt.dot")
 def dot(here: Here):
+    _check_parts(here)
     return here.op("dot", *here.operands, _precision(here, "ieee"), 0)
 
 
-@reads("tt.dot_scaled")
+@reads("tt.dot_scaled", one_cta=True)
 def dot_scaled(here: Here):
     """Operands: a, b, the sum, the scales of a, those of b; scales may be missing, which the text says."""
     found = _SCALED.search(here.text)
@@ -44,6 +63,7 @@ def dot_scaled(here: Here):
 
 @reads("ttng.warp_group_dot")
 def warp_group_dot(here: Here):
+    _check_parts(here)
     a, b, acc, *use = here.operands
     (type_, ) = here.types
     is_async = here.word("isAsync") == "true"
@@ -84,13 +104,18 @@ def warp_group_dot_wait(here: Here):
 @reads("ttng.tc_gen5_mma")
 def tc_gen5_mma(here: Here):
     """Operands: a, b, the sum, whether it counts, the predicate, then barriers and a predicate for each."""
-    if here.flag("two_ctas"):
-        raise here.unreadable("products of two CTAs have no meaning in the simulator")
     a, b, acc, use, predicate, *rest = here.operands
-    return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=(), finished=True), *_commits(here, predicate, rest)]
+    _check_parts(here, by_pairs := here.flag("two_ctas"))
+    if not by_pairs:
+        return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=(), finished=True), *_commits(here, predicate, rest)]
+    ops, even = leads(here, 1)
+    more, predicate = both(here, predicate, even)
+    beside, (odd, ) = ranks_beside(here, {1})
+    return [*ops, *more, *beside, here.op("tcgen05_mma_pair", a, b, acc, use, predicate, odd, results=()),
+            *_commits(here, predicate, rest)]
 
 
-@reads("ttng.tc_gen5_mma_scaled")
+@reads("ttng.tc_gen5_mma_scaled", one_cta=True)
 def tc_gen5_mma_scaled(here: Here):
     a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
     kinds = here.word("lhs"), here.word("rhs")
@@ -104,18 +129,41 @@ def _commits(here: Here, predicate, rest: list) -> list:
     barriers = [value for value in rest if isinstance(value.type, Barrier)]
     predicates = [value for value in rest if value.type == _I1] or [predicate] * len(barriers)
     for barrier, own in zip(barriers, predicates, strict=True):
-        both = here.value(_I1)
-        ops += [here.op("and", predicate, own, results=(both, )),
-                here.op("tcgen05_commit", barrier, both, results=(), of_dot=True)]
+        when = here.value(_I1)
+        ops += [here.op("and", predicate, own, results=(when, )),
+                *_commit(here, barrier, when, here.operands[:2] if here.flag("multicast") else [])]
     return ops
 
 
 @reads("ttng.tc_gen5_commit")
 def committed(here: Here):
-    return here.op("tcgen05_commit", *here.operands[:2])
+    """Behind barrier and predicate stand the operands that CTAs share whose products are awaited."""
+    barrier, *rest = here.operands
+    predicate = next((value for value in rest if value.type == _I1), None)
+    if not here.reader.rank_bits:
+        return here.op("tcgen05_commit", barrier, predicate)
+    ops, even = leads(here, int(here.reader.notes["two_ctas"]))
+    more, predicate = both(here, predicate, even)
+    return [*ops, *more, *_commit(here, barrier, predicate, [one for one in rest if isinstance(one.type, Buffer)])]
 
 
-@reads("ttng.tmem_copy")
+def _commit(here: Here, barrier, predicate, operands: list) -> list:
+    """A commit that arrives in this CTA, in both of a pair, and, if the product's operands are the same in other CTAs, in those
+    that have one of them: nobody may write there before the product is done."""
+    if not here.reader.rank_bits:
+        return [here.op("tcgen05_commit", barrier, predicate, results=(), of_dot=True)]
+    texts = dict(zip(here.operands, here.operand_texts))
+    if split_of(here, texts[barrier]).same:
+        raise here.unreadable("a commit on an mbarrier that several CTAs share is not read")
+    pair = int(here.reader.notes["two_ctas"])
+    masks = set.union(within(pair), *(within(split_of(here, texts[one]).same | pair) for one in operands))
+    if masks == {0}:
+        return [here.op("tcgen05_commit", barrier, predicate, results=(), of_dot=True)]
+    ops, targets = ranks_beside(here, masks)
+    return [*ops, here.op("tcgen05_commit_pair", barrier, targets, predicate, results=())]
+
+
+@reads("ttng.tmem_copy", one_cta=True)
 def copied(here: Here):
     source, buffer, *barrier = here.operands
     return [here.op("tmem_copy", source, buffer, results=(), finished=True),

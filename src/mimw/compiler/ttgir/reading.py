@@ -25,12 +25,14 @@ from ..triton_port.enumerations import enumeration_member, enumeration_names
 from ..triton_port.mlir_tree import Block as Nodes
 from ..triton_port.mlir_tree import Node
 from ..triton_port.numbers import number_said
+from .cta_parts import part_in
+from .layout_text import LayoutProblem
 from .locations import name_in, site_in
 from .shared_accesses import SharedAccess
-from .types import type_in
 
 Ops = Op | Iterable[Op] | None
 _READERS: dict[str, Callable[[Here], Ops]] = {}
+_OF_ONE_CTA: set[str] = set()
 _STRING = r'"((?:[^"\\]|\\.)*)"'
 
 
@@ -42,13 +44,14 @@ class Unreadable(Exception):
         super().__init__(what)
 
 
-def reads(*names: str) -> Callable[[Callable[[Here], Ops]], Callable[[Here], Ops]]:
-    """Register a reader of the ops of these names."""
+def reads(*names: str, one_cta: bool = False) -> Callable[[Callable[[Here], Ops]], Callable[[Here], Ops]]:
+    """Register a reader of the ops of these names; with `one_cta` it knows them in programs of one CTA only."""
 
     def register(reader: Callable[[Here], Ops]) -> Callable[[Here], Ops]:
         for name in names:
             assert name not in _READERS, f"two readers of {name}"
             _READERS[name] = reader
+        _OF_ONE_CTA.update(names if one_cta else ())
         return reader
 
     return register
@@ -63,10 +66,13 @@ def readable() -> frozenset[str]:
 class Reader:
     """Reads the ops of one function. `values` has our value for each of MLIR's by its number, None for a token; `texts` its type as
     MLIR writes it; `made_by` the op that gives it; `written` the type of a value of ours; `accesses` those to shared memory by
-    threads. `base` is where locations stand that name no file of an author's."""
+    threads. `base` is where locations stand that name no file of an author's. Of a program that is several CTAs, `rank_bits` are
+    the bits of a CTA's rank in it, and `rank` is the value of that; the program of ours is one of them."""
 
     base: Site
     warp_size: int = 32
+    rank_bits: int = 0
+    rank: Value | None = None
 
     def __post_init__(self):
         self.values: dict[int, Value | None] = {}
@@ -116,17 +122,27 @@ class Reader:
             self.made_by[number], self.texts[number] = node, text
         if node.name not in _READERS:
             raise Unreadable(f"{node.name} has no meaning in the simulator", node)
+        if self.rank_bits and node.name in _OF_ONE_CTA:
+            raise Unreadable(f"{node.name} is not read in a program that is several CTAs (num_ctas)", node)
         here = Here(self, node)
         made = _READERS[node.name](here)
         if any(number not in self.values for number, _ in node.results):
             here.results        # tokens, which no op of ours gives
         return made
 
-    def new(self, number: int, text: str, node: Node, name: str) -> Value | None:
-        """A value of ours for one of MLIR's; None for a token."""
-        type_ = type_in(text)
+    def type_in(self, text: str, node: Node) -> Type:
+        """The type of ours; of a tile in several CTAs that of one CTA's part."""
+        try:
+            type_ = part_in(text)
+        except LayoutProblem as problem:
+            raise Unreadable(str(problem), node) from None
         if type_ is None:
             raise Unreadable(f"the type {text} has no meaning in the simulator", node)
+        return type_
+
+    def new(self, number: int, text: str, node: Node, name: str) -> Value | None:
+        """A value of ours for one of MLIR's; None for a token."""
+        type_ = self.type_in(text, node)
         self.texts[number] = text
         made = self.values[number] = None if isinstance(type_, Token) else Value(type_, name)
         if made is not None:
@@ -162,14 +178,13 @@ class Here:
     @cached_property
     def types(self) -> list[Type]:
         """The types of the results, without tokens."""
-        found = []
-        for _, text in self.node.results:
-            type_ = type_in(text)
-            if type_ is None:
-                raise Unreadable(f"the type {text} has no meaning in the simulator", self.node)
-            if not isinstance(type_, Token):
-                found.append(type_)
-        return found
+        found = [self.reader.type_in(text, self.node) for _, text in self.node.results]
+        return [type_ for type_ in found if not isinstance(type_, Token)]
+
+    @property
+    def result_texts(self) -> list[str]:
+        """The types of the results as MLIR writes them."""
+        return [text for _, text in self.node.results]
 
     @cached_property
     def results(self) -> tuple[Value, ...]:

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import re
 
+from ...ir import I32, Tensor
+from .cta_ops import corner, exchanged, moved_by, split_of, whole_along
+from .cta_parts import Split
 from .reading import Here, reads
 
 _SAME = {"tt.unsplat": "unsplat", "tt.join": "join", "tt.split": "split"}
@@ -17,7 +20,11 @@ _SAME = {"tt.unsplat": "unsplat", "tt.join": "join", "tt.split": "split"}
 
 @reads("ttg.convert_layout")
 def moved(here: Here):
-    here.stands_for(here.operands[0])
+    """The same elements, in other threads; where other CTAs have them the CTAs of the program meet."""
+    (value, ), (before, ), (after, ) = here.operands, here.operand_texts, here.result_texts
+    ops, found = exchanged(here, value, split_of(here, before), split_of(here, after)) if here.reader.rank_bits else ([], value)
+    here.stands_for(found)
+    return ops
 
 
 @reads(*_SAME)
@@ -44,6 +51,8 @@ def expanded(here: Here):
 def reshaped(here: Here):
     if here.flag("allow_reorder") and not here.flag("efficient_layout"):
         raise here.unreadable("the order of tt.reshape with allow_reorder is that of a layout")
+    if here.reader.rank_bits and split_of(here, here.operand_texts[0]).flat() != split_of(here, here.result_texts[0]).flat():
+        raise here.unreadable("a tile of another shape, of which CTAs have other parts, though Triton 3.9 moves nothing for it")
     return here.op("reshape", here.operands[0], here.types[0].shape, False)
 
 
@@ -54,26 +63,56 @@ def transposed(here: Here):
 
 @reads("tt.make_range")
 def ranged(here: Here):
-    return here.op("make_range", here.types[0], here.integer("start"), here.integer("end"))
+    """In one CTA of several the numbers of its part."""
+    start, (type_, ) = here.integer("start"), here.types
+    split = split_of(here, here.result_texts[0])
+    if not split.along(0):
+        return here.op("make_range", type_, start, here.integer("end"))
+    if not split.is_in_blocks:
+        raise here.unreadable("numbers in a row of which CTAs have every second stretch are not read")
+    ops, step = corner(here, split, 0)
+    numbers = here.value(type_)
+    more, found = moved_by(here, numbers, step)
+    here.stands_for(found)
+    return [*ops, here.op("make_range", type_, start, start + type_.shape[0], results=(numbers, )), *more]
 
 
 @reads("tt.gather")
 def gathered(here: Here):
+    axis = here.integer("axis")
+    if here.reader.rank_bits and split_of(here, here.operand_texts[0]).along(axis):
+        raise here.unreadable("elements picked along a dimension that lies in several CTAs: Triton 3.9 looks for them in the CTA's "
+                              "own shared memory, where the others' are not")
     return here.op("gather", *here.operands, here.integer("axis"))
 
 
 @reads("tt.histogram")
 def histogram(here: Here):
-    return here.op("histogram", here.operands[0], here.types[0].shape[0], *here.operands[1:])
+    """Counted over all CTAs of a program: each has the elements of all, and keeps its part of the bins."""
+    if not here.reader.rank_bits:
+        return here.op("histogram", here.operands[0], here.types[0].shape[0], *here.operands[1:])
+    result = split_of(here, here.result_texts[0])
+    ops, values = whole_along(here, here.operands, split_of(here, here.operand_texts[0]), 0)
+    bins = here.value(Tensor(here.types[0].element, result.shape))
+    alike = Split(result.shape, (None, ) * len(result.bits))
+    more, found = exchanged(here, bins, alike, result)
+    here.stands_for(found)
+    return [*ops, here.op("histogram", values[0], result.shape[0], *values[1:], results=(bins, )), *more]
 
 
 @reads("tt.reduce")
 def reduced(here: Here):
-    return here.op("reduce", tuple(here.operands), here.integer("axis"), blocks=(here.reader.block(here.node.regions[0]), ))
+    """Along a dimension that lies in several CTAs, which meet for it."""
+    axis, values, ops = here.integer("axis"), here.operands, []
+    if here.reader.rank_bits and (split := split_of(here, here.operand_texts[0])).along(axis):
+        ops, values = whole_along(here, values, split, axis)
+    return [*ops, here.op("reduce", tuple(values), axis, blocks=(here.reader.block(here.node.regions[0]), ))]
 
 
 @reads("tt.scan")
 def scanned(here: Here):
+    if here.reader.rank_bits and split_of(here, here.operand_texts[0]).along(here.integer("axis")):
+        raise here.unreadable("a scan along a dimension that lies in several CTAs is not read")
     return here.op("scan", tuple(here.operands), here.integer("axis"), here.word("reverse") == "true",
                    blocks=(here.reader.block(here.node.regions[0]), ))
 
@@ -86,4 +125,10 @@ def mapped(here: Here):
 
 @reads("tt.get_program_id", "tt.get_num_programs")
 def program(here: Here):
-    return here.op(here.name.removeprefix("tt."), "xyz".index(re.search(r"\b([xyz])\b", here.text.partition(here.name)[2])[1]))
+    """CTAs lie along x: a program of several is all of a cluster."""
+    axis, ours = "xyz".index(re.search(r"\b([xyz])\b", here.text.partition(here.name)[2])[1]), here.name.removeprefix("tt.")
+    if axis or not here.reader.rank_bits:
+        return here.op(ours, axis)
+    number = here.value(I32)
+    made, count = here.number(1 << here.reader.rank_bits, I32)
+    return [here.op(ours, axis, results=(number, )), made, here.op("sdiv", number, count)]

@@ -9,10 +9,28 @@ from ..type_rules import scalar
 from ..types import I32, Barrier, Pointer, Tensor, element_of, like
 from .table import define
 
+
+def _spread(factor: int):
+    """The types of tiles of which `bits` are put together, or picked."""
+
+    def types(args, attrs):
+        found = []
+        for value in args[0]:
+            shape = list(getattr(value.type, "shape", ()))
+            for axis, _ in filter(None, attrs["bits"]):
+                shape[axis] = shape[axis] * 2 if factor > 1 else shape[axis] // 2
+            found.append(Tensor(value.type.element, tuple(shape)) if shape else value.type)
+        return tuple(found)
+
+    return types
+
+
 define("cluster_cta_rank cluster_size_1d", "", scalar(I32), "none", "pure", ours=True, traits={"cluster_cta_rank": "by_cta"},
        doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
-define("cluster_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="cluster", time="wait", needs="clusters",
-       cost="sync", doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
+define("cluster_barrier", "", None, "none", "sync", ours=True, attrs="all_warps:#bool?", releases=True, blocks="cluster",
+       time="wait", needs="clusters", cost="sync",
+       doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster. attrs: all_warps, if the compiler "
+       "lets the warps of other tasks come, too, where they wait for work.")
 define("distributed_barrier", "", None, "none", "sync", ours=True, attrs="grid:#bool ranks:#shape?", releases=True,
        needs="grid_barrier", needed_if="grid",
        doc="Among CTAs; gone once `place_group_barriers` has run. attrs: grid, all CTAs of the launch; ranks, those of the "
@@ -22,6 +40,14 @@ define("group_barrier", "barrier:Barrier", None, "none", "sync", ours=True, attr
        doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.")
 define("grid_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="rendezvous",
        doc="Among all CTAs of a cooperative launch.")
+define("cluster_tile", "values:value*", _spread(2), "none", "sync", ours=True, attrs="bits:const", releases=True,
+       blocks="cluster", time="wait", needs="clusters", cost="sync", traits="ttgir",
+       doc="Tiles of which the CTAs of the cluster have parts, put together in each: all meet as at a `cluster_barrier`. No word "
+       "records it: the reader of TTGIR does, of `num_ctas` above 1. attrs: bits, an entry for each bit of a rank: (axis, bit), "
+       "that of a coordinate in which the CTAs differ; None, the part of those with this CTA's bit; (), of those without it.")
+define("cluster_part", "values:value*", _spread(1), "none", "pure", ours=True, attrs="bits:const", cost="move",
+       traits="ttgir by_cta",
+       doc="The elements of tiles whose coordinates have the bits of this CTA's rank. attrs: bits, as above.")
 define("fence_mbarrier_init", "", None, "none", "sync", ours=True, time="work",
        needs="clusters", word="fence_mbarrier_init_cluster",
        doc="Barriers made before are made for the whole cluster after a cluster_barrier.")
@@ -32,6 +58,10 @@ define("remote_arrive", "barrier:Barrier count:#int rank:i32 predicate:i1?", Non
        attrs="scope:#str?", releases=True, barrier="arrive", peers="rank", cost="sync",
        doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster. attrs: scope, 'cta' where "
        "that is enough.")
+define("remote_expect", "barrier:Barrier bytes:#int rank:i32 predicate:i1?", None, "none", "sync", ours=True, releases=True,
+       barrier="expect", peers="rank", cost="sync", traits="ttgir",
+       doc="One arrival on the same barrier of CTA `rank`, whose current phase then waits for `bytes` more. No word records it: "
+       "the reader of TTGIR does.")
 define("remote_store", "buffer:Buffer value:num[] rank:i32", None, "linear", "write", ours=True,
        touches="buffer=peer-write", peers="rank", copy="peer", time="store", lies="buffer=rows",
        doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and "

@@ -14,6 +14,7 @@ import triton.language as tl
 
 import mimw
 
+from .forgotten import forgets
 from .nouns import C, span_of
 from .prepare import LOG2_E
 
@@ -94,6 +95,15 @@ def through(part, tiles, transitions, b, spans, head, problem, GATE: tl.constexp
 
 
 @mimw.jit
+def nothing_left(transitions, spans, part, bounds, head, problem):
+    """True where M of a part is 0."""
+    if transitions is None or bounds is None:
+        return False
+    else:
+        return forgets(span_of(spans, part), bounds, head, problem)
+
+
+@mimw.jit
 def added(tiles, others):
     """The sum of two states."""
     found = ()
@@ -103,9 +113,10 @@ def added(tiles, others):
 
 
 @mimw.jit
-def join(sums, transitions, b, initial, starts, lists, spans, problem, GATE: tl.constexpr, K: tl.constexpr,
+def join(sums, transitions, b, bounds, initial, starts, lists, spans, problem, GATE: tl.constexpr, K: tl.constexpr,
          V: tl.constexpr):
-    """The states before all parts of one sequence and head; `lists` has the first part and their number."""
+    """The states before all parts of one sequence and head; `lists` has the first part and their number. Transitions that are 0
+    by `bounds` are not read."""
     sequence, head = tl.program_id(0), tl.program_id(1)
     first, count = tl.load(lists + 2 * sequence), tl.load(lists + 2 * sequence + 1)
     column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
@@ -114,7 +125,7 @@ def join(sums, transitions, b, initial, starts, lists, spans, problem, GATE: tl.
         place = (part.to(tl.int64) * problem.HV + head) * K
         put_tiles(starts, state, place, column, K, V)
         if part + 1 < first + count:
-            if part == first:
+            if part == first or nothing_left(transitions, spans, part, bounds, head, problem):
                 state = tiles_of(None, place, column, K, V)
             else:
                 state = through(part, state, transitions, b, spans, head, problem, GATE, K, False, "tf32x3")

@@ -131,7 +131,7 @@ def _parts(k, v, tables: Tables, work: Workspace, problem: Problem, initial, ten
     if transitions is not None and tables.transitions.shape[0]:
         steps.append(_recurrence(None, k, None, tables.transitions, work, problem, tensor_memory, final=transitions,
                                  bounds=work.bounds))
-    args = work.sums, transitions, work.b, initial, work.starts, tables.lists, tables.spans, problem
+    args = work.sums, transitions, work.b, work.bounds, initial, work.starts, tables.lists, tables.spans, problem
     meta = dict(GATE=work.gate, K=K, V=V, num_warps=min(K // 16, 8))
     return [*steps, (join, (tables.lists.shape[0], problem.HV, V // COLUMNS.value), args, meta)]
 

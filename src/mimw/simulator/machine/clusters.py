@@ -17,12 +17,14 @@ Index = tuple[int, int, int]
 
 
 class Cluster:
-    """CTAs in the order of their ranks, each of `warps` warps; their barrier, and the barriers of some of them `by_ranks`."""
+    """CTAs in the order of their ranks, each of `warps` warps; their barrier, and the barriers of some of them `by_ranks`. `laid`
+    has what they lay down at a meeting for each other, by the phase of the barrier and by rank."""
 
     def __init__(self, warps: int):
         self.ctas: list[Cta] = []
         self.barrier = ClusterBarrier(self.ctas, warps)
         self.by_ranks: dict[tuple[int, ...], CtaBarrier] = {}
+        self.laid: dict[int, dict[int, tuple]] = {}
 
     def barrier_of(self, ranks: tuple[int, ...]) -> CtaBarrier:
         """The barrier of the CTAs with these ranks."""

@@ -187,11 +187,23 @@ class Mbarrier:
 
 def single(task: Task, op, value) -> Mbarrier:
     """The one barrier that an op works on: a single one, or an array of one."""
+    barrier = _one(task, value)
+    barrier.check(task, op)
+    task.machine.order.used(task, op, barrier)
+    return barrier
+
+
+def namesake(task: Task, op, value) -> Mbarrier:
+    """The barrier by which an op names that of another CTA. Memory of one may hold none here, where CTAs share the first one's."""
+    barrier = _one(task, value)
+    return barrier if barrier.life is not None else single(task, op, value)
+
+
+def _one(task: Task, value) -> Mbarrier:
     barriers = task.env[value]
-    if not isinstance(barriers, Mbarrier):
-        barriers, = barriers
-    barriers.check(task, op)
-    task.machine.order.used(task, op, barriers)
-    return barriers
+    if isinstance(barriers, Mbarrier):
+        return barriers
+    (barrier, ) = barriers
+    return barrier
 
 

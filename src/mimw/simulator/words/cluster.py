@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...errors import PeerExited, fail
 from ..machine.rendezvous import CtaBarrier, arrive_and_wait
 from ..machine.table import handles
 
@@ -25,7 +26,63 @@ def cluster_size_1d(task, op):
 
 @handles("cluster_barrier")
 def cluster_barrier(task, op):
-    yield from arrive_and_wait(task, op, task.cta.cluster.barrier, task.num_warps)
+    barrier = task.cta.cluster.barrier
+    yield from arrive_and_wait(task, op, barrier, barrier.owed if op.attrs.get("all_warps") else task.num_warps)
+
+
+@handles("cluster_tile")
+def cluster_tile(task, op):
+    """Each CTA lays its parts down before it comes, and takes those of the others when all have come. Nobody lays down more before
+    all have gone on: until then the barrier has one phase."""
+    cluster, rank, bits = task.cta.cluster, task.cta.rank, op.attrs["bits"]
+    laid = cluster.laid.setdefault(cluster.barrier.phase, {})
+    laid[rank] = op, [task.read(value, op) for value in op.values]
+    cluster.laid.pop(cluster.barrier.phase - 2, None)
+    yield from arrive_and_wait(task, op, cluster.barrier, cluster.barrier.owed)
+    ranks = {_rank(rank, bits, number) for number in range(1 << sum(map(bool, bits)))}
+    for number in ranks:
+        if number not in laid or laid[number][0] is not op:
+            raise fail(PeerExited, task, op, f"{cluster.ctas[number]} does not come to this op, by which the CTAs of its cluster "
+                       "put a tile together", hint="let all CTAs of a cluster run the same code")
+    for place, (value, result) in enumerate(zip(op.values, op.results, strict=True)):
+        shape = getattr(result.type, "shape", ())
+        if not shape or not any(bits):
+            task.env[result] = laid[_rank(rank, bits, 0)][1][place]
+            continue
+        whole = np.empty(shape, np.asarray(laid[rank][1][place]).dtype)
+        for number in ranks:
+            whole[_inside(shape, bits, number)] = laid[number][1][place]
+        task.env[result] = whole
+
+
+@handles("cluster_part")
+def cluster_part(task, op):
+    for value, result in zip(op.values, op.results, strict=True):
+        task.env[result] = np.broadcast_to(task.read(value, op), value.type.shape)[
+            _inside(value.type.shape, op.attrs["bits"], task.cta.rank)]
+
+
+def _rank(own: int, bits: tuple, number: int) -> int:
+    """The rank of the CTA whose part is needed: `number` counts through those that the bits put together."""
+    found = 0
+    for place, bit in enumerate(bits):
+        if bit:
+            found, number = found | (number & 1) << place, number >> 1
+        elif bit is None:
+            found |= own & 1 << place
+    return found
+
+
+def _inside(shape: tuple[int, ...], bits: tuple, rank: int) -> tuple[np.ndarray, ...]:
+    """The coordinates along each axis at which the CTA of that rank has its part of a tile of `shape`."""
+    taken = []
+    for axis, extent in enumerate(shape):
+        at = np.arange(extent)
+        for place, bit in enumerate(bits):
+            if bit and bit[0] == axis:
+                at = at[at >> bit[1] & 1 == rank >> place & 1]
+        taken.append(at)
+    return np.ix_(*taken)
 
 
 @handles("fence_mbarrier_init")

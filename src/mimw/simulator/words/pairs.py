@@ -20,7 +20,7 @@ from ..costs.abstract import TMA_LATENCY
 from ..machine.operands import enabled, offsets_of, position
 from ..machine.table import handles
 from ..machine.tasks import Cta, InFlight
-from ..memory.mbarriers import single
+from ..memory.mbarriers import namesake
 from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.values import numpy_type
 from ..memory.views import View
@@ -84,7 +84,7 @@ def tcgen05_commit_pair(task, op):
     """One commit, and an arrival in each CTA."""
     if not enabled(task, op, op.predicate):
         return
-    barrier, before = single(task, op, op.barrier), last(task)
+    barrier, before = namesake(task, op, op.barrier), last(task)
     ctas = [peer(task, op, rank) for rank in sorted({position(task, op, target) for target in op.targets})]
     there = [barrier_of(cta, barrier, task, op) for cta in ctas]
 
@@ -118,7 +118,7 @@ def tma_load_pair_multicast(task, op):
 
 def _load(task, op, kind: str, into: list[tuple[Cta | None, View]]) -> None:
     """A copy into each view, of other CTAs if they are named, that completes its bytes on the barrier of its pair's even CTA."""
-    descriptor, offsets, barrier = task.env[op.descriptor], offsets_of(task, op, op.offsets), single(task, op, op.barrier)
+    descriptor, offsets, barrier = task.env[op.descriptor], offsets_of(task, op, op.offsets), namesake(task, op, op.barrier)
     check_block(task, op, descriptor, offsets, task.env[op.buffer])
     for cta, view in into:
         rank = task.cta.rank if cta is None else cta.rank

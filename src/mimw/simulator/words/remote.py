@@ -19,7 +19,7 @@ from ..costs.abstract import COPY_LATENCY, TMA_LATENCY
 from ..machine.operands import enabled, offsets_of, position
 from ..machine.table import handles
 from ..machine.tasks import Cta, InFlight, Task
-from ..memory.mbarriers import Mbarrier, single
+from ..memory.mbarriers import Mbarrier, namesake, single
 from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.views import View
 from ..memory_model import ASYNC, GENERIC
@@ -56,7 +56,17 @@ def remote_arrive(task, op):
     task.release()
     cta = peer(task, op, op.rank)
     threads = NVIDIA_WARP * task.num_warps if op.barrier.type.per_thread else 1
-    barrier_of(cta, single(task, op, op.barrier), task, op).arrive(threads * position(task, op, op.count), task, op)
+    barrier_of(cta, namesake(task, op, op.barrier), task, op).arrive(threads * position(task, op, op.count), task, op)
+    task.machine.polls = 0
+
+
+@handles("remote_expect", switches=True)
+def remote_expect(task, op):
+    if not enabled(task, op, op.predicate):
+        return
+    task.release()
+    cta = peer(task, op, op.rank)
+    barrier_of(cta, namesake(task, op, op.barrier), task, op).arrive(1, task, op, size=position(task, op, op.bytes))
     task.machine.polls = 0
 
 

@@ -26,6 +26,7 @@ from .guards import why_plain
 from .plain import Plain, has_defaults, with_defaults
 from .prove import Certificate
 from .repeated import PLAIN, Frozen, Repeated
+from .stock_race import remark
 from .tiles import each_alone
 from .written import reasons
 
@@ -78,6 +79,11 @@ class Orchestration:
         return lambda *args, **meta: self._launched(grid, args, meta)
 
     @cached_property
+    def race(self) -> str:
+        """A race that stock Triton puts into the plain kernel; "" if none is known (`stock_race.py`)."""
+        return remark(self.plain)
+
+    @cached_property
     def repeated(self) -> Repeated:
         """The launches that came before."""
         return Repeated(self.plain.launch.specialisation.fn)
@@ -112,7 +118,7 @@ class Orchestration:
                 "candidates": [{"plan": asdict(one.plan), "predicted_us": one.predicted, "about_us": one.about,
                                 "registers": one.registers, "stack_bytes": one.stack, "undone": one.undone, "out": one.out}
                                for one in self.search.candidates],
-                "refused": self.refused, "seconds": self.search.spent.rounded(),
+                "refused": self.refused, "race": self.race, "seconds": self.search.spent.rounded(),
                 "certificate": None if self.certificate is None else asdict(self.certificate)}
 
     def __str__(self) -> str:
@@ -137,7 +143,7 @@ class Orchestration:
             lines.append(f"  plain: predicted {self.search.plain:.1f} us")
         if self.certificate is not None:
             lines.append(f"  {self.certificate}")
-        lines += [f"  {reason}" for reason in self.refused]
+        lines += [f"  {reason}" for reason in (*self.refused, *filter(None, [self.race]))]
         return "\n".join(lines)
 
 
