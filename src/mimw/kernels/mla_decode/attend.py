@@ -126,7 +126,7 @@ def multiplied(acc, rights, scores, probabilities, block, step, item, form):
     values = rights.wait(step.chunk).slot.kv
     if form.CACHE == 0:
         clear_behind(values, block, item.length, form)
-    acc = tl.dot(at(probabilities), at(values), acc * shrink[:, None])
+    acc = tlx.async_dot_wait(0, tlx.async_dot(probabilities, values, acc * shrink[:, None]))
     scores.release(step.number)
     rights.release(step.chunk)
     return acc

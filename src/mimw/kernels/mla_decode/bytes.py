@@ -26,7 +26,7 @@ from .attend import end, multiplied
 from .caches import GROUP, ONE_SCALE, PACKED
 from .nouns import Step
 from .queries import bring_queries
-from .rows import PIECE, Cache, asked_columns, pages_of, rows_of, steps_of, words
+from .rows import PIECE, Cache, asked_columns, later, pages_of, rows_of, steps_of, words
 
 SHARED_SCALE, HAS_ONE_SCALE, IS_PACKED = tl.constexpr(GROUP), tl.constexpr(ONE_SCALE), tl.constexpr(PACKED)
 WIDTH = tl.constexpr(64)        # columns that are converted at a time, 8 a thread: stores of 16 bytes that share no bank
@@ -85,7 +85,7 @@ def begun(cache, item, column: tl.constexpr, form):
 def behind(pages, following, block, cache, item, column: tl.constexpr, form):
     """Block number `block`, in these pages, on its way; the pages of the one behind it are `following`."""
     rows = rows_of(pages, block, item, cache, form)
-    return Ahead(asked(cache, rows, steps_of(cache, form), column, form), rows, following)
+    return Ahead(asked(cache, rows, later(steps_of(cache, form), following, form), column, form), rows, following)
 
 
 @mimw.jit
@@ -151,12 +151,12 @@ class Bytes:
                 start_tails(slot, ahead.rows, steps_of(self.cache, form), self.cache, form)
             following = pages_of(block + 2, item, self.cache, form)
             put(slot, ahead.found, form)
-            ahead = behind(ahead.pages, following, block + 1, self.cache, item, 0, form)
-            if block == item.first:     # a branch, behind which the compiler moves no load
-                bring_queries(self.q, turn, self.q_desc, item, form)
             if form.CACHE == IS_PACKED:
                 landed()
             self.lefts.commit(chunk)
+            ahead = behind(ahead.pages, following, block + 1, self.cache, item, 0, form)
+            if block == item.first:     # a branch, behind which the compiler moves no load
+                bring_queries(self.q, turn, self.q_desc, item, form)
             chunk += 1
         return chunk
 
