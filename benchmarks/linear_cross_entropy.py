@@ -91,7 +91,10 @@ def sides(problem: Problem, wanted: list[str]) -> dict[str, Callable]:
              "mimw, bf16 sums": partial(ops.linear_cross_entropy, accum_dtype=torch.bfloat16), "torch": whole,
              "torch.compile": torch.compile(whole, dynamic=False)}
     if quack := _imported("quack.linear_cross_entropy"):
-        found["Quack"] = quack.chunked_linear_cross_entropy
+        # Its kernel of x's gradient takes no piece of as many rows as x has columns, and pieces have 4096 rows by default
+        rows = [rows for rows in (4096, 8192, 2048) if rows != problem.x.shape[1]]
+        found["Quack"] = partial(quack.chunked_linear_cross_entropy, chunk_size=rows[0])
+        found[f"Quack, {rows[-1]} rows"] = partial(quack.chunked_linear_cross_entropy, chunk_size=rows[-1])
         found["Quack, base"] = partial(quack.chunked_linear_cross_entropy, use_scaled_exp=False, tuned=False)
     if liger := _imported("liger_kernel.transformers.functional"):
         found["Liger"] = liger.liger_fused_linear_cross_entropy
