@@ -4,7 +4,7 @@ Input: a launch of a plain kernel. Output: a sentence for the report, "" without
 
     remark(plain)       "the plain kernel has a race, as Triton 3.9 compiles it for Hopper: ..."
 
-docs/BUGS.md, "A pipelined loop with a slot too few": wrong numbers on an H200. What `mimw.jit` compiles is mended, the orchestrated
+docs/BUGS.md, "Bugs of Triton 3.9 found here": wrong numbers on an H200. What `mimw.jit` compiles is mended, the orchestrated
 kernel too; so Triton's TTGIR is compared with the mended one. Both are made without a GPU, and no binary of either.
 """
 
@@ -33,5 +33,5 @@ def remark(plain: Plain) -> str:
     if stock == mended:
         return ""
     return ("the plain kernel has a race, as Triton 3.9 compiles it for Hopper: a copy may begin while a product still reads the "
-            "memory it goes to, and sums are wrong then (docs/BUGS.md, \"A pipelined loop with a slot too few\"). Launch it as "
+            "memory it goes to, and sums are wrong then (docs/BUGS.md, \"Bugs of Triton 3.9 found here\"). Launch it as "
             "mimw.jit, which waits for the product, or with num_stages=1")
