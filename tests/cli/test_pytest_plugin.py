@@ -232,6 +232,11 @@ def test_kernels_of_gluon(suite):
         def one(x):
             gl.store(x, 1.0)
 
+        @gluon.jit
+        def of_another_cta(x):
+            at = gl.arange(0, 64, gl.BlockedLayout([1], [32], [4], [0], cga_layout=[[1]]))
+            gl.store(x + at, gl.gather(gl.load(x + at), 63 - at, 0))
+
         @GluonJITFunction
         def decorated_before(x):
             gl.store(x, 1.0)
@@ -252,7 +257,7 @@ def test_kernels_of_gluon(suite):
             assert out == 1
 
         def test_not_read():
-            one[(1, )](torch.zeros(1), num_ctas=2)
+            of_another_cta[(1, )](torch.zeros(64), num_ctas=2)
         """.replace("\n        ", "\n"), "--mimw-check=1", "-rA", torch=True)
     outcomes = {test.partition(" ")[0]: what for what, _, test in (
         line.partition(" test_suite.py::") for line in done.stdout.splitlines()) if test and what in ("PASSED", "FAILED")}
@@ -260,10 +265,10 @@ def test_kernels_of_gluon(suite):
                         "test_not_read": "FAILED"}, done.stdout
     (line, ) = (number for number, text in enumerate(KERNELS_OF_GLUON.read_text().splitlines(), 1) if "# READ" in text)
     assert "CopyReadEarly" in done.stdout and f"{KERNELS_OF_GLUON}:{line}" in done.stdout
-    assert "NotYet" in done.stdout and "num_ctas" in done.stdout
+    assert "NotYet" in done.stdout and "lies in several CTAs" in done.stdout
     told = summary(done)
-    assert told[0] == "6 launches of 3 kernels, 4 different ones checked under 1 interleaving: 1 finding in column_sums"
-    assert told[1].startswith(f"one was launched unchecked: NotYet at {Path.cwd()}/test_suite.py:") and "num_ctas" in told[1]
+    assert told[0] == "6 launches of 4 kernels, 4 different ones checked under 1 interleaving: 1 finding in column_sums"
+    assert told[1].startswith(f"of_another_cta was launched unchecked: NotYet at {Path.cwd()}/test_suite.py:") and "several CTAs" in told[1]
 
 
 def test_pytest_finds_the_plugin_by_the_entry_point_of_the_package(suite, tmp_path):
