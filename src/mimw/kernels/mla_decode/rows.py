@@ -43,23 +43,23 @@ class Rows:
 
 
 @mimw.jit
-def nothing():
-    """Zeros, of which no compiler knows that all threads have the same: bit 1 of a square. A page that all share would go to a
-    uniform register as soon as it is here, and who waits for that waits for all rows that were asked for with it."""
-    return tl.inline_asm_elementwise("mul.lo.s32 $0, $1, $1;", "=r,r", [tl.arange(0, PIECE)], tl.int32, True, 1) & 2
+def nothing(word):
+    """Zeros that come of a word, which no compiler knows: bit 1 of a square."""
+    return tl.inline_asm_elementwise("mul.lo.s32 $0, $1, $1;", "=r,r", [word], tl.int32, True, 1) & 2
 
 
 @mimw.jit
 def pages_of(block, item, cache, form):
     """The page of each piece of a block, or of each of its rows where pages have no whole pieces; -1 for keys behind the last one,
-    or behind the item's last block, so that nothing of them is looked at."""
+    or behind the item's last block, so that nothing of them is looked at. A page that all threads share would go to a uniform
+    register as soon as it is here, and who waits for that waits for all rows that were asked for with it: so each has its own."""
     found = ()
     for first in tl.static_range(0, form.BN, PIECE):
         if form.PAGE == 0:
             page = item.batch
         elif first == 0 or form.PAGE % form.BN != 0:
             key = block * form.BN + first
-            key += tl.arange(0, PIECE) if form.PAGE % PIECE != 0 else nothing()
+            key += tl.arange(0, PIECE) if form.PAGE % PIECE != 0 else nothing(tl.arange(0, PIECE))
             at = cache.table + item.batch.to(tl.int64) * cache.step + key // form.PAGE
             page = tl.load(at, mask=(key < item.length) & (block < item.stop), other=-1)
         found = found + (page, )
@@ -92,11 +92,10 @@ def steps_of(cache, form):
 
 @mimw.jit
 def later(steps, pages, form):
-    """The same steps, but no load at them begins before these pages are here: who waits for pages later waits for rows as well.
-    So 0 is added, which no compiler knows of: bit 1 of a square."""
+    """The same steps, but no load at them begins before these pages are here: who waits for pages later waits for rows as well."""
     if form.PAGE != 0:
         for piece in tl.static_range(0, len(pages), form.BN // PIECE if form.PAGE % form.BN == 0 else 1):
-            steps += tl.inline_asm_elementwise("mul.lo.s32 $0, $1, $1;", "=r,r", [pages[piece]], tl.int32, True, 1) & 2
+            steps += nothing(pages[piece])
     return steps
 
 
