@@ -14,8 +14,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import triton
 from triton import knobs
 from triton.backends.nvidia import driver as nvidia
+from triton.runtime import _allocation
 
 from mimw.compiler.triton_port.runtime import GPUTarget, driver, gpu_is_active
 from tests.compiling import _nothing, _only_metadata
@@ -128,7 +130,7 @@ def _without_llvm(backend=None, stages=None, options=None, language=None, capabi
 
 @contextmanager
 def standing_in(monkeypatch):
-    """The fake GPU, as Triton's active driver and mimw's."""
+    """The fake GPU, as Triton's active driver and mimw's, without an allocator that a script has set before."""
     for name in ("CONSTEXPR", "KERNEL", "TUPLE"):
         monkeypatch.setattr(nvidia, f"ARG_{name}", name.lower())
     monkeypatch.setattr(nvidia, "PyKernelArg", lambda nested_tuple, type: SimpleNamespace(nested_tuple=nested_tuple, type=type))
@@ -137,9 +139,12 @@ def standing_in(monkeypatch):
     monkeypatch.setattr(driver, "_default", fake)
     monkeypatch.setattr(driver, "_active", fake)
     gpu_is_active.cache_clear()
+    allocator = _allocation._allocator.get()
+    triton.set_allocator(_allocation.NullAllocator())
     with knobs.runtime.scope():
         knobs.runtime.add_stages_inspection_hook = _without_llvm
         yield fake
+    triton.set_allocator(allocator)
     gpu_is_active.cache_clear()
 
 
