@@ -117,8 +117,8 @@ def test_waits_of_one_instruction_stand_between_two_stamps(name, op):
 def test_the_table_says_which_ops_wait():
     assert {name: row.blocks for name, row in OPS.items() if row.blocks} == {
         "barrier_wait": "barrier", "named_barrier_wait": "named barrier", "cluster_barrier": "cluster",
-        "cluster_tile": "cluster", "group_barrier": "rendezvous", "grid_barrier": "rendezvous", "atomic_poll": "poll", "grid_dependency_wait": "before",
-        "signal_wait": "poll", "world_barrier": "rendezvous"}
+        "cluster_tile": "cluster", "group_barrier": "rendezvous", "grid_barrier": "rendezvous", "atomic_poll": "poll",
+        "grid_dependency_wait": "before", "signal_wait": "poll", "world_barrier": "rendezvous"}
 
 
 def test_a_stamped_program_computes_the_same():
