@@ -14,7 +14,7 @@ times in ms, and fla's over ours; fla is left out where it is not installed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from itertools import product
 
 import mimw
@@ -104,8 +104,8 @@ def errors_of(family: str, alone: bool) -> dict[str, float]:
 
 
 def measure(family: str, shape: str, error: float, at_least_ms: float = 50.0, ways: Collection[str] = WAYS,
-            alone: bool = False, drawn: str = "random") -> list[Row]:
-    """A row each: the forward pass, and with the backward pass."""
+            alone: bool = False, drawn: str = "random") -> Iterator[Row]:
+    """A row each, as it is measured: the forward pass, and with the backward pass, for which fla tunes itself for minutes more."""
     batch, rows, heads, columns = SHAPES[shape]
     given = inputs(family, *SHAPES[shape], drawn)
     plain, leaves = [given[name] for name in NAMES], [one for one in given.values() if one is not None]
@@ -120,15 +120,13 @@ def measure(family: str, shape: str, error: float, at_least_ms: float = 50.0, wa
     def training(call):
         return lambda: torch.autograd.grad(call(*plain)[0], leaves, do)
 
-    found = []
     for name, way in (("forward", forward), ("training", training)):
         if name not in ways:
             continue
         times = alternate({who: way(call) for who, call in calls(family, alone).items()}, at_least_ms)
         of = dict(batch=batch, rows=rows, heads=heads, columns=columns)
         gates = "none" if given["g"] is None else drawn
-        found.append(row_of(f"linear_attention-{family}-{name}", of, {"gates": gates}, times, error, f"normal; gates: {gates}"))
-    return found
+        yield row_of(f"linear_attention-{family}-{name}", of, {"gates": gates}, times, error, f"normal; gates: {gates}")
 
 
 def line(row: Row) -> str:
