@@ -45,6 +45,6 @@ def arguments(q, k, v, g, beta, state, indices, o, scale: float, l2norm: bool = 
     steps = AllSteps(*(Steps(0, 0) if one is None else Steps(*strides(one)[:2]) for one in (q, k, v, g, beta)), of_state)
     by_keys = of_state.key < of_state.value and of.K > 1
     form = Form(width, columns, 0 if by_keys else 1, g is not None and len(g.shape) == 3, l2norm)
-    problem = Problem(of.slots, of.HV // max(1, of.H), of.K, of.V, float(scale), EPSILON)
-    grid = of.N, of.HV, -(-of.V // columns)
+    problem = Problem(of.slots, of.HV, of.HV // max(1, of.H), of.K, of.V, float(scale), EPSILON)
+    grid = (of.N * of.HV * -(-of.V // columns),)
     return kernel, grid, (q, k, v, g, beta, state, indices, o, problem, steps), dict(FORM=form, num_warps=4)

@@ -6,8 +6,9 @@ For example:
     kernel, grid, args, meta = arguments(q, k, v, g, beta, state, indices, o, scale)
     kernel[grid](*args, **meta)
 
-Program (sequence, head of v, block of columns of v). A state's tile [K, BV], or [BV, K] where columns of K lie side by side, is in
-registers; both sums over K are of fp32.
+A program has a sequence, a head of v and a block of columns of v; blocks of a state and heads of a sequence are neighbours in time, as
+they are in memory. A state's tile [K, BV], or [BV, K] where columns of K lie side by side, is in registers; sums over K are of fp32,
+and are taken in one go: with S the decayed state and u what is written at k, the new state's answer is S^T q + u (k . q).
 """
 
 from typing import Any, NamedTuple
@@ -19,9 +20,10 @@ import mimw.tle as tle
 
 
 class Problem(NamedTuple):
-    """The states of the pool, heads of q and of v for each, columns of K and V; the scale of outputs, the norm's epsilon."""
+    """The states of the pool, heads of v, heads of v for each of q, columns of K and V; the scale of outputs, the norm's epsilon."""
 
     slots: Any
+    of_values: Any
     heads: Any
     K: Any
     V: Any
@@ -75,45 +77,66 @@ def row_of(tensor, steps, sequence, head, columns, inside):
 
 
 @mimw.jit
-def normed(x, epsilon, NORM: tl.constexpr):
-    """x divided by its norm, if asked for."""
+def three(a, b, c, d, e, f):
+    """Three sums side by side."""
+    return a + d, b + e, c + f
+
+
+@mimw.jit
+def products(q, k, epsilon, NORM: tl.constexpr):
+    """What divides q and k by their norms, 1 where that is not asked for, and the product of both rows so divided."""
     if NORM:
-        x = x * tl.rsqrt(tl.sum(x * x, 0) + epsilon)
-    return x
+        of_q, of_k, both_rows = tl.reduce((q * q, k * k, q * k), 0, three)
+        of_q, of_k = tl.rsqrt(of_q + epsilon), tl.rsqrt(of_k + epsilon)
+        return of_q, of_k, both_rows * of_q * of_k
+    else:
+        return 1.0, 1.0, tl.sum(q * k, 0)
+
+
+@mimw.jit
+def both(a, b, c, d):
+    """Two sums side by side."""
+    return a + c, b + d
 
 
 @mimw.jit
 def step(q_ptr, k_ptr, v_ptr, g_ptr, beta_ptr, state_ptr, indices_ptr, o_ptr, problem, steps, FORM: tl.constexpr):
     """g, beta and indices may be None. A sequence whose index is outside of the pool gets o = 0, and changes nothing."""
-    sequence, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    blocks = tl.cdiv(problem.V, FORM.BV)
+    row, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
+    sequence, head = (row // problem.of_values).to(tl.int64), row % problem.of_values
     slot = sequence
     if indices_ptr is not None:
         slot = tl.load(indices_ptr + sequence).to(tl.int64)
     there = (slot >= 0) & (slot < problem.slots)
     keys = tl.arange(0, FORM.K)
-    values = tl.program_id(2) * FORM.BV + tl.arange(0, FORM.BV)
+    values = block * FORM.BV + tl.arange(0, FORM.BV)
     of_keys, of_values = keys < problem.K, values < problem.V
-    shared = head // problem.heads
-    q = normed(row_of(q_ptr, steps.q, sequence, shared, keys, of_keys), problem.epsilon, FORM.NORM)
-    k = normed(row_of(k_ptr, steps.k, sequence, shared, keys, of_keys), problem.epsilon, FORM.NORM)
-    u = row_of(v_ptr, steps.v, sequence, head, values, of_values)
 
+    # The state comes first: nothing else takes as long, and every sum is a barrier, past which no load is moved. Norms are factors of
+    # sums, so that all of them need two.
     KEY_AXIS: tl.constexpr = 1 - FORM.VALUE_AXIS
     down, across = tl.expand_dims(keys.to(tl.int64), FORM.VALUE_AXIS), tl.expand_dims(values.to(tl.int64), KEY_AXIS)
     inside = tl.expand_dims(of_keys, FORM.VALUE_AXIS) & tl.expand_dims(of_values, KEY_AXIS) & there
     place = state_ptr + slot * steps.state.slot + head * steps.state.head + down * steps.state.key + across * steps.state.value
     S = tl.load(place, mask=inside, other=0.0).to(tl.float32)
+    shared = head // problem.heads
+    q, k = row_of(q_ptr, steps.q, sequence, shared, keys, of_keys), row_of(k_ptr, steps.k, sequence, shared, keys, of_keys)
+    u = row_of(v_ptr, steps.v, sequence, head, values, of_values)
+    if beta_ptr is not None:
+        beta = tl.load(beta_ptr + sequence * steps.beta.sequence + head * steps.beta.head).to(tl.float32)
     if g_ptr is not None:
         if FORM.BY_KEY:
             S *= tl.expand_dims(tl.exp(row_of(g_ptr, steps.g, sequence, head, keys, of_keys)), FORM.VALUE_AXIS)
         else:
             S *= tl.exp(tl.load(g_ptr + sequence * steps.g.sequence + head * steps.g.head).to(tl.float32))
-    k_down = tl.expand_dims(k, FORM.VALUE_AXIS)
+    by_q, by_k, q_k = products(q, k, problem.epsilon, FORM.NORM)
+    k_down, q_down = tl.expand_dims(k, FORM.VALUE_AXIS), tl.expand_dims(q, FORM.VALUE_AXIS)
     if beta_ptr is not None:
-        beta = tl.load(beta_ptr + sequence * steps.beta.sequence + head * steps.beta.head).to(tl.float32)
-        u = beta * (u - tl.sum(S * k_down, KEY_AXIS))
-    S += k_down * tl.expand_dims(u, KEY_AXIS)
-    tl.store(place, S.to(state_ptr.dtype.element_ty), mask=inside)
-    o = tl.where(there, problem.scale * tl.sum(S * tl.expand_dims(q, FORM.VALUE_AXIS), KEY_AXIS), 0.0)
-    row = (sequence * tl.num_programs(1) + head) * problem.V
-    tl.store(o_ptr + row + values, o.to(o_ptr.dtype.element_ty), mask=of_values)
+        of_k, of_q = tl.reduce((S * k_down, S * q_down), KEY_AXIS, both)
+        u = beta * (u - by_k * of_k)
+    else:
+        of_q = tl.sum(S * q_down, KEY_AXIS)
+    o = tl.where(there, problem.scale * (by_q * of_q + u * q_k), 0.0)
+    tl.store(place, (S + k_down * tl.expand_dims(by_k * u, KEY_AXIS)).to(state_ptr.dtype.element_ty), mask=inside)
+    tl.store(o_ptr + row.to(tl.int64) * problem.V + values, o.to(o_ptr.dtype.element_ty), mask=of_values)
