@@ -126,7 +126,8 @@ def measure(family: str, shape: str, error: float, at_least_ms: float = 50.0, wa
         times = alternate({who: way(call) for who, call in calls(family, alone).items()}, at_least_ms)
         of = dict(batch=batch, rows=rows, heads=heads, columns=columns)
         gates = "none" if given["g"] is None else drawn
-        yield row_of(f"linear_attention-{family}-{name}", of, {"gates": gates}, times, error, f"normal; gates: {gates}")
+        named = f"linear_attention-{family}-{name}{'-slow' if gates == 'slow' else ''}"
+        yield row_of(named, of, {"gates": gates}, times, error, f"normal; gates: {gates}")
 
 
 def line(row: Row) -> str:

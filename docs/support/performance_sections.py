@@ -250,6 +250,15 @@ SECTIONS = (
             (benchmarks/notes/simplicial-attention.md, "2-simplicial attention").""",
             (Goal(1.0, ("Triton, keys outside", "Triton, second keys outside", "Triton, published split"), every=True), ),
             curves=(("simplicial-attention", "simplicial_attention"), )),
+    Section("Linear attention", "python -m benchmarks.linear_attention", ("linear_attention", ), "linear_attention-",
+            work.linear_attention, "GB/s", """
+            Bytes, of which what the launches hand on is half and more (benchmarks/notes/linear-attention-forward.md); where rows
+            are few, the host that launches them, in ours and in fla's. `training` is forward and backward. Gates are drawn as in
+            fla's own benchmark; with `slow` ones, whose sums over a chunk are -0.5, no state is forgotten.""",
+            (Goal(1.0, ("fla", ), every=True), Goal(1.3, ("fla", ), "linear_attention-.*-training", True))),
+    Section("Linear attention, one token", "python -m benchmarks.linear_attention_step", ("linear_attention_step", ),
+            "linear_attention_step-", work.linear_attention_step, "GB/s", """
+            The bytes of the states, from some 64 sequences on.""", (Goal(1.0, ("fla", ), every=True), )),
     Section("Sparse MLA", "python -m benchmarks.sparse_mla", ("sparse_mla", ), "sparse_mla-", work.sparse_mla, "TFLOP/s", """
             The products; in these rows the latency of gathered rows before that: device memory is 3 to 6 % busy, the tensor
             cores 57 % (pipe) and 33 %, and warps wait for loads

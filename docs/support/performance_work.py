@@ -113,6 +113,20 @@ def mla_decode(row: Row) -> tuple[float, float]:
     return float(row.shape["operations"]), float(row.shape["bytes"])
 
 
+def linear_attention(row: Row) -> tuple[float, float]:
+    """q, k, v and o of 2 bytes, with the gates and betas; with gradients q, k, v and the gradient of o read once more, and three
+    gradients written."""
+    shape, by_key = row.shape, any(f"-{family}-" in row.name for family in ("kda", "gla"))
+    rows = 2.0 * shape["batch"] * shape["rows"] * shape["heads"]
+    passes = 3 if "-training" in row.name else 1
+    return 0.0, rows * (shape["columns"] * (4.0 + by_key) * passes + 2)
+
+
+def linear_attention_step(row: Row) -> tuple[float, float]:
+    """States of 32 heads of 128 x 128 in fp32, read and written."""
+    return 0.0, 8.0 * row.shape["sequences"] * 32 * 128**2
+
+
 def moe_align(row: Row) -> tuple[float, float]:
     return 0.0, 12.0 * row.shape["tokens"]
 
