@@ -46,21 +46,23 @@ def test_a_plan_is_proved_with_several_tiles_a_program(name, consumers, stores):
         assert {line["sizes"].get("K") for line in several} == {None, 0, 64, 128, 192}
 
 
+@mimw.jit
+def numbered(out, A: tl.constexpr):
+    x, y, z = tl.program_id(0), tl.program_id(1) if A > 1 else 0, tl.program_id(2) if A > 2 else 0
+    at = out + x * 16 + y * 4 + z
+    tl.store(at, tl.load(at) + 1 + x * 100 + y * 10 + z)
+
+
+@pytest.mark.parametrize("across", [False, True])
 @pytest.mark.parametrize("programs", [1, 2, 5, 7])
-@pytest.mark.parametrize("grid", [(5, ), (3, 2), (2, 2, 2), (1, 1)])
-def test_each_tile_is_taken_once_whatever_the_number_of_programs(grid, programs):
-    """Tiles are numbered as the grid's programs are, x fastest; each counts itself, so that none is left out or done twice."""
-
-    @mimw.jit
-    def numbered(out, A: tl.constexpr):
-        x, y, z = tl.program_id(0), tl.program_id(1) if A > 1 else 0, tl.program_id(2) if A > 2 else 0
-        at = out + x * 16 + y * 4 + z
-        tl.store(at, tl.load(at) + 1 + x * 100 + y * 10 + z)
-
+@pytest.mark.parametrize("grid", [(5, ), (3, 2), (2, 3, 2), (1, 1)])
+def test_each_tile_is_taken_once_whatever_the_number_of_programs(grid, programs, across):
+    """Tiles are numbered as the grid's programs are, x fastest, or with y fastest; each counts itself, so that none is left out or
+    done twice."""
     expected, got = np.zeros(80, np.int32), np.zeros(80, np.int32)
     launch = prepare(numbered, grid, (expected, ), dict(A=len(grid)), "sm_90a")
     run(launch.program, grid, launch.values)
-    made = persistent(prepare(numbered, grid, (got, ), dict(A=len(grid)), "sm_90a").recorded)
+    made = persistent(prepare(numbered, grid, (got, ), dict(A=len(grid)), "sm_90a").recorded, across)
     assert made.params == (("tiles", ) if len(grid) == 1 else ("tiles", "tiles_x", "tiles_y"))
     verify(made.program)
     assert tile_loop(made.program).name == "for" and len(made.program.named("get_program_id")) == 1
@@ -69,6 +71,27 @@ def test_each_tile_is_taken_once_whatever_the_number_of_programs(grid, programs)
     run(run_passes(made.program, wanted("sm_90a")), (programs, ), values)
     np.testing.assert_array_equal(got, expected)
     assert np.count_nonzero(got) == np.prod(grid)
+
+
+@pytest.mark.parametrize("across, second", [(False, (1, 0, 0)), (True, (0, 1, 0))])
+def test_the_second_tile_lies_along_the_axis_that_comes_first(across, second):
+    got = np.zeros(80, np.int32)
+    made = persistent(prepare(numbered, (2, 3, 2), (got, ), dict(A=3), "sm_90a").recorded, across)
+    numbers = dict(zip(made.params, (2, 2, 3)))
+    values = {param.path: got if param.name == "out" else numbers[param.name] for param in made.program.params}
+    run(run_passes(made.program, wanted("sm_90a")), (1, ), values)
+    assert set(np.flatnonzero(got)) == {0, int(np.dot(second, (16, 4, 1)))}
+
+
+def test_tiles_of_y_come_first_in_some_plans_of_a_grid_with_both_axes():
+    """Attention's grid has heads along y: some plans take all heads of a block of rows first. A grid of one axis has no such plan,
+    nor one that is a single tile wide."""
+    def kinds(name, **sizes):
+        return [(one.consumers, one.tiles_in_turn, one.persistent) for one in choose.every_plan(plain(name, **sizes)) if one.across]
+
+    found = kinds("attention", t=256, d=64, heads=2)
+    assert found and len(set(found)) == len(found) and all(one[2] for one in found)
+    assert not kinds("gemm_descriptors") and not kinds("attention", t=256, d=64)
 
 
 def test_a_launch_takes_the_plain_kernel_s_grid_and_arguments(monkeypatch):

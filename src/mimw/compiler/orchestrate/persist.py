@@ -8,8 +8,9 @@ the program itself and why. For example:
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
         m, n = tile % tiles_x * BM, tile // tiles_x % tiles_y * BN;  ..
 
-A tile is what a program of the plain grid does; the grid's programs are counted with x fastest, as they are started. Descriptors,
-and numbers that are the same for all programs, are made in front of the loop.
+A tile is what a program of the plain grid does; the grid's programs are counted with x fastest, as they are started, or with y
+fastest (`across`): where x is the number of a matrix in a batch, programs that run at a time then share operands. Descriptors, and
+numbers that are the same for all programs, are made in front of the loop.
 
 Programs of a grid run in any order and at the same time, and no word that orders them is let through here. So nothing that one tile
 writes is awaited by another: what a task does for a tile may overtake what another task does for the tile before, and
@@ -37,8 +38,8 @@ class Persistent:
     params: tuple[str, ...] = ()
 
 
-def persistent(program: Program) -> Persistent:
-    """The program, as recorded or with boxes, in a loop over tiles; itself if a remark says why not."""
+def persistent(program: Program, across: bool = False) -> Persistent:
+    """The program, as recorded or with boxes, in a loop over tiles, along y first if `across`; itself if a remark says why not."""
     asked = {op.axis for op in program.named("get_program_id")}
     found = _why_not(program, asked)
     if found is None:
@@ -51,7 +52,7 @@ def persistent(program: Program) -> Persistent:
     params = _params(program, ("tiles", "tiles_x", "tiles_y") if asked != {0} else ("tiles", ))
     names = tuple(param.name for param in params)
     remark = Remark(f"programs take the grid's tiles in turn; {', '.join(names)}: how many there are", program.site)
-    body = _loop(program, first, inside, tuple(param.value for param in params))
+    body = _loop(program, first, inside, tuple(param.value for param in params), across)
     return Persistent(replace(program, params=(*program.params, *params), body=body), (remark, ), names)
 
 
@@ -122,7 +123,7 @@ def _params(program: Program, wanted: tuple[str, ...]) -> tuple[Param, ...]:
     return tuple(found)
 
 
-def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Value, ...]) -> Block:
+def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Value, ...], across: bool) -> Block:
     """The new body: what is the same for all tiles, and the loop over them."""
     b, tile = Builder(program.site), Value(I32, "tile")
     b.ops += first
@@ -131,7 +132,7 @@ def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Val
     # In front of the loop: a divisor that changes in a loop may be 0, and what takes it is not done a trip ahead.
     layer = b.emit("mul", params[1:], label="tiles_xy") if 2 in asked else None
     outside = b.open()
-    places = _places(b, tile, params, asked, layer)
+    places = _places(b, tile, params, asked, layer, across)
     env = {op.result: places[op.axis] for op in program.named("get_program_id")}
     b.ops += _replaced(Block((), tuple(inside)), env).ops
     body = Block((tile, ), b.close(outside))
@@ -139,16 +140,17 @@ def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Val
     return Block((), tuple(b.ops))
 
 
-def _places(b: Builder, tile: Value, params: tuple[Value, ...], asked: set[int], layer: Value | None) -> dict[int, Value]:
+def _places(b: Builder, tile: Value, params: tuple[Value, ...], asked: set[int], layer: Value | None,
+            across: bool) -> dict[int, Value]:
     """A tile's number along each axis that is asked for; `layer` are the tiles of one number along z."""
     if len(params) == 1:
         return {0: tile}
-    _, x, y = params
-    found = {}
-    if 0 in asked:
-        found[0] = b.emit("srem", (tile, x), label="tile_x")
-    if 1 in asked:
-        found[1] = b.emit("srem", (b.emit("sdiv", (tile, x)), y), label="tile_y")
+    inner, outer = (1, 0) if across else (0, 1)
+    extents, names, found = params[1:], ("tile_x", "tile_y"), {}
+    if inner in asked:
+        found[inner] = b.emit("srem", (tile, extents[inner]), label=names[inner])
+    if outer in asked:
+        found[outer] = b.emit("srem", (b.emit("sdiv", (tile, extents[inner])), extents[outer]), label=names[outer])
     if 2 in asked:
         found[2] = b.emit("sdiv", (tile, layer), label="tile_z")
     return found

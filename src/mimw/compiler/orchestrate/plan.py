@@ -29,6 +29,7 @@ class Plan:
     late_stages         slots of the pipe of a late product; None: `stages`, or one more if neither is given and it fits
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
+    across              these tiles are counted with y fastest, where the plain grid's programs are started with x fastest
     ahead               small loads of a loop with products are done a trip ahead, into registers
     together            trips of a loop that are done together, each product beside the arithmetic of the trip before it
                         (`together.py`)
@@ -55,6 +56,7 @@ class Plan:
     late_stages: int | None = None
     delayed: bool = True
     persistent: bool = False
+    across: bool = False
     stores: bool = False
     sums: int | None = None
     programs: int | None = None

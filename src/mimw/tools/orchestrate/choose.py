@@ -69,7 +69,8 @@ class Candidate:
         """For tables: `2 x 4 warps, delayed`."""
         plan = self.plan
         more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
-        more += ["persistent"] * self.written.is_persistent + ["stores"] * plan.stores
+        more += ["persistent"] * self.written.is_persistent + ["y first"] * (self.written.is_persistent and plan.across)
+        more += ["stores"] * plan.stores
         more += [f"{plan.together} trips together"] * (plan.together > 1)
         more += [f"{plan.transform} to transform"] * bool(plan.transform) + [f"{plan.programs} at once"] * bool(plan.programs)
         more += ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
@@ -217,9 +218,26 @@ def every_plan(plain: Plain) -> Iterator[Plan]:
         yield from tensor_plans(plain.program)
         return
     gathers, tiles = may_gather(plain), prod(map(int, plain.launch.grid))
-    yield from plans(plain.program, gathers)
+    found = list(plans(plain.program, gathers))
+    yield from found
+    yield from _across(plain, found)
     for plan in several(plain.program, plain.chip, tiles):
         yield from (replace(plan, gathers=True), plan) if gathers else (plan, )
+
+
+def _across(plain: Plain, found: list[Plan]) -> Iterator[Plan]:
+    """Of each number of consumers the first plan whose programs take tiles in turn, and of whole tiles, with the tiles of y first:
+    where the grid has x and y, and the kernel asks for both. Programs that run at a time share an operand in one of both orders,
+    and in the other one, if x is a batch, none."""
+    asked = {op.axis for op in plain.program.named("get_program_id")}
+    if not asked >= {0, 1} or min(map(int, plain.launch.grid[:2])) < 2:
+        return
+    seen = set()
+    for plan in found:
+        kind = plan.consumers, plan.gathers, plan.tiles_in_turn
+        if plan.persistent and kind not in seen:
+            seen.add(kind)
+            yield replace(plan, across=True)
 
 
 def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:

@@ -205,7 +205,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
     program, late, apart = accumulate_dots(needed(program)), frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
-        tiles = persistent(program)
+        tiles = persistent(program, plan.across)
         program, remarks, plan = tiles.program, (*remarks, *tiles.remarks), replace(plan, persistent=bool(tiles.params))
     if plan.delayed:
         behind = delayed(program)
