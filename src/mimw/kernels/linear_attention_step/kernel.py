@@ -6,9 +6,10 @@ For example:
     kernel, grid, args, meta = arguments(q, k, v, g, beta, state, indices, o, scale)
     kernel[grid](*args, **meta)
 
-A program has a sequence, a head of v and a block of columns of v; blocks of a state and heads of a sequence are neighbours in time, as
-they are in memory. A state's tile [K, BV], or [BV, K] where columns of K lie side by side, is in registers; sums over K are of fp32,
-and are taken in one go: with S the decayed state and u what is written at k, the new state's answer is S^T q + u (k . q).
+A program has a sequence, a head of v and a block of columns of v; blocks of a state and heads of a sequence are neighbours in
+time, as they are in memory. A state's tile [K, BV], or [BV, K] where columns of K lie side by side, is in registers; sums over K
+are of fp32, and are taken in one go: with S the decayed state and u what is written at k, the new state's answer is
+S^T q + u (k . q).
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ import mimw.tle as tle
 
 
 class Problem(NamedTuple):
-    """The states of the pool, heads of v, heads of v for each of q, columns of K and V; the scale of outputs, the norm's epsilon."""
+    """The states of the pool, heads of v, those for each of q, columns of K and V; the scale of outputs, the norm's epsilon."""
 
     slots: Any
     of_values: Any
@@ -113,8 +114,8 @@ def step(q_ptr, k_ptr, v_ptr, g_ptr, beta_ptr, state_ptr, indices_ptr, o_ptr, pr
     values = block * FORM.BV + tl.arange(0, FORM.BV)
     of_keys, of_values = keys < problem.K, values < problem.V
 
-    # The state comes first: nothing else takes as long, and every sum is a barrier, past which no load is moved. Norms are factors of
-    # sums, so that all of them need two.
+    # The state comes first: nothing else takes as long, and every sum is a barrier, past which no load is moved. Norms are factors
+    # of sums, so that all of them need two.
     KEY_AXIS: tl.constexpr = 1 - FORM.VALUE_AXIS
     down, across = tl.expand_dims(keys.to(tl.int64), FORM.VALUE_AXIS), tl.expand_dims(values.to(tl.int64), KEY_AXIS)
     inside = tl.expand_dims(of_keys, FORM.VALUE_AXIS) & tl.expand_dims(of_values, KEY_AXIS) & there
@@ -138,5 +139,6 @@ def step(q_ptr, k_ptr, v_ptr, g_ptr, beta_ptr, state_ptr, indices_ptr, o_ptr, pr
     else:
         of_q = tl.sum(S * q_down, KEY_AXIS)
     o = tl.where(there, problem.scale * (by_q * of_q + u * q_k), 0.0)
-    tl.store(place, (S + k_down * tl.expand_dims(by_k * u, KEY_AXIS)).to(state_ptr.dtype.element_ty), mask=inside)
+    S += k_down * tl.expand_dims(by_k * u, KEY_AXIS)
+    tl.store(place, S.to(state_ptr.dtype.element_ty), mask=inside)
     tl.store(o_ptr + row.to(tl.int64) * problem.V + values, o.to(o_ptr.dtype.element_ty), mask=of_values)
