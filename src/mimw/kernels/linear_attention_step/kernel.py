@@ -85,7 +85,7 @@ def three(a, b, c, d, e, f):
 
 @mimw.jit
 def products(q, k, epsilon, NORM: tl.constexpr):
-    """What divides q and k by their norms, 1 where that is not asked for, and the product of both rows so divided."""
+    """Factors that divide q and k by their norms, 1 where that is not asked for, and the product of both rows so divided."""
     if NORM:
         of_q, of_k, both_rows = tl.reduce((q * q, k * k, q * k), 0, three)
         of_q, of_k = tl.rsqrt(of_q + epsilon), tl.rsqrt(of_k + epsilon)
