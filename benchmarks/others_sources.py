@@ -186,7 +186,7 @@ class _Stub:
         return ()
 
     def fp8_dtype(self) -> torch.dtype:
-        """The type that vLLM's platform of an NVIDIA GPU names: limits of this type are defaults of a kernel, and Triton hashes no stub."""
+        """The type of vLLM's platform on an NVIDIA GPU. Its limits are defaults of a kernel, and Triton hashes no stub."""
         return torch.float8_e4m3fn
 
     def __bool__(self) -> bool:
