@@ -38,8 +38,8 @@ class File:
         for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
             if token.type not in _NO_CODE:
                 lines.update(range(token.start[0], token.end[0] + 1))
-        for node in ast.walk(self.tree):
-            if isinstance(node, Definition | ast.Module) and ast.get_docstring(node) is not None:
+        for node in (self.tree, *statements(self.tree)):
+            if isinstance(node, Definition | ast.Module) and ast.get_docstring(node, clean=False) is not None:
                 lines -= _lines(node.body[0])
         return lines
 
@@ -84,9 +84,19 @@ def files(*folders: str, package: Path = PACKAGE) -> list[File]:
     return [read(path) for folder in folders or (".", ) for path in sorted((package / folder).rglob("*.py"))]
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All that stand below `node`, however deep: definitions among them. Of the nodes of a file five in six are expressions, which
+    hold none, and nobody need look through them."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for inner in getattr(node, field, ()):
+            if isinstance(inner, ast.stmt):
+                yield inner
+            yield from statements(inner)
+
+
 def functions(sources: Iterable[File]) -> Iterator[Function]:
     for file in sources:
-        for node in ast.walk(file.tree):
+        for node in statements(file.tree):
             if isinstance(node, ast.FunctionDef):
                 yield Function(file, node)
 
@@ -94,7 +104,7 @@ def functions(sources: Iterable[File]) -> Iterator[Function]:
 def struct_lines(file: File) -> set[int]:
     """Of the classes that kernels read: `tle.struct`s, with their decorators, and the named tuples of a kernel's nouns.py, which
     are parameters of its launches."""
-    classes = [node for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in statements(file.tree) if isinstance(node, ast.ClassDef)]
     nouns = [node for node in classes if any(ast.unparse(one) == "tle.struct" for one in node.decorator_list)
              or file.path.name == "nouns.py" and any(ast.unparse(base) == "NamedTuple" for base in node.bases)]
     return set().union(*(_lines(node) | _lines(one) for node in nouns for one in (node, *node.decorator_list)))
