@@ -24,7 +24,7 @@ def run(machine, arrays, programs=3, **options):
         machine.launch(kernel, grid, *args, **meta)
 
 
-@pytest.mark.long(but=["case0-*", "case1-*", "case3-*", "case6-*"])
+@pytest.mark.long(but=["case0-*", "case1-*", "case3-*", "case6-*"], everywhere=True)
 @pytest.mark.parametrize("case, programs, options", [
     (dict(lengths=(100, 300)), 3, {}),                                          # a sequence of two groups' shares
     (dict(queries=2, heads=16, lengths=(1, 200)), 3, dict(splits=1)),           # one launch; a query that sees no key

@@ -25,7 +25,7 @@ def check_topk(machine, x, k, chosen=None):
     assert all(len(set(row)) == k for row in indices)
 
 
-@pytest.mark.long(but=["fp16-one warp", "fp16-narrow digits", "bf16-four", "fp32-cluster", "fp32-cluster of 4"])
+@pytest.mark.long(but=["fp16-one warp", "fp16-narrow digits", "bf16-four", "fp32-cluster", "fp32-cluster of 4"], everywhere=True)
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_types_and_configurations(machine, dtype, choice):
