@@ -132,6 +132,7 @@ def test_torch_tensors_with_heads_last_but_one(causal):
     np.testing.assert_allclose(lse.cpu().numpy(), expected_lse, rtol=0, atol=1e-4)
 
 
+@pytest.mark.long(but=["plain-False", "ping_pong-True", "one_slot-True"], everywhere=True)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", ["plain", "ping_pong", "one_slot"])
 def test_every_interleaving_is_right(name, causal):

@@ -88,6 +88,10 @@ def combining_as(form, *shape, chosen=moe_combine.Configuration(4, 8, 1, 2), **h
     return combining(*shape, chosen=replace(chosen, generations=generations, roles=roles, told=told), came=came, **how)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "*-any", "sent-*", "came-own experts alone", "two generations-nobody chooses", "one role-one expert has all",
+    "one role, one generation-no experts by other numbers", "words-others' experts alone", "words, two generations-nobody chooses",
+    "words, one role-one expert has all"])
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_come_back_weighted(routing, form):
