@@ -165,6 +165,7 @@ def test_the_reference_is_the_gradient():
             np.testing.assert_allclose((gradient * step).sum(), (first - second) / 2, rtol=1e-6)
 
 
+@pytest.mark.long(but=["True-64"], everywhere=True)
 @pytest.mark.parametrize("causal, dim", [(True, 64), (False, 128)])
 def test_every_interleaving_is_right(causal, dim):
     arrays, _ = problem(1, 2, 1, 130, 130, dim, causal=causal)

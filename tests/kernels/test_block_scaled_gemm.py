@@ -84,6 +84,7 @@ def test_masked_groups(machine, counts, chosen):
     holds(machine, (a, b, c, scale_a, scale_b), wanted, 3, chosen, np.array(counts, np.int32))
 
 
+@pytest.mark.long(but=["chosen0", "chosen2"], everywhere=True)
 @pytest.mark.parametrize("chosen", [SQUARE, TALL, WIDE])
 def test_no_interleaving_is_wrong(chosen):
     arrays = problem((200, 272), 136, 2)

@@ -40,6 +40,7 @@ def test_a_scale_and_no_states(machine):
     right(machine, Case(**GDN, state=False), scale=0.3)
 
 
+@pytest.mark.long(but=["kind1"], everywhere=True)
 @pytest.mark.parametrize("kind", [GDN, KDA])
 def test_fp16(machine, kind):
     right(machine, Case(np.float16, **kind), error=2e-3 if kind is GDN else 4e-3)

@@ -187,6 +187,7 @@ def test_by_roles_is_for_keys_of_64_and_128_columns_and_gates_a_head():
         assert "gradients" in names and "gradients_by_roles" not in names
 
 
+@pytest.mark.long(but=["True-False-more1", "False-False-more2", "True-True-more3"], everywhere=True)
 @pytest.mark.parametrize("delta, far, more", [
     (True, False, dict(T=140)), (True, False, dict(T=70, HV=2, ends=[0, 5, 5, 70], decay=(-2, 0))),
     (False, False, dict(T=64, K=256, V=256)), (True, True, dict(T=66, K=64, decay=(-60, -20)))])
