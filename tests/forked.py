@@ -10,7 +10,8 @@ has left. Where a signal ends one another takes its place and runs that test aga
 warning says so. Both have the modules that the process had run, in their order, and where Python was. (One
 that ended so was found: benchmarks/notes/test-suite.md, "A worker that died".) On a GPU each worker starts CUDA for itself, so the
 process that collects must not: where something has made it do so, all tests run there, and a warning says so. A worker whose
-device refuses all launches, behind a test that failed, makes place for another one. At the end stands how long the tests took:
+device refuses all launches, behind a test that failed, makes place for another one, and so does one that has taken much memory,
+behind its module (tests/worker_memory.py). At the end stands how long the tests took:
 
     2770 tests: 3891 s in 15 processes
 """
@@ -35,9 +36,10 @@ from itertools import groupby
 import pytest
 
 from tests import gpu_workers
+from tests.worker_memory import WorkerMemory
 
 NOBODY = -1
-SPENT = 75         # the exit status of a worker whose device is broken
+SPENT = 75         # the exit status of a worker that makes place for another one
 
 
 class Share:
@@ -132,7 +134,7 @@ class Worker:
             share.running[number] = again
         else:
             share.running[number] = share.take(number) if share.behind[number] == NOBODY else share.behind[number]
-        module = None
+        module, memory = None, WorkerMemory()
         while share.running[number] != NOBODY:
             if module != (module := items[share.running[number]].nodeid.partition("::")[0]):
                 os.write(self.trace.fileno(), f"    {module}\n".encode())
@@ -140,7 +142,9 @@ class Worker:
                 share.behind[number] = share.take(number)
             again = NOBODY
             item, behind = items[share.running[number]], share.behind[number]
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None if behind == NOBODY else items[behind])
+            said.spent = behind != NOBODY and items[behind].path != item.path and memory.is_spent()
+            item.config.hook.pytest_runtest_protocol(
+                item=item, nextitem=None if behind == NOBODY or said.spent else items[behind])
             if said.spent:
                 share.running[number] = NOBODY
                 return

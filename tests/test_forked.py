@@ -116,6 +116,38 @@ def test_a_worker_whose_device_is_broken_makes_place_for_another(tmp_path):
     assert "test_number[1]" in said and "test_number[3]" in said
 
 
+_GROWS = """
+import gc
+import sys
+from pathlib import Path
+import pytest
+
+@pytest.fixture(scope="session", autouse=True)
+def of_the_worker():
+    yield
+    with open(Path(__file__).with_name("ended"), "a") as opened:
+        opened.write("e")
+
+@pytest.mark.parametrize("number", range(3))
+def test_number(number):
+    taken = vars(sys).setdefault("taken", [])
+    assert len(taken) == number and gc.get_threshold()[0] == 0
+    taken.append(b"1" * (20 << 20))
+"""
+
+
+def test_a_worker_that_has_grown_makes_place_behind_its_module(tmp_path):
+    """Not before, and its fixtures come to their end. Each module finds a worker that has run nothing."""
+    (tmp_path / "conftest.py").write_text("from tests import worker_memory\nworker_memory.MUCH = 30 << 20\n"
+                                          "worker_memory.gpu_available = lambda: False\n")
+    for name in "abc":
+        (tmp_path / f"test_{name}.py").write_text(_GROWS)
+    said = pytest_alone("-q", "-rf", "-p", "tests.forked", "-p", "no:cacheprovider", "--import-mode=importlib", "--forked", "1",
+                        "--rootdir", tmp_path, tmp_path).stdout
+    assert "9 passed in" in said, said
+    assert (tmp_path / "ended").read_text() == "eee"
+
+
 class Item:
     def __init__(self, path):
         self.path = path

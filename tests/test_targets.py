@@ -1,4 +1,5 @@
-"""Every word becomes a binary on every target that has it, and is refused by name on every other."""
+"""Every word becomes a binary on every target that has it (a chip of each vendor in turn, all by --long), and is refused by name on
+every other."""
 
 import re
 
@@ -13,8 +14,12 @@ from tests.kernels.one_amd_word import AMD, ANYWHERE, CASES
 _BINARY = {"sm": "cubin", "gf": "hsaco"}
 _FAMILY = {"sm_8": "sm_90 or newer", "sm_1": "Blackwell", "gfx9": "AMD", "gfx1": "AMD"}
 _TRIED = [(name, target) for name in CASES for target in ANYWHERE]
+# Of each word's chips of a vendor one, in turn.
+_QUICK = [f"{name}-{having[number % len(having)]}" for number, (name, (_, targets)) in enumerate(CASES.items())
+          for vendor in _BINARY if (having := [target for target in targets if target.startswith(vendor)])]
 
 
+@pytest.mark.long(but=_QUICK, everywhere=True)
 @pytest.mark.parametrize("name, target", [(name, target) for name, target in _TRIED if target in CASES[name][1]])
 def test_compiles_to_a_binary(name, target, capfd):
     case, _ = CASES[name]

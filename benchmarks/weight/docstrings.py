@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from .sources import Definition, File
+from .sources import Definition, File, statements
 
 CLAUSES = {"What", "Where", "Whether", "Who", "Whose", "Which", "When", "How", "That", "As", "If", "Why", "While", "Because",
            "Until", "Unless", "Since"}
@@ -20,8 +20,8 @@ CLAUSES = {"What", "Where", "Whether", "Who", "Whose", "Which", "When", "How", "
 def docstrings(files: Iterable[File]) -> Iterator[tuple[str, str]]:
     """(place, first line) of each function and class that has one."""
     for file in files:
-        for node in ast.walk(file.tree):
-            if isinstance(node, Definition) and (text := ast.get_docstring(node)):
+        for node in statements(file.tree):
+            if isinstance(node, Definition) and (text := (ast.get_docstring(node, clean=False) or "").strip()):
                 yield f"{file.place(node)} {node.name}", text.splitlines()[0]
 
 

@@ -17,7 +17,7 @@ from functools import cache
 from . import imports
 from .clones import clone_pairs
 from .docstrings import clauses
-from .sources import PACKAGE, Function, files, functions, struct_lines
+from .sources import PACKAGE, Function, files, functions, statements, struct_lines
 
 HOST = ("kernels", "ops")
 MANY = 12       # parameters of a function
@@ -64,7 +64,7 @@ def host_lines() -> tuple[int, Listed]:
 
 def raises() -> Listed:
     return [f"{file.place(node)} {ast.unparse(node).splitlines()[0][:90]}"
-            for file in files(*HOST) for node in ast.walk(file.tree) if isinstance(node, ast.Raise)]
+            for file in files(*HOST) for node in statements(file.tree) if isinstance(node, ast.Raise)]
 
 
 def wide() -> Listed:

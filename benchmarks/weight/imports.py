@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from .sources import read
+from .sources import read, statements
 
 Graph = dict[str, set[str]]
 
@@ -32,7 +32,7 @@ def imports(package: Path) -> Graph:
     graph: Graph = {}
     for module, path in known.items():
         here = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-        named = {name for node in ast.walk(read(path).tree) if isinstance(node, ast.Import | ast.ImportFrom)
+        named = {name for node in statements(read(path).tree) if isinstance(node, ast.Import | ast.ImportFrom)
                  for name in _named(node, here)}
         graph[module] = {inner if inner in known else outer for outer, inner in named if {outer, inner} & known.keys()} - {module}
     return graph

@@ -99,7 +99,8 @@ def left_out(monkeypatch):
 LONG = {"Norm backward, ring", "Norm, ring", "Decoding, few rows", "Decoding, warps apart", "Decoding, caches of e4m3",
         "Decoding, many rows", "Attention, packed sequences, backward", "Attention, packed sequences, backward, one order",
         "Attention, backward, one order", "2-simplicial attention, backward", "GEMM, promoted sums, two at a time",
-        "Top-k selector, cluster", "Product of experts, scales of blocks, few rows", "Block-scaled product, tall"}
+        "Top-k selector, cluster", "Product of experts, scales of blocks, few rows", "Block-scaled product, tall",
+        "MLA decoding, packed cache", "Lightning indexer, pages", "Lightning indexer, bf16", "Product of experts, rows picked"}
 
 
 @pytest.mark.long(but=[case.name for case in CASES if case.name not in LONG], everywhere=True)

@@ -66,6 +66,7 @@ def test_a_store_to_shared_memory_and_a_tma_store_without_a_fence():
     assert 'fence("async_shared")' in finding.hint
 
 
+@pytest.mark.long(but=["first_wait_with_parity_0-*"], everywhere=True)
 @pytest.mark.parametrize("name, kind, lines", [
     ("released_before_the_wait", "OperandOverwritten", ("acc = tlx.async_dot(a_tiles", "tlx.async_descriptor_load(a_desc")),
     ("first_wait_with_parity_0", "PhaseOffByOne", ("tlx.barrier_wait(free[slot]", "tlx.barrier_wait(full[slot]")),

@@ -58,7 +58,7 @@ def test_the_simulator_gives_numpys_numbers_and_finds_no_race(name):
 
 @pytest.mark.long(everywhere=True, but=[
     "read and written, both", "read and written, bytes", "read and written, eight warps", "transposed, odd columns",
-    "odd boxes", "boxes of stripes", "boxes over two stripes", "shared storage, both", "by pointers, odd rows",
+    "odd boxes", "boxes over two stripes", "shared storage, both", "by pointers, odd rows",
     "descriptors, wide elements", "descriptors, added", "descriptors made here, both", "a stack", "copies", "picked", "bits"])
 @pytest.mark.parametrize("name", CASES)
 def test_there_is_a_binary_without_spills(name):

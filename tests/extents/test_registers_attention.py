@@ -48,6 +48,7 @@ def test_results(machine, name):
     compare(arrays, options)
 
 
+@pytest.mark.long(but=["False-chosen0", "True-chosen2"], everywhere=True)
 @pytest.mark.parametrize("causal, chosen", [(False, KEYS_176), (True, KEYS_160), (True, TURNS_176)])
 def test_every_interleaving_is_right(causal, chosen):
     arrays, options = problem(2, 2, 1, 200, 330, causal=causal)

@@ -130,6 +130,7 @@ def gemm(bn):
     return args, dict(BM=128, BN=bn, BK=64, STAGES=2, WGMMA=True), c, a.astype(np.float32) @ b.astype(np.float32).T
 
 
+@pytest.mark.long(but=["112", "240"], everywhere=True)
 @pytest.mark.parametrize("bn", [112, 176, 240])
 def test_tiles_of_c_go_in_stripes_through_shared_memory(bn):
     args, meta, c, want = gemm(bn)

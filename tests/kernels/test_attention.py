@@ -52,7 +52,7 @@ def check(machine, *shape, dtype=np.float16, **options):
     np.testing.assert_allclose(lse, expected_lse, rtol=0, atol=1e-4)
 
 
-@pytest.mark.long(but=["float16-False-64", "bfloat16-True-128", "float16-True-256"])
+@pytest.mark.long(but=["float16-False-64", "bfloat16-True-128", "float16-*-256"], everywhere=True)
 @pytest.mark.parametrize("dim", [64, 128, 256])
 @pytest.mark.parametrize("dtype, causal", [(np.float16, False), (BF16, True), *(
     pytest.param(*more, marks=pytest.mark.gpu) for more in ((np.float16, True), (BF16, False)))])
@@ -60,7 +60,7 @@ def test_types_and_head_dims(machine, dtype, dim, causal):
     check(machine, 2, 2, 2, 256, 256, dim, dtype=dtype, causal=causal)
 
 
-@pytest.mark.long(but=["192-*"])
+@pytest.mark.long(but=["192-*", "96-*"], everywhere=True)
 @pytest.mark.parametrize("dim, value_dim, causal, chosen", [(96, 96, True, None),
                                                            (192, 128, True, Configuration(bn=64, k_stages=3, v_stages=3))])
 def test_heads_of_two_tiles(machine, dim, value_dim, causal, chosen):
@@ -73,14 +73,14 @@ def test_heads_of_two_tiles(machine, dim, value_dim, causal, chosen):
     np.testing.assert_allclose(lse, expected_lse, rtol=0, atol=1e-4)
 
 
-@pytest.mark.long(but=["1-1-True", "128-129-False", "257-383-True"])
+@pytest.mark.long(but=["1-1-True", "128-129-False", "257-383-True"], everywhere=True)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("seq_q, seq_k", [(1, 1), (1, 300), (128, 129), (200, 200), (65, 640), (257, 383)])
 def test_lengths(machine, seq_q, seq_k, causal):
     check(machine, 2, 2, 2, seq_q, seq_k, 64, causal=causal)
 
 
-@pytest.mark.long(but=["6-2-True"])
+@pytest.mark.long(but=["6-2-True"], everywhere=True)
 @pytest.mark.parametrize("heads, kv_heads, causal", [(4, 1, False), (6, 2, True)])
 def test_grouped_queries(machine, heads, kv_heads, causal):
     check(machine, 2, heads, kv_heads, 150, 150, 64, causal=causal)
@@ -97,7 +97,8 @@ CONFIGURATIONS = {
 LEFT_TO_A_GPU = ("narrow", False), ("deep", False), ("three_consumers", False)
 
 
-@pytest.mark.long(but=["plain-False", "ping_pong-True", "narrow-True", "one_slot-False", "deep-True", "three_consumers-False"])
+@pytest.mark.long(but=["plain-False", "ping_pong-True", "narrow-True", "one_slot-False", "deep-True", "three_consumers-*"],
+                  everywhere=True)
 @pytest.mark.parametrize("name, causal", [     # those that are checked below with and without a mask, of the others one
     pytest.param(name, causal, marks=[pytest.mark.gpu] * ((name, causal) in LEFT_TO_A_GPU))
     for name in CONFIGURATIONS for causal in (False, True)])
@@ -105,7 +106,7 @@ def test_configurations(machine, name, causal):
     check(machine, 2, 2, 1, 300, 300, 64, causal=causal, chosen=CONFIGURATIONS[name])
 
 
-@pytest.mark.long(but=["1-True", "2-False", "132-True"])
+@pytest.mark.long(but=["1-True", "2-False", "132-True"], everywhere=True)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("programs", [1, 2, 132])
 def test_any_number_of_programs(machine, programs, causal):
@@ -131,6 +132,7 @@ def test_torch_tensors_with_heads_last_but_one(causal):
     np.testing.assert_allclose(lse.cpu().numpy(), expected_lse, rtol=0, atol=1e-4)
 
 
+@pytest.mark.long(but=["plain-False", "ping_pong-True", "one_slot-True"], everywhere=True)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", ["plain", "ping_pong", "one_slot"])
 def test_every_interleaving_is_right(name, causal):

@@ -72,12 +72,14 @@ def check(machine, *shape, dtype=np.float16, one_order=False, **options):
         np.testing.assert_allclose(found, wanted[3], rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.long(but=["bfloat16-128-True", "float16-64-True", "float16-96-False", "float16-24-True"], everywhere=True)
 @pytest.mark.parametrize("dtype, dim, causal", [(np.float16, 128, False), (BF16, 128, True), (BF16, 64, False),
                                                 (np.float16, 64, True), (np.float16, 96, False), (np.float16, 24, True)])
 def test_types_and_head_dims(machine, dtype, dim, causal):
     check(machine, 1, 2, 1, 256, 256, dim, dtype=dtype, causal=causal)
 
 
+@pytest.mark.long(but=["1-300-True", "65-257-True", "200-60-False"], everywhere=True)
 @pytest.mark.parametrize("seq_q, seq_k, causal", [(3, 3, True), (1, 300, True), (128, 129, False), (65, 257, True),
                                                   (200, 60, False)])
 def test_lengths(machine, seq_q, seq_k, causal):
@@ -115,9 +117,10 @@ CHANGES = {
     "sinks": ((2, 2, 1, 70, 90, 64), dict(causal=True, sinks=SINKS)),
     "all": ((1, 2, 1, 260, 260, 128), dict(causal=True, window=(150, None), softcap=2.0, slopes=SLOPES, sinks=SINKS)),
 }
+LIKE_OTHERS = "causal window", "to the left", "three keys"     # of the path of "window", and of "two keys" by other numbers
 
 
-@pytest.mark.long(but=[*(f"{name}-" for name in CHANGES), "all-one order"], everywhere=True)
+@pytest.mark.long(but=[*(f"{name}-" for name in CHANGES if name not in LIKE_OTHERS), "all-one order"], everywhere=True)
 @pytest.mark.parametrize("name, one_order", [     # in one order three of them reach nothing that "three keys" and "all" do not
     pytest.param(name, one_order, id=f"{name}-{'one order' if one_order else ''}",
                  marks=[pytest.mark.gpu] * (one_order and name in ("two keys", "causal window", "soft cap")))
@@ -162,6 +165,7 @@ def test_the_reference_is_the_gradient():
             np.testing.assert_allclose((gradient * step).sum(), (first - second) / 2, rtol=1e-6)
 
 
+@pytest.mark.long(but=["True-64"], everywhere=True)
 @pytest.mark.parametrize("causal, dim", [(True, 64), (False, 128)])
 def test_every_interleaving_is_right(causal, dim):
     arrays, _ = problem(1, 2, 1, 130, 130, dim, causal=causal)

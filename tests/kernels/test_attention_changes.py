@@ -49,7 +49,7 @@ CASES = {
 }
 
 
-@pytest.mark.long(but=["to the left", "a sink above all", "all"])
+@pytest.mark.long(but=["to the left", "a sink above all", "all"], everywhere=True)
 @pytest.mark.parametrize("name", CASES)
 def test_on_hopper(machine, name):
     """Two programs compute several tiles each, so that one tile's slope and window meet the next one's."""
@@ -60,7 +60,7 @@ def test_on_hopper(machine, name):
     compare(arrays, options)
 
 
-@pytest.mark.long(but=["256"])
+@pytest.mark.long(but=["256"], everywhere=True)
 @pytest.mark.parametrize("dim", [128, 256])
 def test_head_dims(machine, dim):
     arrays, options = problem(1, 1, 1, 100, 200, dim, BF16, causal=True, window=(70, None), softcap=5.0, sinks=1.0, slopes=1)

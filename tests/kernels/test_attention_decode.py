@@ -95,6 +95,7 @@ def few_rows(lengths, programs, form, kv_heads, changes):
     assert not flags.any()
 
 
+@pytest.mark.long(but=["form0-*", "form2-*"], everywhere=True)
 @pytest.mark.parametrize("form, changes", [
     (FEW, dict(page=32)), (replace(FEW, bn=128), dict(heads=16)), (replace(FINISHED, bn=128), {})])
 def test_few_rows_of_e4m3(form, changes):

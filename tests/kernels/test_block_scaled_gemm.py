@@ -45,7 +45,7 @@ def holds(machine, arrays, wanted, programs=2, chosen=SQUARE, ends=None, allowed
     np.testing.assert_allclose(arrays[2].astype(np.float64), wanted, rtol=0, atol=allowed * np.abs(wanted).max())
 
 
-@pytest.mark.long(but=["shape0-chosen0", "shape1-chosen[23]", "shape2-chosen[12]"])
+@pytest.mark.long(but=["shape0-chosen0", "shape1-chosen[23]", "shape2-chosen[12]"], everywhere=True)
 @pytest.mark.parametrize("chosen", [SQUARE, TALL, WIDE, Configuration(bm=64, stages=2, staging=1)])
 @pytest.mark.parametrize("shape", [(200, 272, 400), (8, 16, 16), (540, 528, 144)])
 def test_one_matrix(machine, shape, chosen):
@@ -84,6 +84,7 @@ def test_masked_groups(machine, counts, chosen):
     holds(machine, (a, b, c, scale_a, scale_b), wanted, 3, chosen, np.array(counts, np.int32))
 
 
+@pytest.mark.long(but=["chosen0", "chosen2"], everywhere=True)
 @pytest.mark.parametrize("chosen", [SQUARE, TALL, WIDE])
 def test_no_interleaving_is_wrong(chosen):
     arrays = problem((200, 272), 136, 2)

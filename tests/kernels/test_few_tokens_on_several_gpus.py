@@ -24,6 +24,10 @@ def checked(launch, seeds: int = 3):
     return mimw.check(launch[0], launch[1], *launch[2], seeds=seeds, **launch[3])
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "*-any", "few-*", "two warps-own experts alone", "announced first-nobody chooses", "one generation-one expert has all",
+    "many in two generations-no experts by other numbers", "words-others' experts alone", "words first-nobody chooses",
+    "many words-one expert has all"])
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("chosen", [FEW, replace(FEW, whole=2, home=10), replace(FEW, few=2, tile=4), ONE,
                                     replace(SMALL, generations=2), WORDS, replace(WORDS, few=2, tile=4, generations=1),
@@ -37,6 +41,7 @@ def test_few_rows_go_to_their_experts(routing, chosen):
         assert_dispatched(made)
 
 
+@pytest.mark.long(but=["float16-True-2-*", "float32-True-4-*", "bfloat16-False-1-*", "bfloat16-False-2-*"], everywhere=True)
 @pytest.mark.parametrize("ranks, tokens", [(2, [0, 3]), (4, [3, 0, 1, 3]), (1, [3])])
 @pytest.mark.parametrize("dtype, told", [("float16", True), ("float32", True), ("bfloat16", False)])
 def test_weights_travel_with_the_choices(ranks, tokens, dtype, told):
@@ -60,6 +65,7 @@ def test_weights_of_many_choices(told, monkeypatch):
         assert_dispatched(made)
 
 
+@pytest.mark.long(but=["any-*", "*-two generations", "nobody chooses-words"], everywhere=True)
 @pytest.mark.parametrize("chosen", [FEW_ROWS, replace(FEW_ROWS, generations=1), ROWS_BY_WORDS],
                          ids=["two generations", "one generation", "words"])
 @pytest.mark.parametrize("routing", ROUTINGS)

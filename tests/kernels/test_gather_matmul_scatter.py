@@ -45,14 +45,14 @@ def run(machine, dtype, rows, sizes, chosen=None, programs=3, transposed=False, 
     return c.astype(np.float32), expected, allowed * np.abs(expected).max()
 
 
-@pytest.mark.long(but=["fp16 to fp32", "fp8"])
+@pytest.mark.long(but=["fp16 to fp32", "tf32", "fp8"], everywhere=True)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_types(machine, dtype):
     actual, expected, allowed = run(machine, dtype, 264, (200, 272, 208, 300), transposed=dtype in ("tf32", "fp8"))
     np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
 
 
-@pytest.mark.long(but=["8-*", "130-*"])
+@pytest.mark.long(but=["8-*", "130-*"], everywhere=True)
 @pytest.mark.parametrize("rows, sizes", [(8, (8, 8, 8, 8)), (128, (64, 256, 64, 128)), (257, (33, 24, 72, 1000)),
                                          (130, (1000, 520, 136, 100))])
 def test_shapes(machine, rows, sizes):
@@ -60,7 +60,7 @@ def test_shapes(machine, rows, sizes):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
 
 
-@pytest.mark.long(but=["chosen2", "chosen3"])
+@pytest.mark.long(but=["chosen2", "chosen3"], everywhere=True)
 @pytest.mark.parametrize("chosen", [Configuration(load_warps=1), Configuration(load_warps=2, bn=128, stages=6),
                                     Configuration(bm=64, consumers=1, bn=128), Configuration(staging=1, group_m=2),
                                     Configuration(bm=256, bn=128, staging=1)])

@@ -39,7 +39,8 @@ def product(machine, dtype: str, shape, chosen, programs=3, transposed=False, a_
 
 
 @pytest.mark.long(but=[
-    "bf16-cooperative", "bf16-ping_pong_wide", "fp16-ping_pong", "tf32-cooperative", "fp8-tall", "fp8-ping_pong"])
+    "bf16-cooperative", "bf16-ping_pong", "bf16-ping_pong_wide", "fp16-ping_pong", "fp16-ping_pong_wide", "tf32-cooperative",
+    "fp8-tall", "fp8-ping_pong"], everywhere=True)
 @pytest.mark.parametrize("dtype, schedule", [      # on the simulator, two schedules of a type and two types of a schedule
     pytest.param(dtype, schedule, marks=[pytest.mark.gpu] * ((a + b) % 2), id=f"{dtype}-{schedule}")
     for a, dtype in enumerate(TYPES) for b, schedule in enumerate(SCHEDULES)])
@@ -49,7 +50,7 @@ def test_types_and_schedules(machine, dtype, schedule):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
 
 
-@pytest.mark.long(but=["cooperative-shape[035]", "ping_pong-shape[124]"])
+@pytest.mark.long(but=["cooperative-shape[035]", "ping_pong-shape[124]"], everywhere=True)
 @pytest.mark.parametrize("shape", [(1, 8, 8), (64, 256, 64), (128, 256, 1000), (257, 8, 72), (1000, 24, 16), (130, 520, 136)])
 @pytest.mark.parametrize("schedule", ["cooperative", "ping_pong"])
 def test_shapes(machine, shape, schedule):
@@ -137,7 +138,7 @@ def shared(shape, chosen, programs, **more):
 
 
 @CUT
-@pytest.mark.long(but=["shape0-4-cooperative", "shape1-7-ping_pong", "shape2-3-ping_pong"])
+@pytest.mark.long(but=["shape0-4-cooperative", "shape1-7-ping_pong", "shape2-3-ping_pong"], everywhere=True)
 @pytest.mark.parametrize("schedule", ["cooperative", "ping_pong"])
 @pytest.mark.parametrize("shape, programs", [
     ((520, 264, 264), 4),       # shares that cut tiles, and span two, behind a whole one

@@ -153,7 +153,7 @@ def compiled(chosen, nk=True, inputs=BF16, **more):
     return mimw.compile(gemm.kernel, grid, *args, target="sm_90a", **meta), args
 
 
-@pytest.mark.long(but=["chosen0-*", "chosen1-*"], everywhere=True)
+@pytest.mark.long(but=["chosen0-*"], everywhere=True)
 @pytest.mark.parametrize("chosen, nk", [
     (Configuration(bm=128, bn=176, stages=5, staging=1), True), (Configuration(bm=128, bn=208, stages=4, staging=1), False),
     (Configuration(bm=128, bn=176, stages=4, staging=1, ping_pong=True), True)])
@@ -195,7 +195,7 @@ def test_what_the_rule_may_choose_spills_nothing(columns, turns):
     assert found.stack_bytes == 0
 
 
-@pytest.mark.long(but=["*-chosen2-*", "*-chosen6-*"], everywhere=True)
+@pytest.mark.long(but=["*-chosen2-*"], everywhere=True)
 @pytest.mark.parametrize("inputs, chosen, more", [
     (FP8, Configuration(bm=256, bn=160, stages=3, staging=1), {}), (FP8, Configuration(bm=256, bn=192, stages=3, staging=1), {}),
     (FP8, Configuration(bm=128, bn=176, stages=5, staging=1), {"promoted": True}),

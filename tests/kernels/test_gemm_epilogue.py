@@ -54,7 +54,7 @@ def holds(machine, a, b, c, allowed, chosen, programs=2, **epilogue):
     np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=0, atol=allowed * np.abs(wanted).max())
 
 
-@pytest.mark.long(but=["bf16-one consumer", "tf32-cooperative", "fp8-ping-pong"])
+@pytest.mark.long(but=["bf16-one consumer", "tf32-cooperative", "fp8-ping-pong"], everywhere=True)
 @pytest.mark.parametrize("dtype, schedule", [("bf16", "cooperative"), ("bf16", "one consumer"), ("bf16", "ping-pong"),
                                              ("fp16", "ping-pong"), ("tf32", "cooperative"), ("fp8", "ping-pong")])
 def test_all_at_once(machine, dtype, schedule):
@@ -63,14 +63,14 @@ def test_all_at_once(machine, dtype, schedule):
           column_scale=columns, alpha=0.5, beta=-2.0, activation="silu")
 
 
-@pytest.mark.long(but=["gelu", "silu"])
+@pytest.mark.long(but=["gelu", "gelu_tanh", "silu"], everywhere=True)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_activations(machine, activation):
     a, b, c, bias, *_ = problem("fp16")
     holds(machine, a, b, c, 1e-3, SCHEDULES["ping-pong"], bias=bias, activation=activation)
 
 
-@pytest.mark.long(but=["gelu-two tiles", "relu-several widths"])
+@pytest.mark.long(but=["gelu-two tiles", "relu-several widths"], everywhere=True)
 @pytest.mark.parametrize("activation, schedule", [("gelu", "two tiles"), ("silu", "ping-pong"), ("gelu_tanh", "one consumer"),
                                                   ("relu", "several widths")],
                          ids=["gelu-two tiles", "silu-ping-pong", "gelu_tanh-one consumer", "relu-several widths"])
@@ -88,7 +88,7 @@ def test_what_an_activation_was_applied_to_is_kept(machine, activation, schedule
     np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=0, atol=4e-3 * np.abs(wanted).max())
 
 
-@pytest.mark.long(but=["names1", "names4"])
+@pytest.mark.long(but=["names1", "names4"], everywhere=True)
 @pytest.mark.parametrize("names", [("bias", ), ("residual", ), ("row_scale", ), ("column_scale", ), ("row_scale", "column_scale")])
 def test_each_alone(machine, names):
     a, b, c, bias, residual, rows, columns = problem()

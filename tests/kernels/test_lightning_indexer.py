@@ -80,6 +80,7 @@ def test_causal_without_scales(machine, dtype, chosen):
     close(machine, scores, reference(q, k, weights, 1, [0] * 7, np.arange(7) + 204), dtype == E4M3)
 
 
+@pytest.mark.long(but=["None", "chosen2"], everywhere=True)
 @pytest.mark.parametrize("chosen", [None, Configuration(2, 64, 4, True, 2, 1, 128), Configuration(2, 128, 2, False, 2, 1, 128)])
 def test_rows_of_256_bytes(machine, chosen):
     """In two parts; queries of four consumers are 512 rows of each."""
@@ -109,6 +110,7 @@ def test_pages(machine, queries, page, fill):
     close_in_pages(machine, arrays, fill)
 
 
+@pytest.mark.long(but=["16", "256"], everywhere=True)
 @pytest.mark.parametrize("page", [16, 32, 256])
 def test_pages_compile(page):
     """The scales of each page begin where TMA writes."""

@@ -107,6 +107,9 @@ def test_chunked_gradients_are_those_of_the_recurrence(gates, delta):
 
 # ---- gradients of chunks, by themselves -----------------------------------------------------------------------------------------
 
+@pytest.mark.long(everywhere=True, but=[
+    "none-False-type_0-more0", "head-False-type_2-more2", "head-True-type_3-more3", "head-True-type_4-more4",
+    "key-False-type_5-more5", "key-True-type_7-more7", "key-True-type_8-more8"])
 @pytest.mark.parametrize("gates, delta, type_, more", [
     ("none", False, torch.float32, dict(T=70, H=2, HV=4, V=24)), ("none", True, torch.bfloat16, dict(T=64)),
     ("head", False, torch.float16, dict(T=1)), ("head", True, torch.float32, dict(HV=2, ends=PACKED)),
@@ -147,6 +150,9 @@ def test_a_program_looks_at_many_chunks_where_there_are_many():
 
 # ---- with the recurrence --------------------------------------------------------------------------------------------------------
 
+@pytest.mark.long(everywhere=True, but=[
+    "head-True-4-more1", "head-False-3-more2", "key-True-2-more3", "head-True-2-more5", "none-True-1-more7", "none-False-2-more8",
+    "key-True-1-more10"])
 @pytest.mark.parametrize("gates, delta, parts, more", [
     ("head", True, 1, dict(K=128, V=128, T=70)), ("head", True, 4, dict(T=250)), ("head", False, 3, dict(T=190, V=128)),
     ("key", True, 2, dict(T=250, ends=[0, 5, 5, 250])), ("key", False, 3, dict(T=190)),
@@ -181,6 +187,7 @@ def test_by_roles_is_for_keys_of_64_and_128_columns_and_gates_a_head():
         assert "gradients" in names and "gradients_by_roles" not in names
 
 
+@pytest.mark.long(but=["True-False-more1", "False-False-more2", "True-True-more3"], everywhere=True)
 @pytest.mark.parametrize("delta, far, more", [
     (True, False, dict(T=140)), (True, False, dict(T=70, HV=2, ends=[0, 5, 5, 70], decay=(-2, 0))),
     (False, False, dict(T=64, K=256, V=256)), (True, True, dict(T=66, K=64, decay=(-60, -20)))])

@@ -48,6 +48,10 @@ def multiplied(chip, shape, dtype=np.float16, chosen=None, nk=True, wider=0, out
 # ---- products -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "gfx942-bfloat16-ping-pong", "gfx942-float8_e4m3fnuz-interleave", "gfx942-float8_e5m2fnuz-ping-pong",
+    "gfx950-bfloat16-interleave", "gfx950-float8_e4m3fn-ping-pong", "gfx950-float8_e5m2-interleave", "gfx1250-float16-ping-pong",
+    "gfx1250-float8_e4m3fn-interleave"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chip, dtype", [("gfx942", BF16), ("gfx942", Z4), ("gfx942", Z5), ("gfx950", BF16), ("gfx950", E4),
                                          ("gfx950", E5), ("gfx1250", np.float16), ("gfx1250", E4)])
@@ -58,6 +62,9 @@ def test_types(chip, dtype, form):
     np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "True-gfx942-ping-pong", "False-gfx942-interleave", "False-gfx950-ping-pong", "True-gfx950-interleave",
+    "True-gfx1250-interleave", "False-gfx1250-ping-pong"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("nk", [True, False])
@@ -67,6 +74,7 @@ def test_parts_of_tiles(chip, form, nk):
     np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.long(but=["shape0-*-ping-pong", "shape1-*-interleave", "shape2-*-interleave", "shape3-*-ping-pong"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape, wider, nk", [((67, 5, 75), 0, True), ((67, 69, 75), 0, False), ((3, 70, 70), 2, True),
                                               ((1, 64, 1), 0, False)])
@@ -104,6 +112,7 @@ def test_the_tables(chip, size, chosen):
 # ---- the way out --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(but=["float16-ping-pong", "bfloat16-interleave", "float32-ping-pong"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("out", [np.float16, BF16, np.float32])
 def test_epilogue(form, out):

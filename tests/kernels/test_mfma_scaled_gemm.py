@@ -43,6 +43,9 @@ def simulated(given, wanted, chosen, dtype=np.float32, allowed=1e-6, in_order=Fa
     assert (c[m:] == 7).all() and (c[:, n:] == 7).all()
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "e2m1-e2m1-*", "e4m3-e4m3-interleave", "e5m2-e5m2-ping-pong", "e4m3-e5m2-ping-pong", "e4m3-e2m1-interleave",
+    "e2m1-e5m2-ping-pong"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("a_format, b_format", [
     ("e2m1", "e2m1"), ("e4m3", "e4m3"), ("e5m2", "e5m2"), ("e4m3", "e5m2"), ("e4m3", "e2m1"), ("e2m1", "e5m2")])
@@ -52,6 +55,8 @@ def test_formats(form, a_format, b_format):
     simulated(*problem(a_format, b_format, 128, 128, k), FORMS[form])
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "1-1-128-ping-pong", "200-150-384-interleave", "129-260-640-ping-pong", "129-260-640-interleave"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("m, n, k", [(1, 1, 128), (200, 150, 384), (129, 260, 640)])
 def test_tiles_that_stick_out(form, m, n, k):

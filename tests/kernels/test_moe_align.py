@@ -52,18 +52,21 @@ def run(machine, ids, experts, block, chosen, sms=2):
     return meta["FORM"].ONE_TILE.value
 
 
+@pytest.mark.long(but=["333-5-7-*", "1-1-1-grid", "100-8-16-cluster", "250-64-16-pull", "64-200-4-grid"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("numel, experts, block", [(1, 1, 1), (100, 8, 16), (250, 64, 16), (333, 5, 7), (64, 200, 4)])
 def test_one_tile_a_program(machine, form, numel, experts, block):
     assert run(machine, zipf(numel, experts), experts, block, FORMS[form])
 
 
+@pytest.mark.long(but=["64-16-grid", "3-32-cluster", "64-16-pull"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("experts, block", [(64, 16), (3, 32)])
 def test_many_tiles_a_program(machine, form, experts, block):
     assert not run(machine, zipf(1500, experts), experts, block, FORMS[form])
 
 
+@pytest.mark.long(but=["0-grid", "15-cluster", "0-pull"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("expert", [0, 15])
 def test_one_expert_has_all(machine, form, expert):
@@ -86,6 +89,7 @@ def test_the_choice_for_a_size(machine, numel, experts):
     run(machine, zipf(numel, experts), experts, 16, None, sms=4)
 
 
+@pytest.mark.long(but=["120-cluster", "700-grid", "700-pull"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("numel", [120, 700])
 def test_right_under_every_interleaving(check_kernel, form, numel):

@@ -83,6 +83,8 @@ def runs(chip, kernel, grid, args, meta, *wanted, has=()):
 # ---- products -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "float16-False-0.001-gfx942", "float16-False-0.001-gfx1250", "float32-False-0.002-gfx942", "float32-True-*-gfx950"])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype, exact, allowed", [(np.float16, False, 1e-3), (np.float32, False, 2e-3), (np.float32, True, 1e-6)])
 def test_plain_matmul(chip, dtype, exact, allowed):
@@ -107,6 +109,7 @@ def attention_of_tasks():
     return launch, [(o, expected, 2e-3), (lse, sums, 1e-3)]
 
 
+@pytest.mark.long(but=["gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_kernels_of_tasks(chip):
     for launch, wanted in gemm_of_tasks(chip), attention_of_tasks():
@@ -121,6 +124,7 @@ def test_code_of_tasks(name, chip):
     assert re.search(PRODUCT[chip], compiled(chip, *launch).amdgcn)
 
 
+@pytest.mark.long(but=["gfx942"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_grouped_products(chip):
     """By the configuration of the smallest chip, which fits all."""
@@ -143,6 +147,7 @@ def attended(q, k, v, scale, causal=True):
     return p, p @ wide(v), lse
 
 
+@pytest.mark.long(but=["gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_plain_attention_and_its_gradients(chip):
     q, k, v, do = (normal((1, 2, 32, 32), seed=seed) for seed in range(4))
@@ -169,6 +174,7 @@ def test_gradients_of_wide_heads_spill_nothing(chip, dim, dtype):
     compiled(chip, *of_keys)
 
 
+@pytest.mark.long(but=["gfx950", "gfx1250"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_attention_decode(chip):
     """A sequence of whole tiles and one of few keys; on one chip in two parts, whose sums a second launch puts together."""
@@ -186,6 +192,7 @@ def test_attention_decode(chip):
     np.testing.assert_allclose(lse, np.log(p.sum(-1)), atol=1e-3)
 
 
+@pytest.mark.long(but=["gfx1250"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_sparse_mla(chip):
     arrays = q, kv, indices, lengths, out, lse = mla.problem(h=16, skv=48, topk=32, lengths=[32, 5])
@@ -194,6 +201,7 @@ def test_sparse_mla(chip):
     mla.close((wide(out), lse), mla.reference(*arrays))
 
 
+@pytest.mark.long(but=["gfx942"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_simplicial_attention_and_its_gradients(chip):
     arrays = q, k, v, *_ = simplicial.inputs(1, 2, 1, 9, 14, 16, np.float16)
@@ -222,6 +230,7 @@ def test_softmax(chip):
     runs(chip, *launch, (y, powers / powers.sum(1, keepdims=True), 1e-6), has=(LOADS, STORES))
 
 
+@pytest.mark.long(but=["True-gfx950", "False-gfx1250"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("centred", [True, False])
 def test_norms(chip, centred):
@@ -237,6 +246,7 @@ def test_norms(chip, centred):
     assert not re.search(NARROW, text)
 
 
+@pytest.mark.long(but=["gfx942"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_cross_entropy(chip):
     """The gradient in the place of the logits."""
@@ -256,6 +266,7 @@ def test_swiglu(chip):
     runs(chip, *swiglu.arguments(gate, up, y), (y, wide(gate) / (1 + np.exp(-wide(gate))) * wide(up), 1e-3))
 
 
+@pytest.mark.long(but=["gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_rope(chip):
     x, cos, sin = normal((1, 2, 16, 64)), normal((1, 16, 32), np.float32, 1), normal((1, 16, 32), np.float32, 2)
@@ -264,6 +275,7 @@ def test_rope(chip):
     runs(chip, *rope.arguments((x, ), (y, ), cos, sin), (y, expected, 2e-3))
 
 
+@pytest.mark.long(but=["gfx1250"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_topk(chip):
     x = normal((2, 14), np.float32)
@@ -273,6 +285,7 @@ def test_topk(chip):
     runs(chip, plain_topk.kernel, grid, args, meta, (values, np.take_along_axis(x, order, 1), 0), (indices, order, 0))
 
 
+@pytest.mark.long(but=["gfx942"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_topk_selector(chip):
     """By one program a row, in no layout of 32 lanes: a window over two tiles, and one with fewer numbers than wanted."""
@@ -284,6 +297,7 @@ def test_topk_selector(chip):
     assert sorted(places[1]) == [-1] * 15 + list(range(10, 15))
 
 
+@pytest.mark.long(but=["gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_moe_align(chip):
     """By one program, four tokens a thread."""

@@ -49,7 +49,7 @@ def check(o, lse, arrays, windows, scale):
     np.testing.assert_allclose(lse, exact, rtol=0, atol=ALLOWED[o.dtype.type])
 
 
-@pytest.mark.long(but=["shape0-*", "shape2-*"])
+@pytest.mark.long(but=["shape0-*", "shape2-*"], everywhere=True)
 @pytest.mark.parametrize("shape, windows, dtype, chosen", [
     ((1, 64, 1, 3, 3, 64), (2, 2), BF16, SMALL),                        # one key, then two; consumer 1 has none, then one
     ((1, 64, 1, 3, 52, 64), (50, 3), np.float16, SMALL),                # two chunks; consumer 1 has one second key less
@@ -74,7 +74,7 @@ def test_plain(machine, shape, windows, dtype):
     check(o, lse, arrays, windows, 0.3)
 
 
-@pytest.mark.long(but=["shape0-*", "shape1-*"])
+@pytest.mark.long(but=["shape0-*", "shape1-*"], everywhere=True)
 @pytest.mark.parametrize("shape, windows, dtype, chosen", [
     ((2, 6, 2, 9, 14, 24), (6, 3), np.float32, None), ((1, 64, 1, 3, 52, 64), (50, 3), BF16, SMALL),
     ((2, 128, 2, 1, 9, 128), (512, 32), np.float16, simplicial_attention_backward.configuration(128))])

@@ -43,7 +43,7 @@ def test_types(machine, dtype, transposed):
     holds(machine, problem((5, 200, 400), 3, dtype, transposed), TYPES[dtype][2], 3)
 
 
-@pytest.mark.long(but=["shape0", "shape2", "shape4"])
+@pytest.mark.long(but=["shape0", "shape2", "shape4"], everywhere=True)
 @pytest.mark.parametrize("shape", [(1, 8, 8), (16, 128, 64), (17, 136, 200), (150, 72, 72), (300, 136, 136)])
 def test_shapes(machine, shape):
     holds(machine, problem(shape, 4), 4e-3, 4)

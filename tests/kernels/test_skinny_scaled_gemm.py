@@ -35,7 +35,7 @@ def holds(machine, arrays, programs, chosen=None, allowed=4e-3):
     assert not flags.any()
 
 
-@pytest.mark.long(but=["shape0-*", "shape1-*", "shape3-*"])
+@pytest.mark.long(but=["shape0-*", "shape1-*", "shape3-*"], everywhere=True)
 @pytest.mark.parametrize("shape, programs, consumers", [
     ((5, 400, 400), 3, None),           # weights and K that no tile divides
     ((90, 200, 272), 3, 3),             # 96 rows by three consumers, the last tile of 192 weights has 8

@@ -55,6 +55,7 @@ def test_infinities(machine, choice):
     check_softmax(machine, x, CHOICES[choice], close=1e-4)
 
 
+@pytest.mark.long(but=["ring-softmax", "ring of pairs-log", "direct-softmax", "cluster-log", "loops-softmax"], everywhere=True)
 @pytest.mark.parametrize("log", [False, True], ids=["softmax", "log"])
 @pytest.mark.parametrize("choice", CHOICES)
 def test_gradients(machine, choice, log):

@@ -110,6 +110,7 @@ def test_rows_that_nobody_lists_may_hold_anything(machine, form):
     close(run(machine, arrays, form=form), reference(*arrays))
 
 
+@pytest.mark.long(but=["0-pipelined", "64-shared", "256-*"], everywhere=True)
 @pytest.mark.parametrize("form", [pipelined, shared])
 @pytest.mark.parametrize("lengths", [0, 64, 256])
 def test_every_interleaving_is_right(form, lengths):

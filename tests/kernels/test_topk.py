@@ -25,7 +25,7 @@ def check_topk(machine, x, k, chosen=None):
     assert all(len(set(row)) == k for row in indices)
 
 
-@pytest.mark.long(but=["fp16-one warp", "fp16-narrow digits", "bf16-four", "fp32-cluster", "fp32-cluster of 4"])
+@pytest.mark.long(but=["fp16-one warp", "fp16-narrow digits", "bf16-four", "fp32-cluster", "fp32-cluster of 4"], everywhere=True)
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_types_and_configurations(machine, dtype, choice):
@@ -39,6 +39,8 @@ def test_default_configurations(machine, n, k):
     check_topk(machine, np.random.default_rng(n).standard_normal((2, n)).astype(np.float16), k)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "True-3-columns0-cluster", "True-5-columns1-one warp", "False-3-columns2-one warp", "False-8-columns3-cluster"])
 @pytest.mark.parametrize("chosen", [ONE_WARP, SPREAD], ids=["one warp", "cluster"])
 @pytest.mark.parametrize("largest, k, columns", [(True, 3, {4, 9, 2}), (True, 5, {4, 9, 2, 5, 0}), (False, 3, {1, 8, 3}),
                                                  (False, 8, {1, 8, 3, 6, 7, 0, 5, 2})])
@@ -52,7 +54,7 @@ def test_smallest_and_nan(machine, largest, k, columns, chosen):
     np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
 
 
-@pytest.mark.long(but=["1-fp16-*", "100-bf16-*", "257-fp32-*", "300-fp16-*"])
+@pytest.mark.long(but=["1-fp16-*", "100-bf16-*", "257-fp32-*", "300-fp16-*"], everywhere=True)
 @pytest.mark.parametrize("k, dtype, chosen", [
     pytest.param(k, dtype, chosen, marks=[pytest.mark.gpu] * ((a + b + c) % 2), id=f"{k}-{dtype}-{form}")
     for a, k in enumerate([1, 100, 257, 300]) for b, dtype in enumerate(TYPES)

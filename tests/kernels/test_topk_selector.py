@@ -32,6 +32,8 @@ def check(machine, x, k, chosen, starts=None, ends=None, largest=True, values=No
             np.testing.assert_array_equal(values[row, :many], x[row, found[:many]])
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "normal-*", "equal-cluster", "few-one CTA", "one digit-cluster", "two digits-one CTA", "infinities-cluster", "huge-one CTA"])
 @pytest.mark.parametrize("chosen", [ONE, SPREAD], ids=["one CTA", "cluster"])
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(machine, name, chosen):

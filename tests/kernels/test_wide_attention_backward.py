@@ -46,7 +46,7 @@ def check(machine, *shape, dtype=np.float16, one=False, **options):
         assert error < ALLOWED[dtype], f"{name}: {error}"
 
 
-@pytest.mark.long(but=["(1, 2, 1, 70, *", "(1, 1, 1, 65, *"])
+@pytest.mark.long(but=["(1, 2, 1, 70, *", "(1, 1, 1, 65, *"], everywhere=True)
 @pytest.mark.parametrize("shape, options", [
     ((1, 1, 1, 150, 130, 256), dict(dtype=BF16)), ((1, 2, 1, 70, 200, 192, 128), dict(causal=True)),
     ((1, 2, 1, 3, 3, 136, 72), dict(causal=True)), ((1, 1, 1, 65, 60, 40, 200), dict())], ids=str)
@@ -54,7 +54,7 @@ def test_widths(machine, shape, options):
     check(machine, *shape, **options)
 
 
-@pytest.mark.long(but=["(1, 2, 1, 200, *", "(2, 4, 2, 150, *"])
+@pytest.mark.long(but=["(1, 2, 1, 200, *", "(2, 4, 2, 150, *", "(1, 2, 1, 70, 200, 136*"], everywhere=True)
 @pytest.mark.parametrize("shape, options", [
     ((1, 2, 1, 200, 150, 192, 128), dict()), ((2, 4, 2, 150, 300, 192, 64), dict(causal=True)),
     ((1, 2, 1, 70, 200, 136, 72), dict(causal=True, dtype=BF16)), ((1, 2, 1, 3, 3, 192, 128), dict(causal=True)),
@@ -71,7 +71,7 @@ def test_one_kernel(machine, shape, options):
         assert error < ALLOWED[options.get("dtype", np.float16)], f"{name}: {error}"
 
 
-@pytest.mark.long(but=["all-True"])
+@pytest.mark.long(but=["all-True"], everywhere=True)
 @pytest.mark.parametrize("one", [False, True])
 @pytest.mark.parametrize("name", ["window", "all"])
 def test_changed_scores(machine, name, one):

@@ -57,6 +57,7 @@ def meetings(found) -> tuple[int, int]:
     return found.stage("llir").count("call void @llvm.amdgcn.s.barrier()"), count(found, r"s_barrier$")
 
 
+@pytest.mark.long(but=[f"{name}-{AMD[number % 3]}" for number, name in enumerate(KERNELS)], everywhere=True)
 @pytest.mark.parametrize("target", AMD)
 @pytest.mark.parametrize("name", KERNELS)
 def test_it_becomes_a_binary(name, target, capfd):

@@ -66,9 +66,10 @@ def sums(x, y, ROUNDS: tl.constexpr, TURNED: tl.constexpr):
 def summed(chip, turned):
     x = np.empty((64, 64), np.float32)
     programs = 4 * {"gfx942": 304, "gfx950": 256}[chip]         # as many as are there at once
-    return mimw.predict(sums, (programs, ), x, np.empty((programs, 64), np.float32), 96, turned, target=chip)
+    return mimw.predict(sums, (programs, ), x, np.empty((programs, 64), np.float32), 48, turned, target=chip)
 
 
+@pytest.mark.long(but=["gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_reads_of_lds_bound_a_kernel_by_bytes_or_by_banks(chip):
     rows, columns = summed(chip, False), summed(chip, True)
@@ -97,6 +98,7 @@ def attention(q, k, v, o, KEYS, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl
     tl.store(o + head + rows[:, None] * D + dims[None, :], (acc / total[:, None]).to(tl.float16))
 
 
+@pytest.mark.long(but=["gfx942"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_attention_is_not_bound_by_memory(chip):
     """Of 128 queries by 64 keys: two products of 128 x 64 x 128, whose operand P stays in registers."""

@@ -53,6 +53,7 @@ SHAPES = [(64, 64), (32, 128), (128, 32), (16, 16), (64, 8)]
 TYPES = [np.int8, np.float16, np.float32, np.int64]
 
 
+@pytest.mark.long(but=["int8-*", "float16-shape[024]", "float32-shape[13]", "int64-shape[024]"], everywhere=True)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_transposes(machine, dtype, shape):

@@ -49,6 +49,7 @@ def test_a_run_time_slice(machine, layout, turned, axis):
         assert (y == np.take(whole, range(at, at + half), axis).reshape(-1)).all()
 
 
+@pytest.mark.long(but=[f"{name}-{('gfx950', 'sm_90a')[number % 2]}" for number, name in enumerate(LAYOUTS)], everywhere=True)
 @pytest.mark.parametrize("target", ["gfx950", "sm_90a"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_it_compiles(layout, target):

@@ -68,6 +68,7 @@ def test_a_tile_comes_back(dtype, rows, columns):
     np.testing.assert_array_equal(source, target)
 
 
+@pytest.mark.long(but=["fp32-True", "64 rows-False", "bf16-True"], everywhere=True)
 @pytest.mark.parametrize("in_task", [False, True])
 @pytest.mark.parametrize("dtype, rows, columns, instruction", [
     (np.float32, 128, 64, r"tcgen05\.ld\.sync\.aligned\.32x32b\.x64"), (np.float32, 64, 128,
@@ -154,6 +155,7 @@ def test_products(case, acc):
     np.testing.assert_array_equal(c.astype(np.float32), wanted)
 
 
+@pytest.mark.long(but=list(map(str, [*CASES[1::2], CASES[6]])), everywhere=True)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_products_compile(case, sass_has):
     """With four warps or, where that takes LLVM a second and more, with eight."""

@@ -221,6 +221,7 @@ def test_products(case):
     np.testing.assert_array_equal(args[-1], wanted)
 
 
+@pytest.mark.long(but=list(map(str, [CASES[0], *CASES[1::2]])), everywhere=True)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_products_compile(case, sass_has):
     """With four warps or, compiled in half the time, with eight."""

@@ -26,6 +26,7 @@ def test_tl(machine, name):
         compare(got, wanted, rtol=case.tolerance, atol=case.tolerance)
 
 
+@pytest.mark.long(but=list(CASES)[::3], everywhere=True)     # in two tasks, below, all go to the binary
 @pytest.mark.parametrize("name", CASES)
 def test_tl_compiles(name):
     case = CASES[name]
