@@ -147,7 +147,7 @@ def _sums(program: Program) -> int:
 def candidates(plain: Plain, only: Plan | None = None, predict: bool = True) -> Search:
     """All plans, or one, written; where they are to be predicted also ranked, and the best of them predicted and compiled. Who
     measures needs neither."""
-    found, remarks, seen = Search(), [], set()
+    found, remarks, seen = Search(), [] if plain.rewritten is None else [*plain.rewritten.remarks], set()
     in_turn = _in_turn(plain, remarks)
     every = [only] if only is not None else every_plan(plain)
     for plan in every if only is not None else (one for one in every if in_turn or not one.persistent):

@@ -35,6 +35,7 @@ from ...compiler.orchestrate.gathers import gathered, turned
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.scales import small_scales
 from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.small_loads import loaded_ahead
@@ -202,7 +203,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
     program, remarks = _groups(plain, plan, boxes)
     program = turned(program, plain.chip) if plan.gathers else program
-    program, late, apart = accumulate_dots(needed(program)), frozenset(), frozenset()
+    program, late, apart = accumulate_dots(small_scales(needed(program))), frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
         tiles = persistent(program)
@@ -235,7 +236,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
         return Written(plan, plain, made, remarks)
     verify(made.program)
     imports, host = host_parts(boxes, made.blocks, tiles.params)
-    about = f"{plain.name}, orchestrated by mimw.\n\nPlan: {plan.text()}\n"
+    about = f"{plain.name}, orchestrated by mimw.\n\n{plain.note}Plan: {plan.text()}\n"
     try:
         text = module_text(made.program, plain.name, host, about, imports, (*plain.unspecialised, *tiles.params),
                            plain.annotated, made.notes)
