@@ -37,6 +37,7 @@ from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
 from ...compiler.orchestrate.scales import small_scales
+from ...compiler.orchestrate.scales_ahead import scales_ahead
 from ...compiler.orchestrate.remainders import with_remainders
 from ...compiler.orchestrate.rings import Rings
 from ...compiler.orchestrate.small_loads import loaded_ahead
@@ -204,7 +205,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
     boxes = _boxes(plain, plan)
     program, remarks = _groups(plain, plan, boxes)
     program = turned(program, plain.chip) if plan.gathers else program
-    program, late, apart = accumulate_dots(small_scales(needed(program))), frozenset(), frozenset()
+    program, late, apart = accumulate_dots(needed(small_scales(program))), frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
         tiles = persistent(program)
@@ -224,7 +225,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
     for outer in (False, True) if plan.ahead else ():
         shared = None if not plan.tiles_in_turn else tile_loop(program) if plan.persistent else authors_tiles(program)
         early = loaded_ahead(program, outer, shared)
-        program, remarks, apart = early.program, (*remarks, *early.remarks), apart | early.apart
+        program, remarks, apart = scales_ahead(early.program), (*remarks, *early.remarks), apart | early.apart
         ahead |= early.sites
         verify(program)
     loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
