@@ -13,9 +13,8 @@ from the same exact product: `rounding_bounds.py` has what follows for results.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
-from ...ir import Builder, Op, Program, Scalar, Site, Tensor, Value
+from ...ir import Builder, Op, Program, Scalar, Tensor, Value
 from ..analysis.remarks import Remark
 from ..analysis.spreads import spread
 from ..analysis.uses import Uses, uses_of
@@ -62,8 +61,8 @@ def _reassociated(program: Program) -> Reassociated:
             remarks.append(Remark(f"the scales of a product are not joined: together they are a whole tile of {shape}, so as many "
                                   "multiplications would be left", chain.last.site))
     if not found:
-        nothing = [] if remarks else [Remark("no product is multiplied by several scales: there is nothing to reassociate", program.site)]
-        return Reassociated(program, remarks=(*remarks, *nothing))
+        nothing = Remark("no product is multiplied by several scales: there is nothing to reassociate", program.site)
+        return Reassociated(program, remarks=tuple(remarks) or (nothing, ))
     b, joins = Builder(program.site), []
     dropped = {op for chain, _ in found.values() for op in chain.ops[:-1]}
 

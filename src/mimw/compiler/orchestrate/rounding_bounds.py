@@ -1,16 +1,16 @@
 """By how much results may differ from those of a program that multiplies its scales one by one: a program that computes it.
 
-Input: a program whose scales are joined, and its `Join`s. Output: `Bounds`: the program that stores, in place of each result, a bound
-of its distance from the same result of the other program, and the arrays for which it does so. For example:
+Input: a program whose scales are joined, and its `Join`s. Output: `Bounds`: the program that stores, in place of each result, a
+bound of its distance from the same result of the other program, and the arrays for which it does so. For example:
 
-    r = p * (sa * sb); acc += r; store(c, acc.to(bf16))     becomes, beside it,
-    e = |r| * 4.04 u; E += e, and 2.02 u |acc|; store(c, (E + (2 |acc| + E) * u_bf16).to(bf16))         u = 2^-24, u_bf16 = 2^-8
+    r = p * (sa * sb); acc += r; store(c, acc.to(bf16))     becomes, with u = 2^-24 and u_bf16 = 2^-8,
+    e = |r| * 4.04 u; E += e, and 2.02 u |acc|; store(c, (E + (2 |acc| + E) * u_bf16).to(bf16))
 
-It is a running error analysis. Of n scales both programs round n products, so each is within n u / (1 - n u) of the exact product, and
-they are within twice that of each other. Behind it both do the same on values that are `e` apart: a sum adds the distances of what it
-adds, a product multiplies them, and each rounding adds u of either value. The bounds are computed in fp32, a little larger than they
-have to be. Fewer roundings, as of a multiply-add, keep within them. Not in them are products of scales that leave fp32's range, as
-two scales of 1e-30 do.
+It is a running error analysis. Of n scales both programs round n products, so each is within n u / (1 - n u) of the exact product,
+and they are within twice that of each other. Behind it both do the same on values that are `e` apart: a sum adds the distances of
+what it adds, a product multiplies them, and each rounding adds u of either value. The bounds are computed in fp32, a little larger
+than they have to be. Fewer roundings, as of a multiply-add, keep within them. Not in them are products of scales that leave fp32's
+range, as of two scales of 1e-30.
 
 What has no rule (an exponential, a reduction, a comparison, an atomic) has no bound: `NoBound` names its line.
 """

@@ -1,12 +1,14 @@
-"""Products of scales that are loaded a trip ahead, carried in place of the scales: plain program to plain program, to the last bit.
+"""Products of scales that are loaded a trip ahead, carried in place of the scales: plain program to plain program, same bits.
 
-Input: a plain program in which loops carry small loads (`small_loads.py`). Output: the program in which they carry the product of two
-of these that nothing else takes; itself if there is none. For example:
+Input: a plain program in which loops carry small loads (`small_loads.py`). Output: the program in which they carry the product of
+two of these that nothing else takes; itself if there is none. For example, of 64 rows:
 
-    for k: t = tl.dot(..); sa, sb of the next trip = ..; acc += t * (sa[:, None] * sb)          carries sa[64] and sb
-    for k: t = tl.dot(..); .. ; acc += t * s; s = sa[:, None] * sb of the next trip             carries s[64, 1]
+    for k: t = tl.dot(..); sa, sb of the next trip = ..; acc += t * (sa[:, None] * sb)      carries sa and sb
+    for k: t = tl.dot(..); ..; acc += t * s; s = sa[:, None] * sb of the next trip          carries s
 
-That is a register less for each number, and the product, which waits for both loads, stands at the end of the trip: as late as may be.
+A number that all lanes load ptxas moves to a uniform register, in front of a product of the trip that loads it: the move waits for
+the load, and the product for the move. A product of it stands at the end of the trip, and no number goes round. It is a register
+less as well.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def _products(uses: Uses, loop: Op) -> list[_Product]:
         if op.name != "fmul" or not isinstance(op.result.type, Tensor) or op.result.type.numel > MOST:
             continue
         lhs, rhs = spread(uses, op.lhs), spread(uses, op.rhs)
-        if lhs.core is not rhs.core and all(one.core in loaded and _is_alone(uses, value) for one, value in ((lhs, op.lhs), (rhs, op.rhs))):
+        if lhs.core is not rhs.core and {lhs.core, rhs.core} <= loaded and _is_alone(uses, op.lhs) and _is_alone(uses, op.rhs):
             found.append(_Product(op, lhs, rhs))
     return found
 

@@ -165,7 +165,8 @@ class AutoFunction(MimwFunction):
 
     def _kept_under(self, plain: Any, fills: bool) -> str:
         import mimw
-        about = (mimw.__version__, self.cache_key, key(plain.launch.specialisation), plain.chip.name, gpu_is_active(), fills, self.reassociate)
+        about = (mimw.__version__, self.cache_key, key(plain.launch.specialisation), plain.chip.name, gpu_is_active(), fills,
+                 self.reassociate)
         return hashlib.sha256(repr(about).encode()).hexdigest()
 
 

@@ -40,7 +40,8 @@ def orchestrate(kernel, grid, *args: Any, target: str | Any = None, num_warps: i
                          are multiplied with each other first, where that is less work and a bound of the difference is known. The
                          proof compares with the program that was rewritten so, and that one with the plain kernel by the bound
     returns:   Orchestration. A plan is only part of it if it is proved: equal to the plain kernel to the last bit at all
-               launches that were compared (but see `reassociate`), and clean under `mimw.check`. `refused` has what stays plain, with line and reason
+               launches that were compared (with `reassociate`: to what that makes of it), and clean under `mimw.check`. `refused`
+               has what stays plain, with line and reason
     errors:    triton.CompilationError where the plain kernel is wrong; CannotOrchestrate for launches over clusters or on
                several GPUs
     """

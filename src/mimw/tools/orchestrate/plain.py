@@ -65,10 +65,10 @@ class Plain:
             return ""
         lines = ", ".join(map(str, sorted({one.site.line for one in self.rewritten.joins})))
         most = 2 * max(one.scales for one in self.rewritten.joins)
-        return (f"Not the bits of the plain kernel: the scales of the product of line {lines} are multiplied with each other first, as\n"
-                f"`reassociate` allowed. A term is at most {most} roundings of fp32, of 2^-24 of it each, from the plain kernel's. What is\n"
-                "proved equal is this kernel and the plain one with its scales joined. Launches that this kernel is not for take the\n"
-                "plain one, with its bits.\n\n")
+        return (f"Not the bits of the plain kernel: the scales of the product of line {lines} are multiplied with each other\n"
+                f"first, as `reassociate` allowed. A term is at most {most} roundings of fp32, each of 2^-24 of it, from the\n"
+                "plain kernel's. What is proved equal is this kernel and the plain one with its scales joined. Launches that\n"
+                "this kernel is not for take the plain one, with its bits.\n\n")
 
     @property
     def arguments(self) -> Mapping[str, Any]:
@@ -124,8 +124,8 @@ def with_defaults(fn: Any, args: tuple, meta: Mapping[str, Any]) -> dict[str, An
 
 def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], target: str | None = None,
              memory: Sequence[Any] = (), reassociate: bool = False) -> Plain:
-    """The launch, recorded; `memory` has the arrays that the kernel reaches by addresses out of its arguments. With `reassociate` the
-    scales of a product are joined.
+    """The launch, recorded; `memory` has the arrays that the kernel reaches by addresses out of its arguments. With
+    `reassociate` the scales of a product are joined.
 
     errors:    CannotOrchestrate for arguments that are tuples, and for launches over clusters or several GPUs
     """

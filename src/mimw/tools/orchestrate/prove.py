@@ -79,9 +79,9 @@ class Certificate:
         sizes = [(", ".join(f"{name}={size}" for name, size in one["sizes"].items()) or "as given")
                  + (f" by {one['most']} programs" if one.get("most") else "") for one in self.compared]
         joined = "" if not self.within else (
-            " with its scales joined: not the plain kernel's bits, of which it is within the roundings' bound at "
-            f"{len(self.within)} launches, at most {max(line['of_bound'] for line in self.within):.2f} of it")
-        return (f"equal to plain{joined}{',' if not joined else ';'} bit by bit, at {len(sizes)} launches ({'; '.join(sizes)}); checked: "
+            "not the bits of the plain kernel, but of the plain one with its scales joined, which is within the roundings' bound at "
+            f"{len(self.within)} launches (at most {max(line['of_bound'] for line in self.within):.2f} of it); ")
+        return (f"{joined}equal to plain{' with its scales joined' * bool(joined)}, bit by bit, at {len(sizes)} launches ({'; '.join(sizes)}); checked: "
                 f"{self.checked.get('runs', 0)} runs" + (f"; {self.left_out}" if self.left_out else ""))
 
 

@@ -1,15 +1,15 @@
 """Whether a program with joined scales gives the results of its author's, but for roundings.
 
-Input: a `Plain` launch whose scales were joined, and the launches of its proof. Output: a line for each of these, as the certificate
-keeps them, and what is wrong. For example:
+Input: a `Plain` launch whose scales were joined, and the launches of its proof. Output: a line for each of these, as the
+certificate keeps them, and what is wrong. For example:
 
-    lines, wrong = within(plain, pairs)
+    lines, wrong = within(plain, pairs, run)
     lines[0]        {"sizes": {"K": 256}, .., "others": 913, "apart": 0.25, "of_bound": 0.49}: 913 elements have other bits, the
                     most that one is apart is 0.25, and the most of its own bound 0.49
 
 Three programs run on the same arrays: the author's, the one with joined scales, and the one that computes bounds
-(`compiler/orchestrate/rounding_bounds.py`). An element that is further from the author's than its bound is a mistake of the rewriting:
-a scale that is missing, or another one's.
+(`compiler/orchestrate/rounding_bounds.py`). An element that is further from the author's than its bound is a mistake of the
+rewriting: a scale that is missing, or another one's.
 """
 
 from __future__ import annotations
