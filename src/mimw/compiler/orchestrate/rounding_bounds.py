@@ -143,6 +143,8 @@ class _Writer:
             extra = tuple(Value(one.type, one.name) for one in results)
             self.bound.update(zip((op.blocks[0].args[at + 1] for at in places), extra))
             args = (*args[:3], (*op.inits, *inits))
+        else:
+            args = (op.condition, (*op.types, *(value.type for value in results)))
         blocks = []
         for block in op.blocks:
             made = self.block(block, extra)

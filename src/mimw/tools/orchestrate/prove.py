@@ -78,11 +78,11 @@ class Certificate:
             return f"not proved: {self.wrong}"
         sizes = [(", ".join(f"{name}={size}" for name, size in one["sizes"].items()) or "as given")
                  + (f" by {one['most']} programs" if one.get("most") else "") for one in self.compared]
-        joined = "" if not self.within else (
-            "not the bits of the plain kernel, but of the plain one with its scales joined, which is within the roundings' bound at "
-            f"{len(self.within)} launches (at most {max(line['of_bound'] for line in self.within):.2f} of it); ")
-        return (f"{joined}equal to plain{' with its scales joined' * bool(joined)}, bit by bit, at {len(sizes)} launches ({'; '.join(sizes)}); checked: "
-                f"{self.checked.get('runs', 0)} runs" + (f"; {self.left_out}" if self.left_out else ""))
+        largest = max((line["of_bound"] for line in self.within), default=0.0)
+        joined = (f"not the bits of the plain kernel, but of the plain one with its scales joined, which is within the bound of "
+                  f"roundings at {len(self.within)} launches (at most {largest:.2f} of it); ") if self.within else ""
+        return (f"{joined}equal to {'that' if joined else 'plain'}, bit by bit, at {len(sizes)} launches ({'; '.join(sizes)}); "
+                f"checked: {self.checked.get('runs', 0)} runs" + (f"; {self.left_out}" if self.left_out else ""))
 
 
 def prove(one: Written, seeds: int = 8, limit: int = 200) -> Certificate:
