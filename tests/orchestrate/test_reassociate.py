@@ -56,7 +56,7 @@ def case(form, dtype=np.float32, k=8 * ROWS):
     rng, describe = np.random.default_rng(0), mimw.TensorDescriptor.from_tensor
     a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((ROWS, k), (k, ROWS)))
     vectors = (rng.standard_normal(size).astype(np.float32) for size in (ROWS, ROWS, k // ROWS))
-    args = describe(a, [ROWS, ROWS]), describe(b, [ROWS, ROWS]), np.zeros((ROWS, ROWS), getattr(ml_dtypes, dtype) if isinstance(dtype, str) else dtype), *vectors, 5 * ROWS // 2, k
+    args = describe(a, [ROWS, ROWS]), describe(b, [ROWS, ROWS]), np.zeros((ROWS, ROWS), dtype), *vectors, 5 * ROWS // 2, k
     return scaled, (1, ), args, dict(FORM=form, D=ROWS, num_warps=4)
 
 
@@ -68,7 +68,8 @@ def compared(plain):
     return within(plain, [Pair({}, plain.launch.grid, (), ())], _run)
 
 
-@pytest.mark.parametrize("form, dtype", [("", np.float32), ("three", np.float32), ("branch", np.float32), ("divided", np.float32), ("three", "float8_e4m3fn")])
+@pytest.mark.parametrize("form, dtype", [("", np.float32), ("three", np.float32), ("branch", np.float32), ("divided", np.float32),
+                                         ("three", ml_dtypes.float8_e4m3fn)])
 def test_results_are_within_their_bounds(form, dtype):
     (line, ), wrong = compared(allowed(*case(form, dtype)))
     assert not wrong

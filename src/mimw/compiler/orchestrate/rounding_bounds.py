@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir import Block, Builder, Op, Program, Scalar, Site, Tensor, Type, Value, like
-from ...ir.flow import all_carries
+from ...ir.flow import all_carries, bounds
 from ..analysis.uses import uses_of
 from ..analysis.written import parameters_behind
 
@@ -142,7 +142,7 @@ class _Writer:
             inits = tuple(self._bound(op.inits[at]) for at in places)
             extra = tuple(Value(one.type, one.name) for one in results)
             self.bound.update(zip((op.blocks[0].args[at + 1] for at in places), extra))
-            args = (*args[:3], (*op.inits, *inits))
+            args = (*bounds(op), (*op.inits, *inits))
         else:
             args = (op.condition, (*op.types, *(value.type for value in results)))
         blocks = []
@@ -216,7 +216,7 @@ class _Writer:
 
     def _times_each_other(self, op: Op) -> Value:
         self._single(op.result)
-        one, other = ((each, self._bound(each)) for each in op.args[:2])
+        one, other = ((each, self._bound(each)) for each in (op.lhs, op.rhs))
         mixed = self._plus(self._product(one[1], self._size(other[0])), self._product(other[1], self._size(one[0])))
         return self._rounded(self._plus(mixed, self._product(one[1], other[1])), op.result)
 
@@ -256,7 +256,7 @@ class _Writer:
         like_it = next((op for type_, op in self.cast.items() if type_.element == value.type.element), None)
         if like_it is None:
             raise NoBound(f"a result is stored as {value.type.element}", self.b.site)
-        return self.b.emit(like_it.name, (bound, value.type, *like_it.args[2:]))
+        return self.b.emit(like_it.name, like_it.with_operands(value=bound, type=value.type).args)
 
 
 def _is_store(op: Op) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...ir import Block, Builder, Op, Program, Tensor, Value
-from ...ir.flow import loop_carries, terminator
+from ...ir.flow import bounds, loop_carries, terminator
 from ..analysis.spreads import Spread, in_shape, spread
 from ..analysis.uses import Uses, uses_of
 
@@ -83,7 +83,7 @@ def _carrying(b: Builder, loop: Op, products: list[_Product]) -> None:
             b.ops.append(op)
     block = Block((body.args[0], *(carry.argument for carry in stay), *(one.op.result for one in products)), b.close(outside))
     results = (*(carry.result for carry in stay), *(Value(one.op.result.type, one.op.result.name) for one in products))
-    b.ops.append(Op("for", (*loop.args[:3], inits), results, (block, ), loop.attrs, loop.site))
+    b.ops.append(Op("for", (*bounds(loop), inits), results, (block, ), loop.attrs, loop.site))
 
 
 def _product(b: Builder, one: _Product, values: dict[Value, Value]) -> Value:
