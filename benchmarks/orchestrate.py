@@ -20,6 +20,7 @@ import triton
 
 import mimw
 from mimw.testing.benchmark import Row, alternate
+from mimw.tools.orchestrate import Plan
 from mimw.tools.orchestrate.choose import candidates
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
@@ -242,17 +243,15 @@ CASES: dict[str, Callable[[], Problem]] = {
 }
 
 
-def measure(name: str, prove_it: bool = False, without: Collection[str] = (), named: str = "") -> Row:
-    """One row, checked. `without` are names of choices that no plan makes; of plans, those whose names have `named` are tried."""
+def measure(name: str, prove_it: bool = False, without: Collection[str] = (), named: str = "", only: Plan | None = None) -> Row:
+    """One row, checked. `without` are names of choices that no plan makes; of plans, those whose names have `named` are tried, or
+    `only` one."""
     problem = CASES[name]()
     plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
-    least = min(meta["num_stages"] for *_, meta in problem.launches)
-    ours, same = ([] if may is None else [
-        (at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
-        for one in _plans(without, named, *launch, problem.memory, may)]
-        for may in (problem.reassociate, False if problem.reassociate else None))
+    ours = _every(problem, without, named, only, problem.reassociate)
     runs: dict[str, Callable[[], Any]] = {}
-    if same:
+    if problem.reassociate:
+        same = _every(problem, without, named, only, False)
         at, one = same[_best([one.runs(*problem.launches[at][1:]) for at, one in same])]
         runs["same bits"] = one.runs(*problem.launches[at][1:])
     chosen: dict[str, Any] = {"plans": len(ours)}
@@ -278,6 +277,13 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = (), na
     times = alternate(runs, 150.0)
     times.setdefault("mimw", times["plain"])
     return row_of(f"orchestrate-{name}", problem.shape, chosen | {"plain": meta}, times, error, "standard normal")
+
+
+def _every(problem: Problem, without: Collection[str], named: str, only: Plan | None, reassociate: bool) -> list[tuple[int, Any]]:
+    """(number of the launch, plan written) of each tile's plans."""
+    least = min(meta["num_stages"] for *_, meta in problem.launches)
+    return [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
+            for one in _plans(without, named, *launch, problem.memory, reassociate, only)]
 
 
 def every_plan(name: str, only: str = "") -> Iterator[Row]:
@@ -312,16 +318,16 @@ def every_plan(name: str, only: str = "") -> Iterator[Row]:
 
 
 def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any], memory: Sequence[Any] = (),
-                reassociate: bool = False) -> list[Any]:
-    """All plans for a launch that are not out."""
-    found = candidates(plain_of(kernel, grid, args, meta, memory=memory, reassociate=reassociate), predict=False)
+                reassociate: bool = False, plan: Plan | None = None) -> list[Any]:
+    """All plans for a launch that are not out, or one."""
+    found = candidates(plain_of(kernel, grid, args, meta, memory=memory, reassociate=reassociate), plan, predict=False)
     return [one for one in found.candidates if not one.out]
 
 
 def _plans(without: Collection[str], named: str, kernel: Any, grid: Any, args: tuple, meta: dict[str, Any],
-           memory: Sequence[Any] = (), reassociate: bool = False) -> list[Any]:
+           memory: Sequence[Any] = (), reassociate: bool = False, only: Plan | None = None) -> list[Any]:
     """All plans for a launch whose names have `named`, written."""
-    found = [one.written for one in _candidates(kernel, grid, args, meta, memory, reassociate) if named in one.name]
+    found = [one.written for one in _candidates(kernel, grid, args, meta, memory, reassociate, only) if named in one.name]
     return [written(one.plain, replace(one.plan, **dict.fromkeys(without, False))) for one in found] if without else found
 
 
@@ -362,12 +368,14 @@ def main() -> None:
     parser.add_argument("--prove", action="store_true", help="prove the plan of each row as well; takes ten seconds a row")
     parser.add_argument("--plans", action="store_true", help="a row for each plan, not the best one's alone")
     parser.add_argument("--only", default="", metavar="TEXT", help="plans whose names hold this: `trips together`")
+    parser.add_argument("--plan", type=Plan.parse, metavar="JSON",
+                        help="of each tile this plan alone, as of `mimw orchestrate --plan`")
     parser.add_argument("--without", nargs="+", default=(), metavar="CHOICE", help="choices that no plan makes: ahead")
     options = parsed(parser)
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     names = each(options.cases or CASES)
     rows = (row for name in names for row in every_plan(name, options.only)) if options.plans else (
-        measure(name, options.prove, options.without, options.only) for name in names)
+        measure(name, options.prove, options.without, options.only, options.plan) for name in names)
     file = "plans/orchestrate.jsonl" if options.plans else "orchestrate.jsonl"
     table(rows, options.results / file, line, lambda row: "plain", "plain Triton")
 

@@ -98,7 +98,7 @@ def as_array(value: Any) -> np.ndarray | None:
 
 
 def equal_bits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Where two arrays have the same bits; all NaNs are one."""
+    """True where two arrays have the same bits; all NaNs are one."""
     words = _BITS[one.dtype.itemsize]
     equal = np.ascontiguousarray(one).view(words) == np.ascontiguousarray(other).view(words)
     return equal | np.isnan(one) & np.isnan(other) if _is_float(one) and not equal.all() else equal
