@@ -3,6 +3,7 @@
     python -m benchmarks.orchestrate                    all cases
     python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096x4096x4096
     python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan: orchestrate_plans.jsonl
+    python -m benchmarks.orchestrate fp8-joined-4096x4096x4096              with `reassociate`, beside the best plan without it
 
 Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the best of its configurations as stock Triton compiles
 them, `mimw` the best orchestrated form of these, `hand` the library's kernel. All are timed in turn with a cold L2
@@ -19,6 +20,7 @@ import triton
 
 import mimw
 from mimw.testing.benchmark import Row, alternate
+from mimw.tools.orchestrate import Plan
 from mimw.tools.orchestrate.choose import candidates
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
@@ -50,7 +52,8 @@ WARPS_STAGES = [(4, 3), (4, 4), (8, 3), (8, 4)]
 @dataclass
 class Problem:
     """A case on the GPU: `launches` gives (kernel, grid, args, meta) of each configuration, `hand` the library's launch, `out` the
-    result, `expected` a part of it by torch in fp32, and where it lies; `memory` what the kernel reaches by addresses."""
+    result, `expected` a part of it by torch in fp32, and where it lies; `memory` what the kernel reaches by addresses. With
+    `reassociate` ours may have other bits, and is timed beside the best plan that has the plain kernel's, `same bits`."""
 
     shape: dict[str, int]
     launches: list[tuple[Any, Any, tuple, dict[str, Any]]]
@@ -59,6 +62,7 @@ class Problem:
     expected: Any
     part: Callable[[Any], Any]
     memory: Sequence[Any] = ()
+    reassociate: bool = False
 
 
 def _gemm_inputs(m: int, n: int, k: int, turned: bool):
@@ -154,7 +158,7 @@ def _grouped(kind: str, name: str) -> Problem:
                    lambda out: out[some], (a, b, c) if kind.startswith("addresses") else ())
 
 
-def _fp8_blocks(m: int, n: int, k: int) -> Problem:
+def _fp8_blocks(m: int, n: int, k: int, reassociate: bool = False) -> Problem:
     """fp8 with a scale for each 1 x 128 of A and 128 x 128 of B; the library's kernel gets A's scales as it reads them."""
     torch.manual_seed(0)
     a, b = (torch.randn(rows, k, device="cuda").to(torch.float8_e4m3fn) for rows in (m, n))
@@ -167,7 +171,7 @@ def _fp8_blocks(m: int, n: int, k: int) -> Problem:
     expected = (a[:256].float() * sa[:256].repeat_interleave(128, 1)) @ wide.T
     across = sa.mT.contiguous().mT
     return Problem(dict(M=m, N=n, K=k), launches, lambda: mimw.ops.scaled_mm(a, b.T, across, sb.T), c, expected,
-                   lambda out: out[:256])
+                   lambda out: out[:256], reassociate=reassociate)
 
 
 def _int4(m: int, n: int, k: int, group: int = 128) -> Problem:
@@ -227,6 +231,8 @@ CASES: dict[str, Callable[[], Problem]] = {
     **{f"grouped-{kind}-{name}": lambda kind=kind, name=name: _grouped(kind, name) for kind in GROUPED for name in GROUPS},
     **{f"fp8-blocks-{'x'.join(map(str, shape))}": lambda shape=shape: _fp8_blocks(*shape)
        for shape in ((4096, 4096, 4096), (4096, 4096, 7168), (4096, 7168, 2048))},
+    **{f"fp8-joined-{'x'.join(map(str, shape))}": lambda shape=shape: _fp8_blocks(*shape, reassociate=True)
+       for shape in ((4096, 4096, 4096), (4096, 4096, 7168))},
     **{f"cast-{kind}-{'x'.join(map(str, shape))}": lambda kind=kind, shape=shape: _cast(kind, *shape)
        for kind in ("e4m3", "int8") for shape in ((64, 8192, 8192), (4096, 4096, 4096))},
     **{f"int4-{'x'.join(map(str, shape))}": lambda shape=shape: _int4(*shape) for shape in ((64, 8192, 8192), (64, 28672, 8192))},
@@ -237,14 +243,17 @@ CASES: dict[str, Callable[[], Problem]] = {
 }
 
 
-def measure(name: str, prove_it: bool = False, without: Collection[str] = (), named: str = "") -> Row:
-    """One row, checked. `without` are names of choices that no plan makes; of plans, those whose names have `named` are tried."""
+def measure(name: str, prove_it: bool = False, without: Collection[str] = (), named: str = "", only: Plan | None = None) -> Row:
+    """One row, checked. `without` are names of choices that no plan makes; of plans, those whose names have `named` are tried, or
+    `only` one."""
     problem = CASES[name]()
     plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
-    least = min(meta["num_stages"] for *_, meta in problem.launches)
-    ours = [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
-            for one in _plans(without, named, *launch, problem.memory)]
+    ours = _every(problem, without, named, only, problem.reassociate)
     runs: dict[str, Callable[[], Any]] = {}
+    if problem.reassociate:
+        same = _every(problem, without, named, only, False)
+        at, one = same[_best([one.runs(*problem.launches[at][1:]) for at, one in same])]
+        runs["same bits"] = one.runs(*problem.launches[at][1:])
     chosen: dict[str, Any] = {"plans": len(ours)}
     if ours:
         best = _best([one.runs(*problem.launches[at][1:]) for at, one in ours])
@@ -270,6 +279,13 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = (), na
     return row_of(f"orchestrate-{name}", problem.shape, chosen | {"plain": meta}, times, error, "standard normal")
 
 
+def _every(problem: Problem, without: Collection[str], named: str, only: Plan | None, reassociate: bool) -> list[tuple[int, Any]]:
+    """(number of the launch, plan written) of each tile's plans."""
+    least = min(meta["num_stages"] for *_, meta in problem.launches)
+    return [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
+            for one in _plans(without, named, *launch, problem.memory, reassociate, only)]
+
+
 def every_plan(name: str, only: str = "") -> Iterator[Row]:
     """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain
     kernel's best configuration and the hand kernel. What is wrong is said, and has no row. `only`: plans whose names hold this
@@ -278,7 +294,7 @@ def every_plan(name: str, only: str = "") -> Iterator[Row]:
     plain = problem.launches[_best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])]
     least = min(meta["num_stages"] for *_, meta in problem.launches)
     ours = [(launch, one) for launch in problem.launches if launch[3]["num_stages"] == least
-            for one in _candidates(*launch, problem.memory) if only in one.name]
+            for one in _candidates(*launch, problem.memory, problem.reassociate) if only in one.name]
     runs = [one.written.runs(*launch[1:]) for launch, one in ours]
     times = _times(runs)
     near = sorted((at for at in times if times[at] <= NEAR * min(times.values())), key=times.get)
@@ -301,16 +317,17 @@ def every_plan(name: str, only: str = "") -> Iterator[Row]:
         yield row_of(f"plans-{name}", problem.shape, made, {"mimw": found[str(at)], **others}, errors[at], "standard normal")
 
 
-def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any], memory: Sequence[Any] = ()) -> list[Any]:
-    """All plans for a launch that are not out."""
-    found = candidates(plain_of(kernel, grid, args, meta, memory=memory), predict=False)
+def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any], memory: Sequence[Any] = (),
+                reassociate: bool = False, plan: Plan | None = None) -> list[Any]:
+    """All plans for a launch that are not out, or one."""
+    found = candidates(plain_of(kernel, grid, args, meta, memory=memory, reassociate=reassociate), plan, predict=False)
     return [one for one in found.candidates if not one.out]
 
 
 def _plans(without: Collection[str], named: str, kernel: Any, grid: Any, args: tuple, meta: dict[str, Any],
-           memory: Sequence[Any] = ()) -> list[Any]:
+           memory: Sequence[Any] = (), reassociate: bool = False, only: Plan | None = None) -> list[Any]:
     """All plans for a launch whose names have `named`, written."""
-    found = [one.written for one in _candidates(kernel, grid, args, meta, memory) if named in one.name]
+    found = [one.written for one in _candidates(kernel, grid, args, meta, memory, reassociate, only) if named in one.name]
     return [written(one.plain, replace(one.plan, **dict.fromkeys(without, False))) for one in found] if without else found
 
 
@@ -338,7 +355,8 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn", "transform") if plan[name]),
+        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn", "transform", "in_lanes")
+        if plan[name]),
         *[f"{plan['together']} trips together"] * (plan["together"] > 1)])
     how = row.configuration.get("name", how) + (f" {row.configuration['tile']}" if "name" in row.configuration else "")
     return f"{row.name:<40} {row.microseconds:9.1f} us   against {ratios}   error {row.error:.1e}   {how}"
@@ -350,12 +368,14 @@ def main() -> None:
     parser.add_argument("--prove", action="store_true", help="prove the plan of each row as well; takes ten seconds a row")
     parser.add_argument("--plans", action="store_true", help="a row for each plan, not the best one's alone")
     parser.add_argument("--only", default="", metavar="TEXT", help="plans whose names hold this: `trips together`")
+    parser.add_argument("--plan", type=Plan.parse, metavar="JSON",
+                        help="of each tile this plan alone, as of `mimw orchestrate --plan`")
     parser.add_argument("--without", nargs="+", default=(), metavar="CHOICE", help="choices that no plan makes: ahead")
     options = parsed(parser)
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     names = each(options.cases or CASES)
     rows = (row for name in names for row in every_plan(name, options.only)) if options.plans else (
-        measure(name, options.prove, options.without, options.only) for name in names)
+        measure(name, options.prove, options.without, options.only, options.plan) for name in names)
     file = "plans/orchestrate.jsonl" if options.plans else "orchestrate.jsonl"
     table(rows, options.results / file, line, lambda row: "plain", "plain Triton")
 

@@ -31,6 +31,7 @@ ARGUED = {
     "compiler/analysis/scalar_ranges.py": "as affine.py: the host's function for each op",
     "compiler/ttgir/arithmetic.py": "which ops of ours each op of MLIR's is",
     "compiler/analysis/folding.py": "as affine.py: one rule of arithmetic for each op",
+    "compiler/orchestrate/rounding_bounds.py": "as affine.py: the bound of each op's roundings",
     "compiler/orchestrate/remainders.py": "the two divisions of which a remainder is made",
     "score_mods/computed.py": "names of the language of score_mods, not of ops",
     "score_mods/derive.py": "as computed.py",

@@ -32,6 +32,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="PATH", help="write the orchestrated kernel's module there, as Python")
     parser.add_argument("--target", metavar="CHIP", help="the chip to orchestrate for (default MIMW_TARGET or sm_90a)")
     parser.add_argument("--plan", metavar="JSON", help="carry out this plan; keys as of mimw.tools.orchestrate.Plan")
+    parser.add_argument("--reassociate", action="store_true",
+                        help="allow other bits: scales of a product are multiplied with each other first, within a bound")
     parser.add_argument("--seeds", type=int, default=8, metavar="N", help="interleavings that the proof tries (default 8)")
     parser.add_argument("--limit", type=int, default=200, metavar="N", help="runs of its systematic search at most (default 200)")
     parser.add_argument("--certificate", metavar="PATH", help="write what was proved there, as JSON")
@@ -51,7 +53,7 @@ def execute(options: Namespace) -> int:
     plan = None if options.plan is None else Plan.parse(options.plan)
     with working(f"orchestrating {options.kernel}"):
         found = orchestrate(Given(kernel, meta), grid, *args, target=options.target, plan=plan, seeds=options.seeds,
-                            limit=options.limit)
+                            limit=options.limit, reassociate=options.reassociate)
     if options.output and found.source:
         with writing(options.output):
             found.write(options.output)

@@ -52,8 +52,9 @@ class Decision:
 class AutoFunction(MimwFunction):
     """A kernel that decides at its first launch. It is as its plain kernel in all else, so that autotuners take it."""
 
-    def __init__(self, fn: Callable[..., Any], **options: Any):
+    def __init__(self, fn: Callable[..., Any], reassociate: bool = False, **options: Any):
         super().__init__(fn, **options)
+        self.reassociate = reassociate
         self.plain = MimwFunction(fn, **options)        # with the same options: they say what a specialisation may take for granted
         self.decisions: dict[Any, Decision] = {}
         self.repeated: Repeated | None = None
@@ -148,14 +149,14 @@ class AutoFunction(MimwFunction):
 
     def _decided(self, grid: Any, args: tuple, meta: dict[str, Any]) -> Decision:
         try:
-            plain = plain_of(self.plain, grid, args, meta)
+            plain = plain_of(self.plain, grid, args, meta, reassociate=self.reassociate)
             kept = self._kept_under(plain, self._fills(plain.launch.grid))
             text = kept_text(kept, NAME)
             if text is not None:
                 found = json.loads(text)
                 one = written(plain, Plan(**found["plan"])) if found["plan"] else None
                 return Decision(one if one is None or one.kernel is not None else None, found["because"])
-            found = orchestrate(self.plain, grid, *args, **meta)
+            found = orchestrate(self.plain, grid, *args, reassociate=self.reassociate, **meta)
         except Exception as error:      # what plain Triton compiles runs: it says itself what is wrong with the kernel
             return Decision(None, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
         plan = vars(found.plan) if found.is_used else None
@@ -164,20 +165,22 @@ class AutoFunction(MimwFunction):
 
     def _kept_under(self, plain: Any, fills: bool) -> str:
         import mimw
-        about = (mimw.__version__, self.cache_key, key(plain.launch.specialisation), plain.chip.name, gpu_is_active(), fills)
+        about = (mimw.__version__, self.cache_key, key(plain.launch.specialisation), plain.chip.name, gpu_is_active(), fills,
+                 self.reassociate)
         return hashlib.sha256(repr(about).encode()).hexdigest()
 
 
-def auto(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+def auto(fn: Callable[..., Any] | None = None, *, reassociate: bool = False, **options: Any) -> Any:
     """Decorate a kernel so that it is orchestrated at its first launch, where that is proved and quicker.
 
     args:      fn        a kernel in `tl`, as for `triton.jit`
+               reassociate   allow other bits than the plain kernel's, as for `mimw.orchestrate`
                options   those of `triton.jit`
     returns:   AutoFunction, launched as a kernel of `triton.jit`; under `triton.autotune` each configuration decides for itself
     errors:    MimwError for a function that is no kernel's
     """
     if fn is None:
-        return lambda function: auto(function, **options)
+        return lambda function: auto(function, reassociate=reassociate, **options)
     if not callable(fn):
         raise MimwError(f"mimw.auto decorates a function, not {fn!r}")
-    return AutoFunction(getattr(fn, "fn", fn), **options)
+    return AutoFunction(getattr(fn, "fn", fn), reassociate, **options)

@@ -92,10 +92,20 @@ def _plain(value: Any) -> np.ndarray:
     return array.array if isinstance(array, HostArray) else array
 
 
-def _same(one: np.ndarray, other: np.ndarray) -> bool:
+def as_array(value: Any) -> np.ndarray | None:
+    """The array of a copied argument, or of a descriptor; None for a number."""
+    return None if _array(value) is None else _plain(value)
+
+
+def equal_bits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """True where two arrays have the same bits; all NaNs are one."""
     words = _BITS[one.dtype.itemsize]
     equal = np.ascontiguousarray(one).view(words) == np.ascontiguousarray(other).view(words)
-    return bool(equal.all()) or _is_float(one) and bool((equal | np.isnan(one) & np.isnan(other)).all())
+    return equal | np.isnan(one) & np.isnan(other) if _is_float(one) and not equal.all() else equal
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return bool(equal_bits(one, other).all())
 
 
 def on_the_host(value: Any) -> Any:

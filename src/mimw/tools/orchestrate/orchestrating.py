@@ -22,7 +22,7 @@ from .prove import prove as proof_of
 @tool
 def orchestrate(kernel, grid, *args: Any, target: str | Any = None, num_warps: int | Any = None, num_stages: int | Any = None,
                 plan: Plan | Any = None, measure: bool | Any = None, seeds: int | Any = 8, limit: int | Any = 200,
-                memory: Sequence[Any] | Any = (), **meta: Any) -> Orchestration:
+                memory: Sequence[Any] | Any = (), reassociate: bool | Any = False, **meta: Any) -> Orchestration:
     """Orchestrate `kernel` for launches like this one. Arrays are left as they were.
 
     args:      kernel, grid, args, num_warps, num_stages, meta   as for `mimw.simulate`; an autotuned kernel in its first
@@ -36,13 +36,17 @@ def orchestrate(kernel, grid, *args: Any, target: str | Any = None, num_warps: i
                          name them is a promise: at every launch of the result, what the addresses of one argument lead to is apart
                          from what those of others do, and from the arguments. Nothing could ask that of a launch, so without it
                          loads through such addresses stay where they are
+               reassociate   allow other bits than the plain kernel's: scales by which a product is multiplied one after the other
+                         are multiplied with each other first, where that is less work and a bound of the difference is known. The
+                         proof compares with the program that was rewritten so, and that one with the plain kernel by the bound
     returns:   Orchestration. A plan is only part of it if it is proved: equal to the plain kernel to the last bit at all
-               launches that were compared, and clean under `mimw.check`. `refused` has what stays plain, with line and reason
+               launches that were compared (with `reassociate`: to what that makes of it), and clean under `mimw.check`. `refused`
+               has what stays plain, with line and reason
     errors:    triton.CompilationError where the plain kernel is wrong; CannotOrchestrate for launches over clusters or on
                several GPUs
     """
     kernel, args, meta = resolve(kernel, args, meta)
-    plain = plain_of(kernel, grid, args, meta, target, memory)
+    plain = plain_of(kernel, grid, args, meta, target, memory, reassociate)
     if plain.program.orchestrates():
         return Orchestration(plain, Search(), None, None, False, "its author has orchestrated it already")
     on_gpu = may_measure(args, meta) if measure is None else measure

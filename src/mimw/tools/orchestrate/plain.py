@@ -9,10 +9,12 @@ Input: a kernel of `triton.jit` or `mimw.jit`, a grid and arguments. Output: a `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...compiler.orchestrate.known_branches import with_known_branches
+from ...compiler.orchestrate.reassociate import Reassociated, reassociated
+from ...compiler.passes import run_passes
 from ...errors import MimwError
 from ...ir import Program
 from ...runtime.call import resolve
@@ -32,7 +34,9 @@ class CannotOrchestrate(MimwError):
 @dataclass(frozen=True)
 class Plain:
     """A launch of a plain kernel. `kernel`, `grid`, `args` and `meta` are as given; `arguments` has all arguments by name; `memory`
-    are arrays that the kernel reaches by addresses out of them."""
+    are arrays that the kernel reaches by addresses out of them. `launch` runs the program that is to be orchestrated: the author's,
+    or, where `reassociate` allows it, one whose scales are joined; then `rewritten` has what was joined, and `author` the author's
+    own launch."""
 
     kernel: Any
     grid: Any
@@ -40,7 +44,10 @@ class Plain:
     meta: dict[str, Any]
     chip: Target
     launch: Launch
+    author: Launch
     memory: tuple[Any, ...] = ()
+    reassociate: bool = False
+    rewritten: Reassociated | None = None
 
     @property
     def name(self) -> str:
@@ -50,6 +57,18 @@ class Plain:
     def program(self) -> Program:
         """The program, less branches that its own text decides."""
         return self.launch.recorded.kept(with_known_branches)
+
+    @property
+    def note(self) -> str:
+        """The paragraph of a module's docstring that says what was joined; "" if nothing was."""
+        if self.launch is self.author:
+            return ""
+        lines = ", ".join(map(str, sorted({one.site.line for one in self.rewritten.joins})))
+        most = 2 * max(one.scales for one in self.rewritten.joins)
+        return (f"Not the bits of the plain kernel: the scales of the product of line {lines} are multiplied with each other\n"
+                f"first, as `reassociate` allowed. A term is at most {most} roundings of fp32, each of 2^-24 of it, from the\n"
+                "plain kernel's. What is proved equal is this kernel and the plain one with its scales joined. Launches that\n"
+                "this kernel is not for take the plain one, with its bits.\n\n")
 
     @property
     def arguments(self) -> Mapping[str, Any]:
@@ -89,7 +108,7 @@ class Plain:
         options = {name: value for name, value in self.meta.items() if name not in names}
         fresh = copies_of(self.memory)
         args = {name: relocated(value, self.memory, fresh) for name, value in args.items()}
-        return plain_of(self.kernel, self.grid, (), {**args, **options}, self.chip.name, fresh)
+        return plain_of(self.kernel, self.grid, (), {**args, **options}, self.chip.name, fresh, self.reassociate)
 
 
 def has_defaults(fn: Any) -> bool:
@@ -104,8 +123,9 @@ def with_defaults(fn: Any, args: tuple, meta: Mapping[str, Any]) -> dict[str, An
 
 
 def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], target: str | None = None,
-             memory: Sequence[Any] = ()) -> Plain:
-    """The launch, recorded; `memory` has the arrays that the kernel reaches by addresses out of its arguments.
+             memory: Sequence[Any] = (), reassociate: bool = False) -> Plain:
+    """The launch, recorded; `memory` has the arrays that the kernel reaches by addresses out of its arguments. With
+    `reassociate` the scales of a product are joined.
 
     errors:    CannotOrchestrate for arguments that are tuples, and for launches over clusters or several GPUs
     """
@@ -125,4 +145,15 @@ def plain_of(kernel: Any, grid: Any, args: tuple, meta: Mapping[str, Any], targe
         raise CannotOrchestrate(
             f"{launch.name} runs on {launch.gpus} GPUs, in clusters of {launch.recorded.cluster_size} CTAs; only "
             "launches on one GPU without clusters are orchestrated")
-    return Plain(kernel, grid, tuple(args), dict(meta), chip, launch, host)
+    made = reassociated(launch.recorded.kept(with_known_branches)) if reassociate and not launch.recorded.orchestrates() else None
+    ours = launch if made is None or not made.joins else with_program(launch, made.program, chip)
+    return Plain(kernel, grid, tuple(args), dict(meta), chip, ours, launch, host, reassociate, made)
+
+
+def with_program(launch: Launch, program: Program, chip: Target) -> Launch:
+    """The launch of another program with the same parameters."""
+    checked = program.kept(_CHECKED.setdefault(chip.name, lambda program: run_passes(program, chip)))
+    return replace(launch, program=checked, recorded=program)
+
+
+_CHECKED: dict[str, Any] = {}       # by the chip: the passes, as one function, so that a program keeps what they make of it

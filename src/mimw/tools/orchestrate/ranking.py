@@ -34,7 +34,7 @@ def ranked(plain: Plain, ones: Sequence[Any]) -> tuple[float | None, list[float 
     def run(number: int) -> float | None:
         if number:
             return _or_none(lambda: rough(ones[number - 1].launch(), plain.chip, clock[0]))
-        found, clock[0] = _or_none(lambda: timed(plain.launch, plain.chip)) or (None, None)    # here, before there are copies
+        found, clock[0] = _or_none(lambda: timed(plain.author, plain.chip)) or (None, None)    # here, before there are copies
         return found
 
     first, *rest = _each(1 + len(ones), run)
