@@ -32,6 +32,7 @@ _TARGET = re.compile(r'ttg\.target = "(cuda|hip):(\w+)"')
 _NAME = re.compile(r"@(?:\"([^\"]*)\"|([\w$.-]+))")
 _PARAMETER = re.compile(r"%([\w$.-]+): ([^%]*)")
 _SAID = re.compile(r'loc\("([^"]+)"\(')
+_RANKS = 3, 4, 5        # of tensors of pixels
 _DIVISIBLE = re.compile(r"tt\.divisibility = (\d+)")
 
 
@@ -159,14 +160,17 @@ def _places(values: list) -> list[int]:
             continue
         places.append(places[-1] + 1 if places else 0)
         if isinstance(value.type, Descriptor):
-            held = _with_it(values[len(places):], len(value.type.shape))
+            held = _with_it(values[len(places):], value.type)
     return places
 
 
-def _with_it(values: list, rank: int) -> int:
-    """The number of parameters behind a descriptor that are its extents and strides: all of them, or none."""
-    wanted = [I32] * rank + [I64] * rank
-    return 2 * rank if [value.type for value in values[:2 * rank]] == wanted else 0
+def _with_it(values: list, type_: Descriptor) -> int:
+    """The number of parameters behind a descriptor that are its extents and strides: all of them, or none. Of what rank a tensor of
+    pixels is, its type does not say."""
+    for rank in _RANKS if type_.pixels else (len(type_.shape), ):
+        if [value.type for value in values[:2 * rank]] == [I32] * rank + [I64] * rank:
+            return 2 * rank
+    return 0
 
 
 def _number(text: str, attribute: str, default: int) -> int:

@@ -31,6 +31,7 @@ from . import (  # noqa: F401
     multimem,
     named_barriers,
     pairs,
+    pixels,
     raw,
     raw_mlir,
     reductions,
