@@ -146,7 +146,7 @@ class Pipe(Type):
 @dataclass(frozen=True)
 class Descriptor(Type):
     """A tensor in global memory seen in blocks of `shape`; `signed` matters for TMA's integer reductions, and floats always are.
-    With `pixels` (im2col mode) a block is so many pixels of images by so many of their channels, and the tensor has more dimensions."""
+    With `pixels` (im2col mode) a block is so many pixels of images by so many of their channels; the tensor has more dimensions."""
 
     element: Scalar
     shape: tuple[int, ...]

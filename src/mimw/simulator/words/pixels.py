@@ -60,10 +60,10 @@ def _runs(task, op, descriptor) -> Iterator[tuple[list[int], tuple[int, ...]]]:
         edges = descriptor.pixels.edges(extents, (0, ) * len(extents))
         box = " x ".join(f"[{low}, {high}]" for low, high in edges)
         raise fail(IllegalCopy, task, op, f"its first pixel, {tuple(start[1:])}, lies outside of the box of pixels, {box}: no "
-                   "manual says where TMA goes on from there", hint="begin at a pixel of the box; the offsets move box and pixel together")
+                   "manual says where TMA goes on from there",
+                   hint="begin at a pixel of the box; the offsets move box and pixel together")
     if max(moved) >> (bits := OFFSET_BITS[len(extents)]):
-        raise fail(IllegalCopy, task, op, f"its offsets are {tuple(moved)} as numbers without a sign, and for {len(extents)} "
-                   f"spatial dimensions they end at {2**bits - 1}",
-                   hint="put what is negative into the lower corner of the box")
+        raise fail(IllegalCopy, task, op, f"its offsets, as numbers without a sign, are {tuple(moved)}, and for {len(extents)} "
+                   f"spatial dimensions they end at {2**bits - 1}", hint="put what is negative into the lower corner of the box")
     for at, run in descriptor.pixels.runs(extents, start, moved, count):
         yield [*at, channel], (*(1, ) * len(extents), run, channels)
