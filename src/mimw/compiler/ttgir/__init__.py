@@ -46,6 +46,7 @@ from . import (  # noqa: F401
     control,
     copies,
     descriptors,
+    halves,
     launch_control,
     masked_stores,
     memory,

@@ -62,8 +62,15 @@ def cut(here: Here):
     return here.op("cut", here.operands[0], here.listed(), here.types[0].shape)
 
 
-@reads("rocdl.sched.barrier", "amdg.sched_barrier", "amdg.instruction_sched_hint")
+@reads("amdg.in_thread_transpose")
+def turned(here: Here):
+    """A layout in which each thread has the elements that it had."""
+    here.stands_for(here.operands[0])
+
+
+@reads("rocdl.sched.barrier", "rocdl.sched.group.barrier", "rocdl.s.setprio", "amdg.sched_barrier", "amdg.instruction_sched_hint")
 def scheduled(here: Here):
-    """A hint to the scheduler of instructions; where it is the border of a stage, two halves of the waves are one stage apart."""
-    if here.has("warp_pipeline"):
-        raise here.unreadable("stages that halves of the waves run one apart are not read")
+    """A hint to the scheduler of instructions, or of waves. One that is the border of a stage is no stage yet: a pass of Gluon's
+    makes one of it."""
+    if here.has("warp_pipeline.border"):
+        raise here.unreadable("borders of stages are not read in front of the pass that makes stages of them")

@@ -12,6 +12,7 @@ import re
 
 from ...ir import Scalar
 from .cta_ops import both, check_outside_tasks, leads, masked_rank, split_of
+from .halves import border
 from .reading import Here, reads
 
 
@@ -89,7 +90,7 @@ def fenced(here: Here):
 
 @reads("ttg.barrier", "gpu.barrier")
 def met(here: Here):
-    return here.op("barrier")
+    return border(here) or here.op("barrier")
 
 
 @reads("ttng.fence_mbarrier_init_release_cluster")

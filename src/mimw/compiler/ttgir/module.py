@@ -18,11 +18,13 @@ from types import MappingProxyType
 
 from ...errors import NotYet, TtgirError
 from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Op, Param, Program, Site, Value
+from ..triton_port.late_barriers import with_late_barriers
 from ..triton_port.late_fences import with_late_fences
 from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
 from .descriptors import looks
+from .halves import check_halves
 from .launch_control import DECODED_BY
 from .locations import site_in
 from .reading import Reader, Unreadable
@@ -59,12 +61,13 @@ class Reading:
 
 
 def fenced(text: str, file: str) -> str:
-    """The text with the fences that Triton adds behind TTGIR. A text that MLIR cannot read stays as it is: its reader says why."""
+    """The text with the fences, and barriers where halves are apart, that Triton adds behind TTGIR. A text that MLIR cannot read
+    stays as it is: its reader says why."""
     found = _TARGET.search(text)
-    if found is None or found[1] != "cuda":
+    if found is None:
         return text
     try:
-        return with_late_fences(text, int(found[2]), file)
+        return with_late_fences(text, int(found[2]), file) if found[1] == "cuda" else with_late_barriers(text, file)
     except MlirProblem:
         return text
 
@@ -78,7 +81,7 @@ def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = Non
         place, _, what = problem.what.partition(": error: ") if problem.what.startswith("loc(") else ("", "", problem.what)
         raise TtgirError(f"MLIR cannot read this: {what}", site_in(place, Site(file, problem.line, problem.column - 1))) from None
     function = _kernel(top, file)
-    reader = Reader(Site(file, 1, 0, ""))
+    reader = Reader(Site(file, 1, 0, ""), _number(top.text, "ttg.threads-per-warp", 32))
     reader.notes["num_warps"] = _number(top.text, "ttg.num-warps", 4)
     reader.notes["partitions"] = _partitions(top, text)
     reader.notes["looks"] = looks(_walked(top))
@@ -108,6 +111,7 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, fa
     ops = (*_ranked(reader), *reader.ops(region))
     told = ((place, _DIVISIBLE.search(said)) for place, (_, said) in zip(places, header, strict=False))
     divisible = {place: int(found[1]) for place, found in told if found}
+    check_halves(ops)
     program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, facts)
     if program.named("grid_barrier"):
         program = replace(program, launch_facts=facts.with_grid_barrier())

@@ -23,6 +23,7 @@ from ...ir.types import TOKEN
 
 _PIXELS = "!ttng.tensordesc_im2col"
 _SHAPED = re.compile(r"((?:\d+x)+)(.*)", re.DOTALL)
+_WHOLE = re.compile(r", (\d+(?:x\d+)*)>$")
 _SIGNED = {f"si{bits}": f"i{bits}" for bits in (8, 16, 32, 64)} | {f"ui{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}
 
 
@@ -61,6 +62,12 @@ def _memory(element: Scalar, shape: tuple[int, ...], more: list[str]) -> Type:
     if element.name == "i64" and shape[-1] == 1 and len(shape) < 3:
         return Barrier(shape[0] if len(shape) > 1 else 0)
     return Buffer(element, shape)
+
+
+def whole_in(text: str) -> tuple[int, ...] | None:
+    """The extents of the buffer that a subslice is a part of, as the type of the subslice says them; None of any other type."""
+    found = _WHOLE.search(text)
+    return tuple(map(int, found[1].split("x"))) if found else None
 
 
 def layout_in(text: str) -> str:
