@@ -50,6 +50,7 @@ from . import (  # noqa: F401
     launch_control,
     masked_stores,
     memory,
+    mover,
     picked,
     products,
     remote_elements,

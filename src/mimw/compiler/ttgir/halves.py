@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from ...errors import BarrierMisuse
 from ...ir import Op
-from ..analysis.warp_stages import HALF
+from ..analysis.warp_stages import HALF, waits_for_own
 from ..triton_port.mlir_tree import Node
 from .reading import Here, reads
 
@@ -39,7 +39,8 @@ def one_stage(here: Here, ops: list[Op]) -> list[Op]:
     label = here.string(STAGE)
     if not label:
         return ops
-    met = next((op for op in ops for op in op.walk() if op.name in ("barrier", "stage_start")), None)
+    met = next((inner for op in ops for inner in op.walk() if inner.row.needs_all_threads and not inner.row.barrier and
+                "sync" in inner.row.effects and not waits_for_own(inner.row)), None)
     if met is not None:
         raise BarrierMisuse("a barrier of all waves stands in a stage, and half of them are in another one", met.site, here.site,
                             hint="put it in front of the loop or behind it")

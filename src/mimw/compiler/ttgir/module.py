@@ -86,6 +86,7 @@ def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = Non
     reader.notes["partitions"] = _partitions(top, text)
     reader.notes["looks"] = looks(_walked(top))
     reader.notes["decodes"] = any(node.name in DECODED_BY for node in _walked(top))
+    reader.notes["amd"] = 'ttg.target = "hip:' in top.text
     reader.notes["two_ctas"] = '"ttng.two-ctas" = true' in top.text
     reader.notes["uses"] = Counter(operand for node in _walked(top) for operand in node.operands)
     reader.notes["functions"] = {_name(node): node for node in top.regions[0].nodes if node.name == "tt.func"}
