@@ -197,8 +197,9 @@ def test_what_is_not_read():
 def test_these_are_the_ops_that_are_read():
     y = torch.zeros(16, 32).half()
     one = compiled_launch(doubled, (2, 2), (X, X, *X.shape), dict(BM=64, BN=64, WAITS=True, COUNT=4, ON=1), "gfx1250")[1].text
-    assert [op for op in ("amdg.init_barrier", "amdg.wait_barrier", "amdg.arrive_barrier", "amdg.tdm_prefetch", "amdg.async_tdm_wait",
-                          "amdg.async_tdm_copy_local_to_global", "tt.make_tensor_descriptor") if op not in one] == []
+    assert [op for op in ("amdg.init_barrier", "amdg.wait_barrier", "amdg.arrive_barrier", "amdg.tdm_prefetch",
+                          "amdg.async_tdm_wait", "amdg.async_tdm_copy_local_to_global", "tt.make_tensor_descriptor")
+            if op not in one] == []
     two = compiled_launch(counted, (1, ), (y, y, *y.shape), dict(BM=16, BN=32, PENDING=0), "gfx1250")[1].text
     assert "amdg.update_tensor_descriptor" in two and "amdg.async_tdm_fused_copy_global_to_local" in two
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ...ir import Buffer, Op, Scalar, Tensor, Value, like
 from ...ir.types import TOKEN
+from .memory import KINDS, ORDERS, SCOPES
 from .reading import Here, reads
 
 _I1 = Scalar("i1")
@@ -55,6 +56,28 @@ def copied(here: Here):
     buffer = next(value for value in here.operands if isinstance(value.type, Buffer))
     return [*ops, here.op("async_load", pointers, buffer, mask, others[0] if others else None, None, False,
                           results=(here.value(TOKEN), ))]
+
+
+@reads("amdg.buffer_atomic_rmw", one_cta=True)
+def changed(here: Here):
+    """`amdg.buffer_atomic_rmw fadd, relaxed, gpu, %v, %p[%at], %m`: kind, order, scope, values, pointers, mask."""
+    kind, order, scope = (word.strip() for word in here.text.partition("buffer_atomic_rmw ")[2].split(",")[:3])
+    ops, pointers, rest = _parts(here)
+    mask, (value, ) = _masked(rest)
+    return [*ops, here.op("atomic_rmw", KINDS.get(kind.upper(), kind.upper()), pointers, value, mask, ORDERS[order], SCOPES[scope])]
+
+
+@reads("amdg.buffer_atomic_cas", one_cta=True)
+def compared(here: Here):
+    order, scope = (word.strip() for word in here.text.partition("buffer_atomic_cas ")[2].split(",")[:2])
+    ops, pointers, (compare, value) = _parts(here)
+    return [*ops, here.op("atomic_cas", pointers, compare, value, ORDERS[order], SCOPES[scope])]
+
+
+@reads("amdg.concat", one_cta=True)
+def joined(here: Here):
+    """Tiles side by side, by the last dimension the quickest, as one."""
+    return None
 
 
 @reads("amdg.extract_slice", one_cta=True)

@@ -55,6 +55,10 @@ define("barrier_arrive", "barrier:Barrier count:#int predicate:i1? chunk:int|#in
        attrs=f"{_BY_PIPE} in_flight:#bool?", barrier="arrive", time="work", needs="barriers", cost="sync",
        doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases. attrs: in_flight, if the "
        "task has waited for all that it releases but what it did in shared memory: copies that it began since may be under way.")
+define("copies_arrive", "barrier:Barrier count:#int", None, "none", "sync", ours=True, attrs="raises:#bool?", barrier="commit",
+       time="work", needs="barriers", cost="sync", traits="ttgir",
+       doc="`count` arrivals once all cp.async that the task has started have landed; they release these alone. No word records "
+       "it: the reader of TTGIR does. attrs: raises, if the phase first waits for as many arrivals more.")
 define("named_barrier_wait named_barrier_arrive", "barrier:#int threads:#int", None, "none", "sync", ours=True,
        releases=True, blocks={"named_barrier_wait": "named barrier"}, traits="named", time={"named_barrier_wait": "wait"},
        cost="sync",

@@ -21,6 +21,7 @@ from . import (  # noqa: F401
     descriptors,
     dsa,
     elements,
+    late_arrivals,
     launch_control,
     layouts,
     libdevice,

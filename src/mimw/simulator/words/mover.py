@@ -16,7 +16,7 @@ from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task
 from ..memory.mbarriers import single
-from .copies import check_corner, issue, wait_for_groups
+from .copies import check_corner, issue, knows_landed, wait_for_groups
 
 _QUEUE, _ENGINE = "tdm", "TDM"
 
@@ -105,8 +105,7 @@ def tdm_wait(task, op):
     yield None
     pending = int(op.pending)
     yield from wait_for_groups(task, op, task.moves, pending, _ENGINE)
-    for copy in (copy for move in task.moves[:len(task.moves) - pending] for copy in move if copy.group != _QUEUE):
-        task.machine.order.told(task, copy)
+    knows_landed(task, task.moves, pending, _QUEUE)
     task.moves = task.moves[-pending:] if pending else []
     task.machine.order.wait_group(task, _QUEUE, pending)
     task.env[op.result] = None
