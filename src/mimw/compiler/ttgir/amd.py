@@ -74,12 +74,6 @@ def compared(here: Here):
     return [*ops, here.op("atomic_cas", pointers, compare, value, ORDERS[order], SCOPES[scope])]
 
 
-@reads("amdg.concat", one_cta=True)
-def joined(here: Here):
-    """Tiles side by side, by the last dimension the quickest, as one."""
-    return None
-
-
 @reads("amdg.extract_slice", one_cta=True)
 def cut(here: Here):
     return here.op("cut", here.operands[0], here.listed(), here.types[0].shape)
