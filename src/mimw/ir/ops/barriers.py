@@ -36,6 +36,9 @@ define("barrier_invalidate", "barrier:Barrier", None, "none", "sync", ours=True,
        doc="The mbarrier ends (PTX ISA, mbarrier.inval): only `barrier_init` may follow.")
 define("barrier_index", "barrier:Barriers index:int|#int", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ),
        "none", "pure", ours=True, attrs="lazy:#bool?", view_of="barrier", view="slot", cost="free")
+define("barrier_slice", "barrier:Barriers start:#int count:#int", lambda args, attrs: (Barrier(args[2]), ), "none", "pure",
+       ours=True, view_of="barrier", view="part", traits="ttgir", cost="free",
+       doc="`count` neighbours of an array of barriers. No word records it: the reader of TTGIR does.")
 define("barrier_expect", "barrier:Barrier bytes:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
        attrs=_BY_PIPE, barrier="expect", needs="mbarrier", word="barrier_expect_bytes", cost="sync",
        becomes="one arrival, behind the copies that bring the bytes",
