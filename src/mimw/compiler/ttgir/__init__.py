@@ -55,6 +55,7 @@ from . import (  # noqa: F401
     products,
     remote_elements,
     tiles,
+    upcasts,
 )
 from .module import Reading, fenced, read_ttgir
 from .reading import readable
