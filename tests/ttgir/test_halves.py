@@ -5,8 +5,6 @@ import functools
 import numpy as np
 import pytest
 import torch
-import triton
-import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.amd import warp_pipeline_stage
@@ -15,6 +13,7 @@ import mimw
 from mimw.compiler.triton_port.late_barriers import with_late_barriers
 from mimw.errors import BarrierMisuse, DataRace, NotYet
 from mimw.runtime.ttgir import compiled_launch
+from tests.kernels.halves_apart import product
 from tests.ttgir.modules import kernel, ran
 
 # ---- a loop by hand --------------------------------------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ def test_together_one_strand_needs_no_barrier():
 
 
 @pytest.mark.parametrize("before, behind, words", [
-    (SECOND, NONE, "part here, and never meet again"), (NONE, FIRST, "part here, and never meet again"),
+    (SECOND, NONE, "part here, and never meet again"), (NONE, f"{LOCAL}\n{FIRST}", "part here, and never meet again"),
     (SECOND, SECOND, "the second half of the waves waits here for the second time, and the first half comes to neither"),
     (FIRST, FIRST, "the first half of the waves waits here for the second time")])
 def test_a_barrier_for_one_half_that_the_other_one_does_not_make_up_for(before, behind, words):
@@ -102,12 +101,21 @@ def test_a_barrier_for_one_half_that_the_other_one_does_not_make_up_for(before, 
 
 
 def test_halves_that_meet_in_another_block():
-    body = text(NONE, NONE, (SECOND, NONE, NONE, NONE)).replace("    amdg.buffer_store", f"    {FIRST}\n    amdg.buffer_store")
+    body = text(NONE, NONE, (f"{LOCAL}\n{SECOND}", NONE, NONE, NONE))
+    body = body.replace("    amdg.buffer_store", f"    {FIRST}\n    amdg.buffer_store")
     with pytest.raises(BarrierMisuse, match="part here in the block of `for`, and never meet again"):
         ran(body, X, np.zeros_like(X), target="gfx942")
     body = text(SECOND, NONE, (FIRST, NONE, NONE, NONE))
     with pytest.raises(BarrierMisuse, match="meet here in the block of `for`, where they have not parted"):
         ran(body, X, np.zeros_like(X), target="gfx942")
+
+
+def test_all_waves_meet_behind_what_they_did_before():
+    """In front of the first barrier for one half; an allocation without a value is no access."""
+    stored = f"ttg.local_store %x0, %m : {LINE} -> {MEMORY}\n"
+    assert (doubled(f"{stored}{LOCAL}\n{SECOND}") == 8 * X).all()
+    with pytest.raises(DataRace, match="goes on here, while accesses to shared memory of the second half may still be under way"):
+        doubled(stored + SECOND)
 
 
 @pytest.mark.parametrize("edit", [
@@ -119,18 +127,6 @@ def test_a_barrier_for_other_waves_is_refused(edit):
 
 
 # ---- stock Triton's ping-pong ----------------------------------------------------------------------------------------------------
-
-
-@triton.jit
-def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr):
-    rows, columns, ks = tl.arange(0, M), tl.arange(0, N), tl.arange(0, BK)
-    a_at, b_at = a + rows[:, None] * K + ks[None, :], b + ks[:, None] * N + columns[None, :]
-    sums = tl.zeros((M, N), tl.float32)
-    for _ in range(0, K, BK):
-        sums = tl.dot(tl.load(a_at), tl.load(b_at), sums)
-        a_at += BK
-        b_at += BK * N
-    tl.store(c + rows[:, None] * N + columns[None, :], sums.to(tl.float16))
 
 
 STAGES = {"gfx942": 2, "gfx950": 3}

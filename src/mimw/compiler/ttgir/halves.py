@@ -15,13 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...errors import BarrierMisuse
+from ...errors import BarrierMisuse, DataRace
 from ...ir import Op
 from ..analysis.warp_stages import HALF, waits_for_own
+from ..triton_port.mlir_tree import Block as Nodes
 from ..triton_port.mlir_tree import Node
 from .reading import Here, reads
 
 PIPELINED, STAGE, PRIORITY = (f"triton.warp_pipeline.{word}" for word in ("pipelined_for", "stage", "priority"))
+_BARRIERS = "ttg.barrier", "gpu.barrier"
+_ACCESSES = "ttg.local_", "ttg.async_copy", "amdg.buffer_load_to_local"
 _FIRST = {"eq": True, "ne": False}      # of a wave's number through the waves of a half, compared with 0
 
 
@@ -69,6 +72,10 @@ def thread(here: Here):
 def met_by_half(here: Here):
     first, apart = _half(here), here.reader.notes.get("apart")
     if apart is None:
+        if id(here.node) in here.reader.notes["unmet"]:
+            raise DataRace(f"the {_name(not first)} half of the waves goes on here, while accesses to shared memory of the "
+                           f"{_name(first)} half may still be under way: no barrier of all waves stands behind them", here.site,
+                           hint="ttg.barrier local in front of it")
         here.reader.notes["apart"] = first, here.site
         return here.op("halves_part")
     if apart[0] is first:
@@ -77,6 +84,20 @@ def met_by_half(here: Here):
                             hint="let the halves take turns: one waits in front of the loop, the other one behind it")
     here.reader.notes["apart"] = None
     return here.op("halves_meet")
+
+
+def unmet(block: Nodes) -> set[int]:
+    """The barriers for one half, by identity, behind accesses to shared memory that no barrier of all waves ends."""
+    found, accessed = set(), False
+    for node in block.nodes:
+        if node.name in _BARRIERS:
+            accessed = False
+        elif node.name == "amdg.cond_barrier":
+            found |= {id(node)} if accessed else set()
+        accessed |= bool(node.regions) or node.name.startswith(_ACCESSES) and bool(node.operands)
+        for region in node.regions:
+            found |= unmet(region)
+    return found
 
 
 def _name(first: bool) -> str:

@@ -24,7 +24,7 @@ from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
 from .descriptors import looks
-from .halves import check_halves
+from .halves import check_halves, unmet
 from .launch_control import DECODED_BY
 from .locations import site_in
 from .reading import Reader, Unreadable
@@ -84,6 +84,7 @@ def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = Non
     reader = Reader(Site(file, 1, 0, ""), _number(top.text, "ttg.threads-per-warp", 32))
     reader.notes["num_warps"] = _number(top.text, "ttg.num-warps", 4)
     reader.notes["partitions"] = _partitions(top, text)
+    reader.notes["unmet"] = unmet(top.regions[0])
     reader.notes["looks"] = looks(_walked(top))
     reader.notes["decodes"] = any(node.name in DECODED_BY for node in _walked(top))
     reader.notes["amd"] = 'ttg.target = "hip:' in top.text
