@@ -165,6 +165,24 @@ def test_boxes_that_cannot_be(box, words):
         brought(X, (0, 0, 0, 0), (0, 0), *box)
 
 
+ON_A_GPU = [
+    (X, (0, 0, 0, 0), (2, 1), [0, 0], [-3, -3]), (X, (0, -1, -1, 32), (1, 2), [-1, -1], [-2, -2], [1, 2, 2, 1]),
+    (X, (0, -2, -2, 0), (0, 3), [-2, -2], [-1, -1], [1, 3, 3, 1]), (X, (2, 5, 4, 0), (0, 0), [0, 0], [0, 0]),
+    (X.reshape(3, 63, 64), (1, 4, 0), (2, ), [0], [0]),
+    (X.reshape(3, 3, 3, 7, 64), (0, 0, -1, 0, 0), (0, 1, 0), [0, -1, 0], [0, -1, 0])]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ON_A_GPU, ids=["stride 1", "stride 2", "stride 3", "the last image", "signals", "volumes"])
+def test_on_a_gpu_the_same_pixels_come(case):
+    if torch.cuda.get_device_capability()[0] < 9:
+        pytest.skip("the kernel copies by TMA")
+    x, at, by, *box = case
+    y = torch.zeros(PIXELS, CHANNELS, device="cuda").half()
+    moved[(1, )](images(x.cuda(), *box), rows(y), at, by)
+    assert (y.cpu().numpy() == brought(*case)).all()
+
+
 TEXT = """%c0 = arith.constant 0 : i32
     %z = arith.constant 0 : i16
     %true = arith.constant true
