@@ -250,7 +250,7 @@ def _is_gluons(value) -> bool:
 
 
 def _gluons_type(value) -> str:
-    """As Triton's launcher says it: in im2col mode, where a block has two dimensions whatever the tensor has, with the rank."""
+    """The type as Triton's launcher says it: in im2col mode, where a block has two dimensions, with the rank of the tensor."""
     said = value.__mangle__()
     return said.replace("],", f"],input_rank={len(value.shape)},", 1) if said.startswith("tensordesc_im2col<") else said
 

@@ -125,7 +125,7 @@ def tma_load(task, op):
 
 @timed("tma_load_pixels")
 def tma_load_pixels(task, op):
-    """As a load of a block of as many bytes; copies that begin at the same pixel, whatever their offsets, read the same lines."""
+    """A load of a block of as many bytes; copies that begin at the same pixel, whatever their offsets, read the same lines."""
     if enabled(task, op, op.predicate):
         size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
         end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)

@@ -43,7 +43,7 @@ class PixelBox:
 
     def runs(self, extents: Sequence[int], start: Sequence[int], moved: Sequence[int],
              count: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        """Where runs of neighbouring pixels begin, (image, places), and how long they are, for `count` pixels from `start` on."""
+        """Runs of neighbouring pixels for `count` pixels from `start` on: their first ones, (image, places), and their lengths."""
         edges = self.edges(extents, moved)
         at = [start[0], *(place + by for place, by in zip(start[1:], moved))]
         while count:

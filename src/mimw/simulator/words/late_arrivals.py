@@ -34,7 +34,7 @@ def copies_arrive(task, op):
 
 
 def _landing(before, barrier: Mbarrier, waiting: set[InFlight], op):
-    """What a copy does when it lands, then what the barrier hears; of the last of them the arrivals."""
+    """The landing of a copy, behind which the barrier hears of it; behind the last of them the arrivals come."""
 
     def land(copy: InFlight) -> None:
         before(copy)
@@ -49,6 +49,6 @@ def _landing(before, barrier: Mbarrier, waiting: set[InFlight], op):
 
 
 def _tells(copy: InFlight, barrier: Mbarrier, order) -> None:
-    """Who waits for the barrier's phase knows that the copy is over: the first barrier that hears of it."""
+    """Let who waits for the barrier's phase know that the copy is over: only of the first barrier that hears of it."""
     order.land(copy, barrier)
     copy.group = ""

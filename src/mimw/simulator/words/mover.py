@@ -52,7 +52,7 @@ def tdm_load(task, op):
 
 @handles("tdm_load_arrive", switches=True)
 def tdm_load_arrive(task, op):
-    """Who waits for the barrier knows that the block is there; the task counts the copy besides, as any other."""
+    """A load that tells the barrier's waiters of its block; the task counts it besides, as any other."""
     descriptor, view, barrier, memory = task.env[op.descriptor], task.env[op.buffer], single(task, op, op.barrier), task.memory
     start = [0] * len(descriptor.block)
     check_corner(task, op, descriptor, start)

@@ -48,7 +48,7 @@ def tma_load_pixels(task, op):
 
 
 def _runs(task, op, descriptor) -> Iterator[tuple[list[int], tuple[int, ...]]]:
-    """Where each run of pixels begins in the tensor, and its block there."""
+    """Runs of pixels: the place in the tensor at which each begins, and its block there."""
     *start, channel = offsets_of(task, op, op.offsets)
     moved = [by & 0xffff for by in offsets_of(task, op, op.moved)]
     (count, channels), extents = descriptor.block, descriptor.shape[1:-1]
