@@ -33,8 +33,8 @@ python -m benchmarks.read_back --kernels "Tutorial 0"       # those whose name h
 
 Fences between proxies that Triton adds in its stage for LLVM are put in first (`triton_port/late_fences.py`). The
 numbers of wgmma's matrix descriptors in mimw's assembly are not looked at, nor is anything behind that stage: LLVM and
-ptxas are compared on a GPU. On AMD's chips the stages in which two halves of the waves take turns are hints for the
-scheduler in TTGIR, and counted as dropped.
+ptxas are compared on a GPU. On AMD's chips the stages in which two halves of the waves take turns are regions in TTGIR,
+which no number names: they are read, and counted as dropped.
 
 What this has found: the reader took a swizzled tile that is wider than its swizzle, and seen as an array of its
 stripes, in row-major order (tutorial 04; mended); and TTGIR by itself lacks the fence in a loop between cp.async and

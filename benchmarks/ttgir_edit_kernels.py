@@ -22,7 +22,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDes
 
 from mimw import TensorDescriptor
 from mimw.runtime.ttgir import compiled_launch
-from tests.kernels import several_ctas
+from tests.kernels import halves_apart, several_ctas
 
 from .mutation_kernels.case import numbers
 
@@ -130,6 +130,15 @@ def masked(target: str, tile: int = 64, m: int = 48, n: int = 48, **options) -> 
     return _compiled(gemm, target, tuple(map(given, (K - 16, 48, 0))), dict(BM=tile, BN=64, BK=64, **options))
 
 
+def ping_pong(target: str, **options) -> Made:
+    """One tile of the product, so large that Triton lets two halves of the waves run apart. Without a K nothing may be read."""
+    def given(k: int) -> Given:
+        a, b = numbers((256, k), (k, 256)) if k else numbers((1, 1), (1, 1))
+        return Given((a, b, np.zeros((256, 256), np.float16), k), {"c": _product(a, b) if k else np.zeros((256, 256), np.float16)})
+
+    return _compiled(halves_apart.product, target, tuple(map(given, (160, 32, 0))), dict(M=256, N=256, BK=32, **options))
+
+
 def by_tma(target: str, rows: int = 64, ws: bool = False, **options) -> Made:
     a, b = numbers((rows, K), (64, K))
 
@@ -210,4 +219,5 @@ CASES = {case.name: case for case in (
     Case("Two CTAs, one load, sm_90", "sm_90a", sent_to_both),
     Case("Two CTAs, one product, sm_100", "sm_100a", product_of_a_pair),
     Case("GEMM, gfx950", "gfx950", partial(masked, "gfx950", num_warps=4, num_stages=2)),
+    Case("GEMM, halves apart, gfx942", "gfx942", partial(ping_pong, "gfx942", num_warps=8, num_stages=2)),
 )}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 FENCES = ("ttng.fence_async_shared", "ttng.tensormap_fenceproxy_acquire", "ttng.fence_mbarrier_init_release_cluster", "ttg.barrier",
-          "gpu.barrier")
+          "gpu.barrier", "amdg.cond_barrier")
 KINDS = ("wait gone", "wait weaker", "fence gone", "other index", "phase flipped", "arrival gone", "expect gone", "other bytes",
          "other count", "predicate dropped", "mask dropped", "swizzle changed", "init gone")
 _OP = re.compile(r"^\s*(?:(%\S+?)(?::(\d+))? = )?\"?([a-z]\w*\.[\w.]+)")

@@ -1,9 +1,11 @@
 """Readers of AMD's ops and of assembly: small kernels by hand."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
-from mimw.errors import NotYet, TtgirError
+from mimw.errors import NotYet, TooFewArrivals, TooManyArrivals, TtgirError
 from tests.ttgir.modules import kernel, ran
 
 WAVES = "#waves = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [64], warpsPerCTA = [4], order = [0]}>\n"
@@ -33,6 +35,24 @@ def test_buffer_loads_and_stores():
     found = on_amd(MASK + f"""%v = amdg.buffer_load %x[%at] : !tt.ptr<f32> -> {LINE}
         amdg.buffer_store %v, %o[%at], %in : !tt.ptr<f32> -> {LINE}""")
     assert (found == np.where(np.arange(256) < 200, X, 0)).all()
+
+
+def test_buffer_atomics():
+    """Sums of four places, the greatest of each; a comparison that holds for some."""
+    base = f"""%four = arith.constant dense<4> : {OFFSETS}
+        %place = arith.remsi %at, %four : {OFFSETS}
+        %v = amdg.buffer_load %x[%at] : !tt.ptr<f32> -> {LINE}
+        """
+    found = on_amd(MASK + base + f"%r = amdg.buffer_atomic_rmw fadd, relaxed, gpu, %v, %o[%place], %in : !tt.ptr<f32> -> {LINE}")
+    assert np.allclose(found[:4], X[:200].reshape(50, 4).sum(0), atol=1e-4) and not found[4:].any()
+    numbers, out = np.arange(256, dtype=np.int32)[::-1].copy(), np.zeros(256, np.int32)
+    text = AT + base.replace("f32", "i32").replace(LINE, OFFSETS) + f"""
+        %m = amdg.buffer_atomic_rmw max, acq_rel, gpu, %v, %o[%place] : !tt.ptr<i32> -> {OFFSETS}
+        %t = arith.constant dense<3> : {OFFSETS}
+        %z = arith.constant dense<255> : {OFFSETS}
+        %c = amdg.buffer_atomic_cas acq_rel, gpu, %z, %t, %o[%at] : !tt.ptr<i32> -> {OFFSETS}"""
+    ran(kernel("%x: !tt.ptr<i32>, %o: !tt.ptr<i32>", text, target="hip:gfx942", layouts=WAVES), numbers, out, target="gfx942")
+    assert out[:4].tolist() == [3, 254, 253, 252] and not out[4:].any()
 
 
 def test_copies_into_shared_memory():
@@ -72,6 +92,22 @@ def test_a_part_of_a_tile_in_registers():
 def test_hints_of_other_releases_are_not_known_to_this_mlir(op):
     with pytest.raises(TtgirError, match="is unknown"):
         on_amd(op)
+
+
+def test_arrivals_of_each_wave():
+    """Assembly of mimw's, up to the last stage of its lowering; each of four waves counts for so many."""
+    body = """%c0 = arith.constant 0 : i32
+        %n = arith.constant 32 : i32
+        %all = arith.constant COUNT : i32
+        %b = ttg.local_alloc : () -> BARRIER
+        ttg.inline_asm "mimw.init" {constraints = "v,v", pure = false} %b, %all : (BARRIER, i32) -> ()
+        ttg.inline_asm "s_waitcnt lgkmcnt(0)" {constraints = "~{memory}", pure = false} : () -> ()
+        ttg.inline_asm "mimw.each" {constraints = "v,v", pure = false} %b, %n : (BARRIER, i32) -> ()
+        ttg.inline_asm "mimw.wait" {constraints = "v,v", pure = false} %b, %c0 : (BARRIER, i32) -> ()"""
+    for count, error in ((128, None), (129, TooFewArrivals), (127, TooManyArrivals)):
+        with pytest.raises(error) if error else nullcontext():
+            ran(kernel("%o: !tt.ptr<f32>", body.replace("COUNT", str(count)), target="hip:gfx942"), np.zeros(1, np.float32),
+                target="gfx942")
 
 
 def test_assembly_that_is_known():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mimw.errors import UnwrittenRead
+from mimw.errors import BarrierNotReady, OutOfBounds, UnwrittenRead
 from tests.ttgir.modules import elementwise, kernel, ran
 
 LINE = "tensor<128xi32, #line>"
@@ -126,6 +126,50 @@ def test_rows_by_number():
         ttg.local_scatter %m[%back], %n {{axis = 1 : i32}} : {WHOLE}, tensor<64x64xi32, #tile>, tensor<64x64xi32, #tile>
         %t = ttg.local_load %m : {WHOLE} -> tensor<64x64xi32, #tile>""")
     assert (found == NUMBERS[:, ::-1]).all()
+
+
+@pytest.mark.parametrize("axis, masked", [(0, False), (1, True)])
+def test_atomics_along_a_dimension(axis, masked):
+    """Numbers of a tile go to the row, or the column, that an index of each names, those of a mask alone."""
+    tile = "tensor<64x64xi32, #tile>"
+    on, type_ = (", %lit", ", tensor<64x64xi1, #tile>") if masked else ("", "")
+    found = in_tile(f"""%half = arith.constant dense<2> : {tile}
+        %limit = arith.constant dense<16> : {tile}
+        %row = arith.divsi %jb, %half : {tile}
+        %lit = arith.cmpi slt, %row, %limit : {tile}
+        %old = ttg.local_atomic_scatter_rmw add, %m[%row], %n{on} {{axis = {axis} : i32}} : (
+          {WHOLE}, {tile}, {tile}{type_}) -> {tile}
+        %t = ttg.local_load %m : {WHOLE} -> {tile}""")
+    wanted, rows = NUMBERS.copy(), np.tile(np.arange(64) // 2, (64, 1))
+    at = (rows, np.tile(np.arange(64), (64, 1))) if axis == 0 else (np.tile(np.arange(64)[:, None], (1, 64)), rows)
+    np.add.at(wanted, at, np.where(rows < 16, NUMBERS, 0) if masked else NUMBERS)
+    assert (found == wanted).all()
+
+
+def test_an_index_outside_of_its_dimension():
+    tile = "tensor<64x64xi32, #tile>"
+    with pytest.raises(OutOfBounds):
+        in_tile(f"""%far = arith.constant dense<64> : {tile}
+            %old = ttg.local_atomic_scatter_rmw add, %m[%far], %n {{axis = 1 : i32}} : ({WHOLE}, {tile}, {tile}) -> {tile}
+            %t = ttg.local_load %m : {WHOLE} -> {tile}""")
+
+
+def test_a_part_of_several_barriers():
+    """The last two of four, of which the second is waited for; one that lies outside of the part is another one's."""
+    part = "!ttg.memdesc<2x1xi64, #barrier, #smem, mutable, 4x1>"
+    body = f"""%c0 = arith.constant 0 : i32
+        %c1 = arith.constant 1 : i32
+        %b = ttg.local_alloc : () -> !ttg.memdesc<4x1xi64, #barrier, #smem, mutable>
+        %p = ttg.memdesc_subslice %b[2, 0] : !ttg.memdesc<4x1xi64, #barrier, #smem, mutable> -> {part}
+        %q = ttg.memdesc_index %p[%c1] : {part} -> BARRIER
+        ttng.init_barrier %q, 1 : BARRIER
+        ttng.arrive_barrier %q, 1 : BARRIER
+        %i = arith.constant 3 : i32
+        %r = ttg.memdesc_index %b[%i] : !ttg.memdesc<4x1xi64, #barrier, #smem, mutable> -> BARRIER
+        ttng.wait_barrier %r, %c0 : BARRIER"""
+    ran(kernel("%o: !tt.ptr<i32>", body), np.zeros(1, np.int32))
+    with pytest.raises(BarrierNotReady):
+        ran(kernel("%o: !tt.ptr<i32>", body.replace("constant 3", "constant 2")), np.zeros(1, np.int32))
 
 
 def test_atomics_on_shared_memory():

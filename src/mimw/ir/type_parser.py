@@ -99,7 +99,7 @@ def _barrier(line: Line) -> Barrier:
 
 def _descriptor(line: Line) -> Descriptor:
     line.expect("<")
-    found = Descriptor(_element(line), parse_shape(line), not line.skip("unsigned"))
+    found = Descriptor(_element(line), parse_shape(line), not line.skip("unsigned"), line.skip("pixels"))
     line.expect(">")
     return found
 

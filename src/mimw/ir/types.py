@@ -145,11 +145,13 @@ class Pipe(Type):
 
 @dataclass(frozen=True)
 class Descriptor(Type):
-    """A tensor in global memory seen in blocks of `shape`; `signed` matters for TMA's integer reductions, and floats always are."""
+    """A tensor in global memory seen in blocks of `shape`; `signed` matters for TMA's integer reductions, and floats always are.
+    With `pixels` (im2col mode) a block is so many pixels of images by so many of their channels; the tensor has more dimensions."""
 
     element: Scalar
     shape: tuple[int, ...]
     signed: bool = True
+    pixels: bool = False
 
     def __post_init__(self):
         object.__setattr__(self, "signed", self.signed or self.element.is_float)
@@ -159,7 +161,8 @@ class Descriptor(Type):
         return prod(self.shape) * self.element.bytes
 
     def __str__(self) -> str:
-        return f"desc<{self.element}[{', '.join(map(str, self.shape))}]{'' if self.signed else ' unsigned'}>"
+        return f"desc<{self.element}[{', '.join(map(str, self.shape))}]{'' if self.signed else ' unsigned'}" \
+            f"{' pixels' if self.pixels else ''}>"
 
 
 @dataclass(frozen=True)

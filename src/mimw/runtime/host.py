@@ -249,13 +249,19 @@ def _is_gluons(value) -> bool:
     return hasattr(value, "block_shape") and hasattr(value, "layout") and hasattr(type(value), "__mangle__")
 
 
+def _gluons_type(value) -> str:
+    """The type as Triton's launcher says it: in im2col mode, where a block has two dimensions, with the rank of the tensor."""
+    said = value.__mangle__()
+    return said.replace("],", f"],input_rank={len(value.shape)},", 1) if said.startswith("tensordesc_im2col<") else said
+
+
 def _type_string(value, parameter) -> str:
     if isinstance(value, StockTensorDescriptor):
         check_descriptor(value, f"the tensor descriptor given as {parameter.name!r}")
         block = ",".join(map(str, value.block_shape))
         return f"tensordesc<{element_name(value.base.dtype)}[{block}]>"
     if _is_gluons(value):
-        return value.__mangle__()
+        return _gluons_type(value)
     if is_array(value):
         return f"*{'k' if parameter.is_const else ''}{element_name(value.dtype)}"
     if parameter.annotation_type:

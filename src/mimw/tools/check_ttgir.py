@@ -49,8 +49,8 @@ def check_ttgir(text: Any, grid: Any, *args: Any, file: str | None = None, targe
                          compile-time values. Arrays are left as they were
                file      the name under which lines of the text itself are reported, by default the path
                target    the chip whose rules hold, by default the one that the module names
-               late_fences   whether the compiler adds fences between proxies behind TTGIR, as Triton does: they are put in first.
-                         False: the fences are those of the text
+               late_fences   whether the compiler adds fences between proxies behind TTGIR, and barriers where halves of AMD's waves
+                         are apart, as Triton does: they are put in first. False: they are those of the text
                the rest  as for `mimw.check`
     returns:   Report: `.ok`, `.findings`. Lines are those of the author's file, where the module has them
     errors:    TtgirError for a text that MLIR cannot read; NotYet, with text and line, for an op without a meaning here;

@@ -22,6 +22,7 @@ from .mlir_functions import MlirSource, body, new_context, positions
 from .text import any_context, located, parsed_file
 
 _OP = re.compile(r'(?:%[^=]*= )?"?((?:builtin\.)?module|[a-z]\w*\.[\w.]+)')
+_BEHIND = re.compile(r"\}( \{[^{}]*\})$")
 _HIDDEN = "ttg.warp_specialize.partitions"      # printed as a part of the op around it
 _OWN = re.compile(r"\"([^\"]*)\":(\d+):(\d+)")
 
@@ -111,10 +112,25 @@ def _value(value) -> Value:
     return value.id(), str(value.get_type())
 
 
+def _lines(text: str) -> list[str]:
+    """The line of each op, without its location."""
+    lines: list[str] = []
+    latest: dict[int, int] = {}         # the last line of each indentation
+    for written in text.splitlines():
+        line = located(written.strip())[0]
+        depth = len(written) - len(written.lstrip())
+        if _OP.match(line):
+            latest[depth] = len(lines)
+            lines.append(line)
+        elif (found := _BEHIND.match(line)) and depth in latest:
+            lines[latest[depth]] += found[1]
+    return lines
+
+
 def _give_texts(top: Node, text: str) -> None:
-    """Note on each node its line of the text: the printer writes parents before their regions, and leaves empty yields out."""
-    lines = (line.strip() for line in text.splitlines())
-    lines = [located(line)[0] for line in lines if _OP.match(line)]
+    """Note on each node its line of the text: the printer writes parents before their regions, and leaves empty yields out. What an
+    op says behind its regions stands behind its line."""
+    lines = _lines(text)
     if top.name != "builtin.module":
         lines.pop(0)
 

@@ -46,13 +46,16 @@ from . import (  # noqa: F401
     control,
     copies,
     descriptors,
+    halves,
     launch_control,
     masked_stores,
     memory,
+    mover,
     picked,
     products,
     remote_elements,
     tiles,
+    upcasts,
 )
 from .module import Reading, fenced, read_ttgir
 from .reading import readable

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ...ir import Buffer, Op, Scalar, Tensor, Value, like
 from ...ir.types import TOKEN
+from .memory import KINDS, ORDERS, SCOPES
 from .reading import Here, reads
 
 _I1 = Scalar("i1")
@@ -57,13 +58,36 @@ def copied(here: Here):
                           results=(here.value(TOKEN), ))]
 
 
+@reads("amdg.buffer_atomic_rmw", one_cta=True)
+def changed(here: Here):
+    """`amdg.buffer_atomic_rmw fadd, relaxed, gpu, %v, %p[%at], %m`: kind, order, scope, values, pointers, mask."""
+    kind, order, scope = (word.strip() for word in here.text.partition("buffer_atomic_rmw ")[2].split(",")[:3])
+    ops, pointers, rest = _parts(here)
+    mask, (value, ) = _masked(rest)
+    return [*ops, here.op("atomic_rmw", KINDS.get(kind.upper(), kind.upper()), pointers, value, mask, ORDERS[order], SCOPES[scope])]
+
+
+@reads("amdg.buffer_atomic_cas", one_cta=True)
+def compared(here: Here):
+    order, scope = (word.strip() for word in here.text.partition("buffer_atomic_cas ")[2].split(",")[:2])
+    ops, pointers, (compare, value) = _parts(here)
+    return [*ops, here.op("atomic_cas", pointers, compare, value, ORDERS[order], SCOPES[scope])]
+
+
 @reads("amdg.extract_slice", one_cta=True)
 def cut(here: Here):
     return here.op("cut", here.operands[0], here.listed(), here.types[0].shape)
 
 
-@reads("rocdl.sched.barrier", "amdg.sched_barrier", "amdg.instruction_sched_hint")
+@reads("amdg.in_thread_transpose")
+def turned(here: Here):
+    """A layout in which each thread has the elements that it had."""
+    here.stands_for(here.operands[0])
+
+
+@reads("rocdl.sched.barrier", "rocdl.sched.group.barrier", "rocdl.s.setprio", "amdg.sched_barrier", "amdg.instruction_sched_hint")
 def scheduled(here: Here):
-    """A hint to the scheduler of instructions; where it is the border of a stage, two halves of the waves are one stage apart."""
-    if here.has("warp_pipeline"):
-        raise here.unreadable("stages that halves of the waves run one apart are not read")
+    """A hint to the scheduler of instructions, or of waves. One that is the border of a stage is no stage yet: a pass of Gluon's
+    makes one of it."""
+    if here.has("warp_pipeline.border"):
+        raise here.unreadable("borders of stages are not read in front of the pass that makes stages of them")

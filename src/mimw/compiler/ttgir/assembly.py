@@ -77,7 +77,7 @@ def rank(here: Here, found):
     return here.op("cluster_cta_rank")
 
 
-@form(r"s_waitcnt vmcnt\(0\) lgkmcnt\(0\)")
+@form(r"s_waitcnt (?:vmcnt\(0\) )?lgkmcnt\(0\)|(?:s_wait_loadcnt 0x0 s_wait_storecnt 0x0 )?s_wait_dscnt 0x0")
 def accesses_awaited(here: Here, found):
     """Accesses of a task are in order here."""
 
@@ -93,6 +93,14 @@ def barrier_made(here: Here, found):
 def barrier_arrived(here: Here, found):
     barrier, count, *_ = here.operands
     return here.op("barrier_arrive", barrier, int(here.known(count)))
+
+
+@form(r"mimw\.each")
+def barrier_arrived_by_waves(here: Here, found):
+    """By each wave of the task, of so many arrivals."""
+    barrier, count = here.operands
+    warps = here.reader.notes.get("task_warps", here.reader.notes["num_warps"])
+    return here.op("barrier_arrive", barrier, int(here.known(count)) * warps)
 
 
 @form(r"mimw\.wait")

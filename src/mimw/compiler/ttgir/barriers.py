@@ -12,6 +12,7 @@ import re
 
 from ...ir import Scalar
 from .cta_ops import both, check_outside_tasks, leads, masked_rank, split_of
+from .halves import border
 from .reading import Here, reads
 
 
@@ -82,6 +83,14 @@ def arrived(here: Here):
     return [*ops, here.op("remote_arrive", here.operands[0], _count(here), rank, *when)]
 
 
+@reads("ttng.async_copy_mbarrier_arrive", "amdg.async_copy_mbarrier_arrive", one_cta=True)
+def arrived_by_copies(here: Here):
+    """By each thread, for its own copies."""
+    threads = here.reader.warp_size * here.reader.notes.get("task_warps", here.reader.notes["num_warps"])
+    raises = here.name.startswith("ttng") and not here.flag("noIncrement")
+    return here.op("copies_arrive", here.operands[0], threads, **({"raises": True} if raises else {}))
+
+
 @reads("ttng.fence_async_shared")
 def fenced(here: Here):
     return here.op("fence", "async_shared", **({"cluster": True} if here.word("bCluster") == "true" else {}))
@@ -89,7 +98,7 @@ def fenced(here: Here):
 
 @reads("ttg.barrier", "gpu.barrier")
 def met(here: Here):
-    return here.op("barrier")
+    return border(here) or here.op("barrier")
 
 
 @reads("ttng.fence_mbarrier_init_release_cluster")

@@ -10,9 +10,13 @@ Memory is that of the op: an allocation in a loop is the same memory in every tr
 
 from __future__ import annotations
 
+from math import prod
+
 from ...ir import Barrier, Buffer, Tensor, Value
+from .along_axis import in_a_row, numbered
 from .cta_accesses import places
 from .cta_ops import check_same, split_of
+from .memory import KINDS
 from .reading import Here, reads
 from .same_bytes import Seen, seen
 
@@ -49,7 +53,7 @@ def indexed(here: Here):
 def sliced(here: Here):
     (source, ), (type_, ) = here.operands, here.types
     if isinstance(source.type, Barrier):
-        raise here.unreadable("a part of several mbarriers has no meaning in the simulator")
+        return here.op("barrier_slice", source, here.listed()[0], type_.count)
     _check_cut(here)
     return here.op("buffer_slice", source, here.listed(), type_.shape)
 
@@ -159,10 +163,17 @@ def scattered(here: Here):
 def changed(here: Here):
     """Operands: the buffer, the values, the numbers of the elements, the mask."""
     buffer, value, indices, *mask = here.operands
-    if len(buffer.type.shape) != 1:
-        raise here.unreadable("atomics along one dimension of several have no meaning in the simulator")
     kind = here.text.partition("ttg.local_atomic_scatter_rmw ")[2].partition(",")[0].upper()
-    return here.op("local_atomic_rmw", {"EXCH": "XCHG"}.get(kind, kind), buffer, value, indices, mask[0] if mask else None)
+    kind, mask = KINDS.get(kind, kind), mask[0] if mask else None
+    if len(buffer.type.shape) == 1:
+        return here.op("local_atomic_rmw", kind, buffer, value, indices, mask)
+    ops, numbers = numbered(here, indices, buffer.type.shape, here.integer("axis"))
+    more, (value, mask) = in_a_row(here, value, mask)
+    flat = here.value(Buffer(buffer.type.element, (prod(buffer.type.shape), )))
+    old = here.value(value.type)
+    return [*ops, *more, here.op("buffer_flat", buffer, results=(flat, )),
+            here.op("local_atomic_rmw", kind, flat, value, numbers, mask, results=(old, )),
+            here.op("reshape", old, here.types[0].shape, False)]
 
 
 @reads("ttng.tmem_load")

@@ -12,6 +12,7 @@ import re
 from dataclasses import replace
 
 from ...ir import Block, Op, Task
+from .halves import in_stages, one_stage
 from .reading import Here, reads
 
 _CALLED = re.compile(r'@"?([\w$.-]+)"?\(')
@@ -21,7 +22,8 @@ _WARPS = re.compile(r"num_warps\((\d+)\)")
 @reads("scf.for")
 def for_(here: Here):
     start, stop, step, *inits = here.operands
-    return here.op("for", start, stop, step, tuple(inits), blocks=(_yielding(here.reader.block(here.node.regions[0])), ))
+    loop = here.op("for", start, stop, step, tuple(inits), blocks=(_yielding(here.reader.block(here.node.regions[0])), ))
+    return in_stages(here, loop)
 
 
 @reads("scf.while")
@@ -57,7 +59,7 @@ def region(here: Here):
     values = iter(block.yielded)
     for place, (number, _) in enumerate(here.node.results):
         here.stands_for(next(values), place)
-    return [op for op in block.ops if op.name != "yield"]
+    return one_stage(here, [op for op in block.ops if op.name != "yield"])
 
 
 @reads("ttg.warp_specialize")

@@ -4,6 +4,7 @@ Input: ops of `ttg` and `ttng` that copy. Output: ours. For example:
 
     %3 = ttg.async_copy_global_to_local %1, %2 mask %m : ..             async_load %1 %2 %m
     ttng.async_tma_copy_global_to_local %d[%i, %j] %tile, %full, %p     tma_load %d (%i, %j) %full %tile %p
+    .. of an im2col descriptor, %d[%n, %h, %w, %c] offsets = [%r, %s]   tma_load_pixels %d (%n, %h, %w, %c) (%r, %s) %full %tile %p
 """
 
 from __future__ import annotations
@@ -67,9 +68,10 @@ def _of_part(here: Here, coordinates: tuple) -> tuple[list, tuple]:
 
 @reads("ttng.async_tma_copy_global_to_local")
 def loaded(here: Here):
-    if here.has("offsets"):
-        raise here.unreadable("im2col has no meaning in the simulator")
     descriptor, coordinates, barrier, buffer, predicate = _parts(here)
+    if descriptor.type.pixels:
+        moved = tuple(value for value in here.operands if value.type == Scalar("i16"))
+        return here.op("tma_load_pixels", descriptor, coordinates, moved, barrier, buffer, predicate)
     ops, coordinates = _of_part(here, coordinates)
     if not here.reader.rank_bits:
         return here.op("tma_load", descriptor, coordinates, barrier, buffer, predicate)

@@ -14,9 +14,9 @@ from ...ir import Block
 from .cta_ops import leads, of_first, split_of
 from .reading import Here, reads
 
-_KINDS = {"EXCH": "XCHG"}
+KINDS = {"EXCH": "XCHG"}
 ORDERS = {"relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE", "acq_rel": "ACQUIRE_RELEASE"}
-_SCOPES = {"cta": "CTA", "gpu": "GPU", "sys": "SYSTEM"}
+SCOPES = {"cta": "CTA", "gpu": "GPU", "sys": "SYSTEM"}
 
 
 @reads("tt.load")
@@ -64,7 +64,7 @@ def atomic(here: Here):
     """`tt.atomic_rmw fadd, acq_rel, gpu, %p, %v, %m`: kind, order, scope, pointer, value, mask."""
     kind = re.search(r"tt\.atomic_rmw (\w+),", here.text)[1].upper()
     mask = here.operands[2] if len(here.operands) > 2 else None
-    return _once(here, "atomic_rmw", _KINDS.get(kind, kind), *here.operands[:2], mask, *_order_and_scope(here, 1))
+    return _once(here, "atomic_rmw", KINDS.get(kind, kind), *here.operands[:2], mask, *_order_and_scope(here, 1))
 
 
 @reads("tt.atomic_cas")
@@ -102,7 +102,7 @@ def assumed(here: Here):
 
 def _order_and_scope(here: Here, before: int) -> tuple[str, str]:
     words = re.search(r"tt\.atomic_\w+ ((?:\w+, )+)", here.text)[1].split(", ")
-    return ORDERS[words[before]], _SCOPES[words[before + 1]]
+    return ORDERS[words[before]], SCOPES[words[before + 1]]
 
 
 @reads("tt.print")

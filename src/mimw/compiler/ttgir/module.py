@@ -18,11 +18,13 @@ from types import MappingProxyType
 
 from ...errors import NotYet, TtgirError
 from ...ir import I32, I64, Block, Descriptor, LaunchFacts, Op, Param, Program, Site, Value
+from ..triton_port.late_barriers import with_late_barriers
 from ..triton_port.late_fences import with_late_fences
 from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
 from .descriptors import looks
+from .halves import check_halves, unmet
 from .launch_control import DECODED_BY
 from .locations import site_in
 from .reading import Reader, Unreadable
@@ -32,6 +34,7 @@ _TARGET = re.compile(r'ttg\.target = "(cuda|hip):(\w+)"')
 _NAME = re.compile(r"@(?:\"([^\"]*)\"|([\w$.-]+))")
 _PARAMETER = re.compile(r"%([\w$.-]+): ([^%]*)")
 _SAID = re.compile(r'loc\("([^"]+)"\(')
+_RANKS = 3, 4, 5        # of tensors of pixels
 _DIVISIBLE = re.compile(r"tt\.divisibility = (\d+)")
 
 
@@ -58,12 +61,13 @@ class Reading:
 
 
 def fenced(text: str, file: str) -> str:
-    """The text with the fences that Triton adds behind TTGIR. A text that MLIR cannot read stays as it is: its reader says why."""
+    """The text with the fences, and barriers where halves are apart, that Triton adds behind TTGIR. A text that MLIR cannot read
+    stays as it is: its reader says why."""
     found = _TARGET.search(text)
-    if found is None or found[1] != "cuda":
+    if found is None:
         return text
     try:
-        return with_late_fences(text, int(found[2]), file)
+        return with_late_fences(text, int(found[2]), file) if found[1] == "cuda" else with_late_barriers(text, file)
     except MlirProblem:
         return text
 
@@ -77,11 +81,13 @@ def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = Non
         place, _, what = problem.what.partition(": error: ") if problem.what.startswith("loc(") else ("", "", problem.what)
         raise TtgirError(f"MLIR cannot read this: {what}", site_in(place, Site(file, problem.line, problem.column - 1))) from None
     function = _kernel(top, file)
-    reader = Reader(Site(file, 1, 0, ""))
+    reader = Reader(Site(file, 1, 0, ""), _number(top.text, "ttg.threads-per-warp", 32))
     reader.notes["num_warps"] = _number(top.text, "ttg.num-warps", 4)
     reader.notes["partitions"] = _partitions(top, text)
+    reader.notes["unmet"] = unmet(top.regions[0])
     reader.notes["looks"] = looks(_walked(top))
     reader.notes["decodes"] = any(node.name in DECODED_BY for node in _walked(top))
+    reader.notes["amd"] = 'ttg.target = "hip:' in top.text
     reader.notes["two_ctas"] = '"ttng.two-ctas" = true' in top.text
     reader.notes["uses"] = Counter(operand for node in _walked(top) for operand in node.operands)
     reader.notes["functions"] = {_name(node): node for node in top.regions[0].nodes if node.name == "tt.func"}
@@ -107,6 +113,7 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, fa
     ops = (*_ranked(reader), *reader.ops(region))
     told = ((place, _DIVISIBLE.search(said)) for place, (_, said) in zip(places, header, strict=False))
     divisible = {place: int(found[1]) for place, found in told if found}
+    check_halves(ops)
     program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, facts)
     if program.named("grid_barrier"):
         program = replace(program, launch_facts=facts.with_grid_barrier())
@@ -159,14 +166,17 @@ def _places(values: list) -> list[int]:
             continue
         places.append(places[-1] + 1 if places else 0)
         if isinstance(value.type, Descriptor):
-            held = _with_it(values[len(places):], len(value.type.shape))
+            held = _with_it(values[len(places):], value.type)
     return places
 
 
-def _with_it(values: list, rank: int) -> int:
-    """The number of parameters behind a descriptor that are its extents and strides: all of them, or none."""
-    wanted = [I32] * rank + [I64] * rank
-    return 2 * rank if [value.type for value in values[:2 * rank]] == wanted else 0
+def _with_it(values: list, type_: Descriptor) -> int:
+    """The number of parameters behind a descriptor that are its extents and strides: all of them, or none. Of what rank a tensor of
+    pixels is, its type does not say."""
+    for rank in _RANKS if type_.pixels else (len(type_.shape), ):
+        if [value.type for value in values[:2 * rank]] == [I32] * rank + [I64] * rank:
+            return 2 * rank
+    return 0
 
 
 def _number(text: str, attribute: str, default: int) -> int:

@@ -18,7 +18,7 @@ from ...target import Target
 from ..analysis import Remark
 from .bank_uses import bank_use
 from .layout_text import LayoutProblem
-from .types import layout_in, type_in
+from .types import layout_in, type_in, whole_in
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ def remarks(accesses: Iterable[SharedAccess], chip: Target) -> tuple[Remark, ...
         if not isinstance(buffer, Buffer) or buffer.space != "smem":
             continue
         with suppress(LayoutProblem):
-            use = bank_use(access.op, layout_in(access.tile), layout_in(access.buffer), buffer.shape, buffer.element.bits, chip)
+            layouts, bits = (layout_in(access.tile), layout_in(access.buffer)), buffer.element.bits
+            use = bank_use(access.op, *layouts, buffer.shape, bits, chip, whole_in(access.buffer))
             if use is not None and use.excess:
                 found.setdefault((access.op, access.site), Remark(use.sentence(), access.site))
     return tuple(found.values())

@@ -6,6 +6,7 @@ Input: a type as MLIR writes it. Output: ours; None for one without a meaning. F
     type_in("!ttg.memdesc<3x128x64xf16, #shared, #smem, mutable>")              buffer<fp16[3, 128, 64]>
     type_in("!ttg.memdesc<3x1xi64, #shared1, #smem, mutable>")                  barrier<x 3>
     type_in("!tt.tensordesc<128x64xf16, #shared>")                              desc<fp16[128, 64]>
+    type_in("!ttng.tensordesc_im2col<128x64xf16, #shared>")                     desc<fp16[128, 64] pixels>
 
 A buffer is one with all its extents: which of them counts slots, TTGIR does not say. Memory of i64 whose last extent is 1 is for
 mbarriers, as all compilers of Triton lay it out. In tensor memory a leading extent counts buffers.
@@ -20,7 +21,9 @@ from ...ir import Barrier, Buffer, Descriptor, Pointer, Scalar, Tensor, Type
 from ...ir.mlir_types import parts_of, type_of
 from ...ir.types import TOKEN
 
+_PIXELS = "!ttng.tensordesc_im2col"
 _SHAPED = re.compile(r"((?:\d+x)+)(.*)", re.DOTALL)
+_WHOLE = re.compile(r", (\d+(?:x\d+)*)>$")
 _SIGNED = {f"si{bits}": f"i{bits}" for bits in (8, 16, 32, 64)} | {f"ui{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}
 
 
@@ -36,7 +39,7 @@ def type_in(text: str) -> Type | None:
     if text in _SIGNED:
         return Scalar(_SIGNED[text])
     kind, opening, rest = text.partition("<")
-    if kind not in ("!ttg.memdesc", "!tt.tensordesc", "tensor") or not rest.endswith(">"):
+    if kind not in ("!ttg.memdesc", "!tt.tensordesc", _PIXELS, "tensor") or not rest.endswith(">"):
         return type_of(text)
     if kind == "!tt.tensordesc" and rest.startswith("tensor<"):
         rest = rest[len("tensor<"):-1]
@@ -48,8 +51,8 @@ def type_in(text: str) -> Type | None:
     shape = tuple(map(int, found[1].rstrip("x").split("x")))
     if kind == "tensor":
         return Tensor(element, shape)
-    if kind == "!tt.tensordesc":
-        return Descriptor(element, shape, not found[2].startswith("ui"))
+    if kind in ("!tt.tensordesc", _PIXELS):
+        return Descriptor(element, shape, not found[2].startswith("ui"), kind == _PIXELS)
     return _memory(element, shape, parts[1:])
 
 
@@ -59,6 +62,12 @@ def _memory(element: Scalar, shape: tuple[int, ...], more: list[str]) -> Type:
     if element.name == "i64" and shape[-1] == 1 and len(shape) < 3:
         return Barrier(shape[0] if len(shape) > 1 else 0)
     return Buffer(element, shape)
+
+
+def whole_in(text: str) -> tuple[int, ...] | None:
+    """The extents of the buffer that a subslice is a part of, as the type of the subslice says them; None of any other type."""
+    found = _WHOLE.search(text)
+    return tuple(map(int, found[1].split("x"))) if found else None
 
 
 def layout_in(text: str) -> str:

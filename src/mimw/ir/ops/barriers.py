@@ -36,6 +36,9 @@ define("barrier_invalidate", "barrier:Barrier", None, "none", "sync", ours=True,
        doc="The mbarrier ends (PTX ISA, mbarrier.inval): only `barrier_init` may follow.")
 define("barrier_index", "barrier:Barriers index:int|#int", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ),
        "none", "pure", ours=True, attrs="lazy:#bool?", view_of="barrier", view="slot", cost="free")
+define("barrier_slice", "barrier:Barriers start:#int count:#int", lambda args, attrs: (Barrier(args[2]), ), "none", "pure",
+       ours=True, view_of="barrier", view="part", traits="ttgir", cost="free",
+       doc="`count` neighbours of an array of barriers. No word records it: the reader of TTGIR does.")
 define("barrier_expect", "barrier:Barrier bytes:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
        attrs=_BY_PIPE, barrier="expect", needs="mbarrier", word="barrier_expect_bytes", cost="sync",
        becomes="one arrival, behind the copies that bring the bytes",
@@ -55,6 +58,10 @@ define("barrier_arrive", "barrier:Barrier count:#int predicate:i1? chunk:int|#in
        attrs=f"{_BY_PIPE} in_flight:#bool?", barrier="arrive", time="work", needs="barriers", cost="sync",
        doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases. attrs: in_flight, if the "
        "task has waited for all that it releases but what it did in shared memory: copies that it began since may be under way.")
+define("copies_arrive", "barrier:Barrier count:#int", None, "none", "sync", ours=True, attrs="raises:#bool?", barrier="commit",
+       time="work", needs="barriers", cost="sync", traits="ttgir",
+       doc="`count` arrivals once all cp.async that the task has started have landed; they release these alone. No word records "
+       "it: the reader of TTGIR does. attrs: raises, if the phase first waits for as many arrivals more.")
 define("named_barrier_wait named_barrier_arrive", "barrier:#int threads:#int", None, "none", "sync", ours=True,
        releases=True, blocks={"named_barrier_wait": "named barrier"}, traits="named", time={"named_barrier_wait": "wait"},
        cost="sync",

@@ -45,6 +45,12 @@ define("tma_load",
        becomes="copies by pointers, by the task's threads; an arrival when they have landed, in a loop behind later copies",
        lies="buffer=block",
        doc="TMA tile load; completes block_bytes on the barrier.")
+define("tma_load_pixels",
+       "descriptor:Descriptor offsets:i32* moved:int* barrier:Barrier buffer:Buffer predicate:i1?", None, "none",
+       "read write async", ours=True, touches="descriptor=async-read buffer=async-write", barrier="complete",
+       brings="descriptor", copy="in", time="copy", needs="tma", cost="sync", lies="buffer=block", traits="ttgir",
+       doc="TMA load in im2col mode: pixels from the one at `offsets` on, box and pixels moved by `moved` along the spatial "
+       "dimensions; completes block_bytes on the barrier. No word records it: the reader of TTGIR does.")
 define("tma_fetch", "descriptor:Descriptor offsets:i32* buffer:Buffer cache_policy:const?", None, "none", "read write",
        ours=True, attrs="bytes:#int? more:#bool?", touches="descriptor=async-read buffer=async-write", copy="in",
        traits="fetch", needs="tma", word="tle.gpu.copy from a tensor descriptor", cost="global",

@@ -21,6 +21,11 @@ define("tdm_load", "descriptor:Descriptor buffer:Buffer", scalar(TOKEN), "none",
        word="async_amd_descriptor_load", cost="sync", traits="mover", lies="buffer=moved",
        doc="The block at the descriptor's place into the buffer, zeros outside of the tensor. attrs: cache modifier; warps, a mask "
        "of those that copy; more, if the next load belongs to the same copy, by other warps.")
+define("tdm_load_arrive", "descriptor:Descriptor buffer:Buffer barrier:Barrier count:#int", None, "none", "read write async",
+       ours=True, touches="descriptor=read buffer=write", barrier="arrive", copy="in", time="copy", needs="tdm", cost="sync",
+       traits="mover ttgir", lies="buffer=moved",
+       doc="As `tdm_load`, a copy of its own; once it has landed, `count` arrivals on the barrier, one of each warp that copies. "
+       "No word records it: the reader of TTGIR does.")
 define("tdm_store", "descriptor:Descriptor buffer:Buffer", None, "none", "read write async", ours=True,
        touches="descriptor=write buffer=read", copy="out", time="store", needs="tdm", word="async_amd_descriptor_store",
        cost="sync", traits="mover", lies="buffer=moved",

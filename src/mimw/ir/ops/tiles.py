@@ -78,6 +78,9 @@ define("broadcast", "value:num[] type:#shape|#type",
        "same", "pure", elements_of="value", cost="free", traits="reshape", rule="spread")
 define("expand_dims", "value:num[] axis:#int", expanded, "expand", "pure", elements_of="value", cost="free",
        traits="reshape")
+define("unpack_fp4", "value:int[] axis:#int type:#type", given(2), "none", "pure", ours=True, traits="ttgir", cost="move",
+       doc="The pairs of e2m1 in bytes, the low half first, as floats side by side along an axis. No word records it: the reader "
+       "of TTGIR does.")
 define("reshape", "value:num~ shape:#shape can_reorder:const", reshaped, "inferred", "pure", elements_of="value",
        cost="move", traits="reshape", rule="moved")
 define("trans", "value:num[] order:#shape", transposed, "inferred", "pure", elements_of="value", cost="move", rule="moved")

@@ -9,8 +9,9 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
 
 from .table import define
 
-define("stage_start", "", None, "none", "sync", ours=True, needs="stages", word="warp_pipeline_stage", cost="free",
-       doc="A stage begins.")
+define("stage_start", "", None, "none", "sync", ours=True, attrs="bare:#bool?", needs="stages", word="warp_pipeline_stage",
+       cost="free", doc="A stage begins. attrs: bare, if at the barrier before it nobody waits for his own accesses to LDS, as the "
+       "reader of TTGIR may find it.")
 define("stage_end", "label:#str? priority:#int?", None, "none", "sync", ours=True, needs="stages", word="warp_pipeline_stage",
        cost="sync", doc="The stage ends: a half goes on when the other half has ended the stage before it. priority: of the waves "
        "in this stage, 0 to 3.")

@@ -123,6 +123,16 @@ def tma_load(task, op):
         task.machine.advance(task, task.clock)
 
 
+@timed("tma_load_pixels")
+def tma_load_pixels(task, op):
+    """A load of a block of as many bytes; copies that begin at the same pixel, whatever their offsets, read the same lines."""
+    if enabled(task, op, op.predicate):
+        size, offsets = _buffer_bytes(op.buffer), _begins(task, op)
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets), op)
+        _on_barrier(task, op, f"load {offsets}", end, size, single(task, op, op.barrier))
+        task.machine.advance(task, task.clock)
+
+
 @timed("tma_load_pair")
 def tma_load_pair(task, op):
     """Into this CTA; the bytes count on the barrier of one CTA of the pair."""

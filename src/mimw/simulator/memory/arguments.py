@@ -20,6 +20,7 @@ from ...errors import SimulatorMisuse
 from ...ir import Descriptor, Param, Pointer, Program, Value
 from .global_memory import GlobalMemory
 from .global_tensors import GlobalTensor
+from .pixel_boxes import box_of
 from .values import numpy_type, wrapped
 
 
@@ -73,12 +74,15 @@ def _descriptor(params: list[Param], argument: Any, memory: GlobalMemory, env: d
     head, name = params[0].value, params[0].name
     shape, strides = _checked(name, argument)
     block = head.type.shape
-    if len(shape) != len(block):
+    pixels = box_of(argument, len(shape)) if head.type.pixels else None
+    if isinstance(pixels, str):
+        raise SimulatorMisuse(f"argument {name!r}: {pixels}")
+    if len(shape) != len(block) and pixels is None:
         raise SimulatorMisuse(f"argument {name!r} has rank {len(shape)}, the kernel was compiled for blocks of {block}")
     address = memory.register(argument.base, name)
     nan = getattr(argument, "padding", "zero") == "nan"
     env[head] = GlobalTensor(address, shape, strides, block, numpy_type(head.type.element), head.type.signed, nan,
-                             getattr(argument, "round_f32_to_tf32", False))
+                             getattr(argument, "round_f32_to_tf32", False), pixels=pixels)
     rest = (*shape, *strides)
     if len(params) - 1 not in (0, len(rest)):
         raise SimulatorMisuse(f"argument {name!r}: {len(params) - 1} parameters follow the descriptor, not {len(rest)}")

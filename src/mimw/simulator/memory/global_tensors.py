@@ -19,6 +19,7 @@ from ..memory_model import ASYNC, GENERIC
 from ..memory_model.shadow import address_of
 from .descriptor_places import DescriptorPlace
 from .global_memory import GlobalMemory
+from .pixel_boxes import PixelBox
 
 PARTS = 4096        # blocks of a tensor that are remembered
 GRANULE = 16        # bytes of a row that TMA writes at least
@@ -61,6 +62,7 @@ class GlobalTensor:
     rounds: bool = False
     lies: DescriptorPlace | None = None     # where the descriptor itself lies, if the kernel made it
     on: bool = True
+    pixels: PixelBox | None = None          # of a descriptor in im2col mode
     _parts: dict[tuple, Part | None] = field(default_factory=dict, init=False, repr=False)
 
     def placed(self, add, bounds, on: bool | None, clamp: bool) -> GlobalTensor:

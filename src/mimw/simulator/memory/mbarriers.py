@@ -122,6 +122,20 @@ class Mbarrier:
         copy.task.machine.order.land(copy, self)
         self._settle(copy.end, copy.task, copy.op)
 
+    def landed(self, copy: InFlight, count: int) -> None:
+        """`copy`, of which no bytes count, has landed and arrives `count` times."""
+        self.coming.remove(copy)
+        copy.task.machine.order.land(copy, self)
+        self.arrive_late(count, copy.task, copy.op)
+
+    def arrive_late(self, count: int, task: Task, op) -> None:
+        """`count` arrivals that say nothing of what the task itself has done."""
+        if self.arrived + count > self.count:
+            raise fail(TooManyArrivals, task, op, f"{count} more arrivals on {self.name}; {self.state()}", self.made,
+                       hint="initialise it with a larger count: each warp, or each thread, that copies arrives once")
+        self.arrived += count
+        self._settle(task.clock, task, op)
+
     def _check_bytes(self, task: Task, op) -> None:
         """PTX ISA, "tx-count of mbarrier objects": -(2^20 - 1) to 2^20 - 1, beyond it is undefined."""
         if abs(self.pending_bytes) > Barrier.MOST_BYTES:

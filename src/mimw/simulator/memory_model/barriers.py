@@ -59,7 +59,8 @@ class BarrierOrder(LivesOrder):
     def __init__(self, machine):
         self.machine, self.guide = machine, machine.guide
         self._barriers: dict[Any, WeakSet] = {}         # CTA -> those that it has made and somebody has still
-        self.commits_there = any(op.row.barrier == "commit" for op in machine.program.walk())
+        rows = {op.row.name: op.row for op in machine.program.walk()}.values()
+        self.commits_there = any(row.barrier == "commit" or row.barrier == "arrive" and row.copy for row in rows)
 
     def made(self, task, barrier, before=None) -> None:
         """`task` has initialised a barrier. The op has done so `before`: if the task knows all copies to be over that landed there,
@@ -117,6 +118,11 @@ class BarrierOrder(LivesOrder):
             # knows that these are over. A copy is issued by one thread and says nothing of the others.
             join(message, strand.clock)
 
+    def told(self, task, operation) -> None:
+        """`task` has waited for a copy of its own that landed on a barrier, by counting its copies."""
+        epoch = operation.strand.epoch
+        task.strand.clock[epoch.strand] = max(task.strand.clock.get(epoch.strand, 0), epoch.tick)
+
     def commits(self, operation, barrier) -> None:
         """A `tcgen05_commit` arrives: the phase carries that the work of its queue before it is over, and what its task had been
         told by others when that was issued, but nothing that the task itself did."""
@@ -137,8 +143,8 @@ class BarrierOrder(LivesOrder):
         self._tick(task.strand)
 
     def _look(self, task) -> Epoch:
-        """The epoch at which a wait passed. Who hears from a `tcgen05_commit` knows the waits of its task before it, and not the
-        task's accesses: so where there are commits, waits are on a strand of their own."""
+        """The epoch at which a wait passed. Who hears from a `tcgen05_commit`, or from a copy that arrives by itself, knows the
+        waits of its task before it, and not the task's accesses: so where there are such, waits are on a strand of their own."""
         if not self.commits_there:
             return task.strand.epoch
         looks = self._group(task, "waits")

@@ -95,9 +95,12 @@ class HalvesOrder:
             if copy.task is task and view is not None and not copy.strand.epoch.before(task.strand.clock):
                 halves.recent.append(_Access(copy.op, view.name, view.data, None, True, 0, None, copy))
 
-    def next_stage(self, task) -> None:
-        """`task` begins a stage."""
+    def next_stage(self, task, bare: bool = False) -> None:
+        """`task` begins a stage; behind a `bare` border accesses of the stage before may still go on."""
         if (halves := self.halves.get(task)) is not None:
+            if bare:
+                for one in halves.recent:
+                    one.over = halves.stage + 1 if one.copy is None and one.over == halves.stage else one.over
             halves.stage += 1
             halves.recent = [one for one in halves.recent if one.over is None or halves.stage - one.over < APART]
 

@@ -47,6 +47,11 @@ def barrier_index(task, op):
     task.env[op.result] = Outside(outside)
 
 
+@handles("barrier_slice")
+def barrier_slice(task, op):
+    task.env[op.result] = task.env[op.barrier][op.start:op.start + op.count]
+
+
 def _called(task, op, barrier, chunk: int) -> None:
     """The task calls a method of a pipe, which works on `barrier`: reports tell of the call."""
     tick = task.strand.epoch.tick if task.strand is not None else 0

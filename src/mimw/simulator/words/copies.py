@@ -148,9 +148,16 @@ def async_wait(task, op):
     yield None
     pending = int(op.pending)
     yield from wait_for_groups(task, op, task.groups, pending, "cp.async")
+    knows_landed(task, task.groups, pending, "cp.async")
     task.groups = task.groups[-pending:] if pending else []
     task.machine.order.wait_group(task, "cp.async", pending)
     task.env[op.result] = None
+
+
+def knows_landed(task: Task, groups: list[list[InFlight]], pending: int, kind: str) -> None:
+    """`task` has waited for these of its copies, some of which have landed on a barrier instead of in their sequence of groups."""
+    for copy in (copy for group in groups[:max(0, len(groups) - pending)] for copy in group if copy.group != kind):
+        task.machine.order.told(task, copy)
 
 
 def wait_for_groups(task: Task, op: Op, groups: list[list[InFlight]], pending: int, kind: str):

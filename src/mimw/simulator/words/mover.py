@@ -10,11 +10,13 @@ The hardware counts them apart from all other copies (`s_wait_tensorcnt`), and b
 
 from __future__ import annotations
 
+from ...errors import IllegalCopy, fail
 from ..costs.abstract import TMA_LATENCY
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task
-from .copies import check_corner, issue, wait_for_groups
+from ..memory.mbarriers import single
+from .copies import check_corner, issue, knows_landed, wait_for_groups
 
 _QUEUE, _ENGINE = "tdm", "TDM"
 
@@ -48,6 +50,31 @@ def tdm_load(task, op):
     task.env[op.result] = None
 
 
+@handles("tdm_load_arrive", switches=True)
+def tdm_load_arrive(task, op):
+    """A load that tells the barrier's waiters of its block; the task counts it besides, as any other."""
+    descriptor, view, barrier, memory = task.env[op.descriptor], task.env[op.buffer], single(task, op, op.barrier), task.memory
+    start = [0] * len(descriptor.block)
+    check_corner(task, op, descriptor, start)
+    if not descriptor.on:
+        raise fail(IllegalCopy, task, op, "its descriptor is off (pred), and whether the barrier hears of a copy that copies "
+                   "nothing, no manual says", hint="branch around the copy, and let the task arrive instead")
+    descriptor.part(memory, start, descriptor.block, task, op, "reads")
+
+    def land(copy: InFlight) -> None:
+        view.arrive(copy, descriptor.read(memory, start, task, op))
+        barrier.landed(copy, op.count)
+
+    copy = issue(task, op, "TDM load", _ENGINE, view.data.nbytes, TMA_LATENCY, land, view.name, destination=view,
+                 lands_by=barrier.landing())
+    descriptor.touch(copy, op, memory, start, write=False)
+    view.touch(copy, op, write=True)
+    barrier.expect(copy)
+    view.expect(copy)
+    task.moving.append(copy)
+    _close(task)
+
+
 @handles("tdm_store", switches=True)
 def tdm_store(task, op):
     descriptor, view, memory = task.env[op.descriptor], task.env[op.buffer], task.memory
@@ -78,6 +105,7 @@ def tdm_wait(task, op):
     yield None
     pending = int(op.pending)
     yield from wait_for_groups(task, op, task.moves, pending, _ENGINE)
+    knows_landed(task, task.moves, pending, _QUEUE)
     task.moves = task.moves[-pending:] if pending else []
     task.machine.order.wait_group(task, _QUEUE, pending)
     task.env[op.result] = None

@@ -19,11 +19,18 @@ from ..costs import abstract as costs
 from ..machine.operands import enabled
 from ..machine.table import handles
 from ..memory.peers import peer
+from ..memory.values import numpy_type
 from . import pairs
 from .tensor_memory import check_queued, multiply, queued
 
 _ELEMENTS = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 _SCALES = {32: ml_dtypes.float8_e8m0fnu, 16: ml_dtypes.float8_e4m3fn}       # by the elements that have one scale
+
+
+@handles("unpack_fp4")
+def unpack_fp4(task, op):
+    packed = np.ascontiguousarray(task.read(op.value, op)).view(np.uint8)
+    task.env[op.result] = unpack_e2m1(packed, op.axis).astype(numpy_type(op.result.type.element))
 
 
 @handles("tmem_copy")

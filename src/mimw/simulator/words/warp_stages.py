@@ -18,7 +18,7 @@ def halves_part(task, op):
 
 @handles("stage_start")
 def stage_start(task, op):
-    task.machine.order.next_stage(task)
+    task.machine.order.next_stage(task, op.attrs.get("bare", False))
 
 
 @handles("stage_end")
