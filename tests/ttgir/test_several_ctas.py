@@ -89,8 +89,9 @@ def test_a_product_of_a_product():
     assert "DataRace" in {kind for kind, _ in told(report)} and "remote_load" in str(report)
 
 
-def described(array, block, cga):
-    layout = gl.NVMMASharedLayout.get_default_for(block, gl.float16, cga_layout=cga)
+def described(array, block, cga, element=gl.float16, **how):
+    layout = gl.NVMMASharedLayout(element_bitwidth=element.primitive_bitwidth, rank=len(block), cga_layout=cga, **how) if how else \
+        gl.NVMMASharedLayout.get_default_for(block, element, cga_layout=cga)
     return TensorDescriptor.from_tensor(array, block, layout)
 
 
@@ -123,6 +124,40 @@ def test_products_of_two_ctas_in_tasks():
     right(kernels.pair_in_tasks, (1, ), *args, RIGHT=True, expected={"c": (a.float() @ b.float()).numpy()}, tolerance=0.1, **how)
     report = mimw.check_compiled(kernels.pair_in_tasks, (1, ), *args, RIGHT=False, **QUICK, **how)
     assert ("TooManyArrivals", "mbarrier.expect(full.index(slot), a.nbytes_per_cta + b.nbytes_per_cta)") in told(report)
+
+
+@pytest.mark.parametrize("ctas, by_pairs", [(1, False), (2, False), (2, True), (4, True)])
+def test_products_with_block_scales(ctas, by_pairs):
+    """Copies of scales into tensor memory, and products that read them; of a pair the even CTA starts both in each."""
+    m, bits = 128 * ctas, ctas.bit_length() - 1
+    rows, halves = [[1 << bit, 0] for bit in range(bits)], [[int(by_pairs and bit == 0), 0] for bit in range(bits)]
+    (a, a_scales), (b, b_scales) = (scaled(size, 256) for size in (m, 128))
+    c = torch.zeros(m, 128)
+    args = (described(a, [m, 128], rows, gl.float8e4nv), described(b, [128, 128], halves, gl.float8e4nv),
+            described(packed(a_scales), [1, ctas, 1, 2, 256], [[0, row, 0, 0, 0] for row, _ in rows], gl.uint8, swizzle_byte_width=0),
+            described(packed(b_scales), [1, 1, 1, 2, 256], [[0] * 5] * bits, gl.uint8, swizzle_byte_width=0),
+            described(c, [m, 128], rows, gl.float32))
+    how = dict(K=256, PAIR=by_pairs, num_ctas=ctas, target="sm_100a")
+    wanted = (unscaled(a, a_scales) @ unscaled(b, b_scales).T).numpy()
+    right(kernels.scaled_product, (1, ), *args, RIGHT=True, expected={"c": wanted}, tolerance=1e-3, **how)
+    report = mimw.check_compiled(kernels.scaled_product, (1, ), *args, RIGHT=False, **QUICK, **how)
+    assert ("CopyReadEarly", "tcgen05_copy(table(of_left, M), left_table)") in told(report)
+
+
+def scaled(rows, k):
+    """Random elements, and a scale for each 32 of a row."""
+    return torch.from_numpy(RNG.standard_normal((rows, k)).astype(np.float32)).to(torch.float8_e4m3fn), torch.from_numpy(
+        RNG.integers(120, 132, (rows, k // 32)).astype(np.uint8))
+
+
+def unscaled(elements, scales):
+    return elements.float() * torch.exp2(scales.float() - 127).repeat_interleave(32, 1)
+
+
+def packed(scales):
+    rows, columns = scales.shape
+    blocks = scales.reshape(rows // 128, 4, 32, columns // 4, 4).permute(0, 3, 2, 1, 4)
+    return blocks.contiguous().reshape(1, rows // 128, columns // 4, 2, 256)
 
 
 @pytest.mark.parametrize("ctas", [1, 2])

@@ -18,6 +18,7 @@ The files:
     memory.py        global memory by pointers
     buffers.py       shared and tensor memory
     same_bytes.py    views of a buffer as another type
+    reshaped.py      views of a buffer of another shape
     barriers.py      mbarriers, fences
     copies.py        cp.async and TMA
     products.py      matrix products
@@ -52,6 +53,7 @@ from . import (  # noqa: F401
     picked,
     products,
     remote_elements,
+    reshaped,
     tiles,
 )
 from .module import Reading, fenced, read_ttgir

@@ -63,7 +63,7 @@ def expected(here: Here):
     return [*ops, here.op("remote_expect", here.operands[0], _count(here), rank, *when)]
 
 
-@reads("ttng.wait_barrier")
+@reads("ttng.wait_barrier", any_order=True)
 def awaited(here: Here):
     """Behind phase and predicate stand the buffers that the wait is for: the compiler's, so that it keeps them. Of the CTAs that
     share an mbarrier the one that has it waits."""

@@ -14,6 +14,7 @@ from ...ir import Barrier, Buffer, Tensor, Value
 from .cta_accesses import places
 from .cta_ops import check_same, split_of
 from .reading import Here, reads
+from .reshaped import is_turned
 from .same_bytes import Seen, seen
 
 
@@ -76,13 +77,6 @@ def transposed(here: Here):
     return here.op("buffer_trans", here.operands[0], here.integers("order"))
 
 
-@reads("ttg.memdesc_reshape")
-def reshaped(here: Here):
-    if here.reader.rank_bits and split_of(here, here.operand_texts[0]).flat() != split_of(here, here.result_texts[0]).flat():
-        raise here.unreadable("a buffer of another shape, of which CTAs have other parts, is not read")
-    return here.op("buffer_reinterpret", here.operands[0], here.types[0])
-
-
 @reads("ttg.memdesc_reinterpret", one_cta=True)
 def seen_as(here: Here):
     """The same bytes. In tensor memory the buffers of an array lie side by side; in shared memory a tile that is wider than its
@@ -108,12 +102,16 @@ def seen_as(here: Here):
     raise here.unreadable("where the elements of this view lie among those of its buffer is not known")
 
 
-@reads("ttg.local_load")
+@reads("ttg.local_load", any_order=True)
 def loaded(here: Here):
     here.accesses(here.node.results[0][1], here.operand_texts[0])
-    if not _is_elsewhere(here, here.result_texts[0], here.operand_texts[0]):
-        return here.op("local_load", here.operands[0])
     (buffer, ), (type_, ) = here.operands, here.types
+    if is_turned(here, 0):
+        check_same(here, here.operand_texts[0], here.result_texts[0])
+        tile = here.value(Tensor(type_.element, buffer.type.shape))
+        return [here.op("local_load", buffer, results=(tile, )), here.op("reshape", tile, type_.shape, False)]
+    if not _is_elsewhere(here, here.result_texts[0], here.operand_texts[0]):
+        return here.op("local_load", buffer)
     ops, position, rank = places(here, *(split_of(here, text) for text in (here.result_texts[0], here.operand_texts[0])))
     flat = here.value(Tensor(type_.element, position.type.shape))
     return [*ops, here.op("remote_load", buffer, position, rank, None, None, run=1, results=(flat, )),

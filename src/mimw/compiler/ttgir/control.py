@@ -65,6 +65,7 @@ def warp_specialize(here: Here):
     """Partitions are closed to what is around them: each takes the captures as arguments, which here are the values themselves."""
     default, holder = here.node.regions
     (partitions, ) = holder.nodes
+    here.reader.check_order(partitions)
     captured = [here.reader.values[number] for number in partitions.operands]
     warps, here.reader.notes["specialised"] = here.reader.notes["partitions"][id(here.node)], True
     blocks = [_yielding(here.reader.block(default, ()))]

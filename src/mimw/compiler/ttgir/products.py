@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 
 from ...ir import Barrier, Block, Buffer, Op, Scalar, Tensor, Value
-from .cta_ops import both, leads, ranks_beside, split_of, within
+from .cta_ops import both, check_same, leads, ranks_beside, split_of, within
 from .reading import Here, reads
+from .reshaped import is_turned
 from .types import layout_in
 
 _PRECISIONS = {"0": "tf32", "1": "tf32x3", "2": "ieee", "3": "bf16x3", "4": "bf16x6"}
@@ -38,7 +39,10 @@ def _check_parts(here: Here, by_pairs: bool = False) -> None:
     if by_pairs:
         other = sum(1 for bit in wanted_b if bit)       # the pair's bit is below those that sums are divided by
         wanted_b = ((columns, b.shape[columns].bit_length() - 2 - other), *wanted_b[1:])
-    if a.bits != wanted_a or b.bits != wanted_b or by_pairs and (not acc.bits[0] or acc.bits[0][0] != rows):
+    scales = here.operand_texts[3:5] if here.node.name == "ttng.tc_gen5_mma_scaled" else []
+    if a.bits != wanted_a or b.bits != wanted_b or by_pairs and (not acc.bits[0] or acc.bits[0][0] != rows) or any(
+            split_of(here, text).bits != tuple(bit and (0, bit[1]) if bit and bit[0] == axis else None for bit in acc.bits)
+            for text, axis in zip(scales, (rows, columns))):
         raise here.unreadable("a product of parts that lie in other CTAs than its sums is not read")
 
 
@@ -108,19 +112,29 @@ def tc_gen5_mma(here: Here):
     _check_parts(here, by_pairs := here.flag("two_ctas"))
     if not by_pairs:
         return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=(), finished=True), *_commits(here, predicate, rest)]
+    ops, predicate, odd = _of_even(here, predicate)
+    return [*ops, here.op("tcgen05_mma_pair", a, b, acc, use, predicate, odd, results=(), finished=True),
+            *_commits(here, predicate, rest)]
+
+
+@reads("ttng.tc_gen5_mma_scaled")
+def tc_gen5_mma_scaled(here: Here):
+    a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
+    _check_parts(here, by_pairs := here.flag("two_ctas"))
+    args = a, b, acc, a_scale, b_scale, here.word("lhs"), here.word("rhs"), use
+    if not by_pairs:
+        return [here.op("tcgen05_mma_scaled", *args, predicate, results=(), finished=True), *_commits(here, predicate, rest)]
+    ops, predicate, odd = _of_even(here, predicate)
+    return [*ops, here.op("tcgen05_mma_pair_scaled", *args, predicate, odd, results=(), finished=True),
+            *_commits(here, predicate, rest)]
+
+
+def _of_even(here: Here, predicate: Value | None) -> tuple[list[Op], Value, Value]:
+    """The ops that give a predicate of the even CTA of a pair, and the rank of the other CTA."""
     ops, even = leads(here, 1)
     more, predicate = both(here, predicate, even)
     beside, (odd, ) = ranks_beside(here, {1})
-    return [*ops, *more, *beside, here.op("tcgen05_mma_pair", a, b, acc, use, predicate, odd, results=()),
-            *_commits(here, predicate, rest)]
-
-
-@reads("ttng.tc_gen5_mma_scaled", one_cta=True)
-def tc_gen5_mma_scaled(here: Here):
-    a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
-    kinds = here.word("lhs"), here.word("rhs")
-    return [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=(), finished=True),
-            *_commits(here, predicate, rest)]
+    return [*ops, *more, *beside], predicate, odd
 
 
 def _commits(here: Here, predicate, rest: list) -> list:
@@ -163,8 +177,15 @@ def _commit(here: Here, barrier, predicate, operands: list) -> list:
     return [*ops, here.op("tcgen05_commit_pair", barrier, targets, predicate, results=())]
 
 
-@reads("ttng.tmem_copy", one_cta=True)
+@reads("ttng.tmem_copy", any_order=True)
 def copied(here: Here):
+    """In a module with products of pairs the even CTA copies in both: `tcgen05.cp.cta_group::2`."""
     source, buffer, *barrier = here.operands
-    return [here.op("tmem_copy", source, buffer, results=(), finished=True),
-            *(here.op("tcgen05_commit", one, results=()) for one in barrier)]
+    check_same(here, *here.operand_texts[:2])
+    how = {"finished": True} | ({"in_order": True} if is_turned(here, 0) else {})
+    if not here.reader.rank_bits or not here.reader.notes["two_ctas"]:
+        return [here.op("tmem_copy", source, buffer, results=(), **how),
+                *(one for barrier in barrier for one in _commit(here, barrier, None, []))]
+    ops, even, odd = _of_even(here, None)
+    return [*ops, here.op("tmem_copy_pair", source, buffer, even, odd, results=(), **how),
+            *(one for barrier in barrier for one in _commit(here, barrier, even, []))]

@@ -50,7 +50,7 @@ def _copy(task, op, source, target, cta=None) -> None:
     check_queued(task, op, source, cta)
     shape, dtype = target.data.shape, target.data.dtype
     queued(task, op, "tmem_copy", task.clock + costs.transfer(source.data.nbytes), (source, ), target,
-           lambda: as_table(source.data, shape).view(dtype),
+           lambda: (source.data.reshape(shape) if op.attrs.get("in_order") else as_table(source.data, shape)).view(dtype),
            lambda: "a tcgen05_commit behind it, or the mBarriers of a later product", cta)
 
 
