@@ -11,14 +11,10 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.blackwell import (
     TensorMemoryLayout,
-    TensorMemoryScalesLayout,
     allocate_tensor_memory,
     clc,
     tcgen05_commit,
-    tcgen05_copy,
     tcgen05_mma,
-    tcgen05_mma_barrier_count,
-    tcgen05_mma_scaled,
 )
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
@@ -137,51 +133,6 @@ def product_of_a_pair(a, b, c, RIGHT: gl.constexpr):
         mbarrier.wait(done, 1, deps=[left, right])
     out = gl.allocate_shared_memory(gl.float16, [256, 64], c.layout)
     out.store(sums.load().to(gl.float16))
-    tma.async_store(c, [0, 0], out)
-    tma.store_wait(0)
-
-
-@gluon.jit
-def table(packed, ROWS: gl.constexpr):
-    """Rows of four scales, out of blocks of 128 of them (PTX ISA, tcgen05.mma, "Scale factor layout")."""
-    apart = packed.reshape((packed.shape[1], packed.shape[2], 32, 4, 4)).permute((0, 3, 2, 1, 4))
-    return apart.reshape((ROWS, 4))
-
-
-@gluon.jit
-def scaled_product(a, b, a_scales, b_scales, c, K: gl.constexpr, PAIR: gl.constexpr, RIGHT: gl.constexpr):
-    """c = a b^T with a scale for each 32 elements; a fp8 (128 CTAs, K), b (128, K), scales uint8 packed, of a descriptor (1, rows
-    / 128, K / 128, 2, 256), c fp32 (128 CTAs, 128). CTAs have rows of a and c each, and, of a pair, halves of b, but all have all of
-    its scales. The mistake: scales are copied into tensor memory before they have landed."""
-    M: gl.constexpr = c.block_type.shape[0]
-    rows: gl.constexpr = c.layout.cga_layout
-    left = gl.allocate_shared_memory(a.dtype, a.block_type.shape, a.layout)
-    right = gl.allocate_shared_memory(b.dtype, b.block_type.shape, b.layout)
-    of_left = gl.allocate_shared_memory(gl.uint8, a_scales.block_type.shape, a_scales.layout)
-    of_right = gl.allocate_shared_memory(gl.uint8, b_scales.block_type.shape, b_scales.layout)
-    left_table = allocate_tensor_memory(gl.uint8, [M, 4], TensorMemoryScalesLayout(rows))
-    right_table = allocate_tensor_memory(gl.uint8, [128, 4], TensorMemoryScalesLayout([[0, 0]] * len(rows)))
-    sums = allocate_tensor_memory(gl.float32, [M, 128], TensorMemoryLayout((128, 128), col_stride=1, cga_layout=rows, two_ctas=PAIR))
-    full, done = mbarrier.allocate_mbarrier(two_ctas=PAIR), mbarrier.allocate_mbarrier()
-    mbarrier.init(full, count=1)
-    mbarrier.init(done, count=tcgen05_mma_barrier_count([left, right], PAIR, PAIR))
-    for trip in range(K // 128):
-        mbarrier.expect(full, a.nbytes_per_cta + b.nbytes_per_cta + a_scales.nbytes_per_cta + b_scales.nbytes_per_cta)
-        tma.async_load(a, [0, trip * 128], full, left)
-        tma.async_load(b, [0, trip * 128], full, right)
-        tma.async_load(a_scales, [0, 0, trip, 0, 0], full, of_left)
-        tma.async_load(b_scales, [0, 0, trip, 0, 0], full, of_right, multicast=PAIR)
-        if RIGHT:
-            mbarrier.wait(full, trip & 1)
-        tcgen05_copy(table(of_left, M), left_table)
-        tcgen05_copy(table(of_right, 128), right_table)
-        if not RIGHT:
-            mbarrier.wait(full, trip & 1)
-        tcgen05_mma_scaled(left, right.permute((1, 0)), sums, left_table, right_table, "e4m3", "e4m3", use_acc=trip > 0)
-        tcgen05_commit(done, descs=[left, right] if PAIR else [])
-        mbarrier.wait(done, trip & 1)
-    out = gl.allocate_shared_memory(gl.float32, [M, 128], c.layout)
-    out.store(sums.load())
     tma.async_store(c, [0, 0], out)
     tma.store_wait(0)
 

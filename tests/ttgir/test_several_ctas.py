@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import mimw
 from mimw.compiler.ttgir import read_ttgir
@@ -15,16 +13,11 @@ from mimw.runtime.ttgir import launch_of
 from mimw.simulator import run
 from mimw.target import asking, wanted
 from tests.kernels import several_ctas as kernels
+from tests.ttgir.checked import QUICK, described, right, told
 from tests.ttgir.modules import ran
 
-QUICK = dict(seeds=3, jobs=1, shrink=False)
 SIZES = pytest.mark.parametrize("ctas", [2, 4])
 RNG = np.random.default_rng(0)
-
-
-def right(kernel, grid, *args, expected, **how):
-    report = mimw.check_compiled(kernel, grid, *args, expected=expected, **{"target": "sm_90a"} | QUICK | how)
-    assert report.ok and "as expected in" in report.results, report
 
 
 @SIZES
@@ -86,13 +79,7 @@ def test_a_product_of_a_product():
     parts = [(a[:, at:at + 64] @ b[at:at + 64]).astype(np.float32) @ c[at:at + 64] for at in (0, 64, 128)]
     right(kernels.product_of_a_product, (1, ), *args, TRIPS=3, expected={"d": sum(parts)})
     report = mimw.check_compiled(kernels.product_of_a_product, (1, ), *args, TRIPS=3, num_ctas=2, target="sm_90a", **QUICK)
-    assert "DataRace" in {kind for kind, _ in told(report)} and "remote_load" in str(report)
-
-
-def described(array, block, cga, element=gl.float16, **how):
-    layout = gl.NVMMASharedLayout(element_bitwidth=element.primitive_bitwidth, rank=len(block), cga_layout=cga, **how) if how else \
-        gl.NVMMASharedLayout.get_default_for(block, element, cga_layout=cga)
-    return TensorDescriptor.from_tensor(array, block, layout)
+    assert "DataRace" in {kind for kind, _ in told(report, kernels)} and "remote_load" in str(report)
 
 
 def test_a_tile_for_two_ctas():
@@ -101,7 +88,7 @@ def test_a_tile_for_two_ctas():
     args = described(source, [64, 64], [[0, 0]]), target
     right(kernels.sent_to_both, (1, ), *args, RIGHT=True, num_ctas=2, expected={"target": source.numpy()})
     report = mimw.check_compiled(kernels.sent_to_both, (1, ), *args, RIGHT=False, num_ctas=2, target="sm_90a", **QUICK)
-    assert told(report) == [("CopyReadEarly", "tma.async_load(source, [trip * 64, 0], full, tile, multicast=True)")]
+    assert told(report, kernels) == [("CopyReadEarly", "tma.async_load(source, [trip * 64, 0], full, tile, multicast=True)")]
     mimw.simulate(kernels.sent_to_both, (1, ), *args, RIGHT=True, num_ctas=2)
     assert torch.equal(source, target)
 
@@ -113,7 +100,7 @@ def test_products_of_two_ctas():
     how = dict(num_ctas=2, target="sm_100a")
     right(kernels.product_of_a_pair, (1, ), *args, RIGHT=True, expected={"c": wanted}, tolerance=0.05, **how)
     report = mimw.check_compiled(kernels.product_of_a_pair, (1, ), *args, RIGHT=False, **QUICK, **how)
-    assert ("TooManyArrivals", "mbarrier.expect(full, a.nbytes_per_cta + b.nbytes_per_cta)") in told(report)
+    assert ("TooManyArrivals", "mbarrier.expect(full, a.nbytes_per_cta + b.nbytes_per_cta)") in told(report, kernels)
 
 
 def test_products_of_two_ctas_in_tasks():
@@ -123,41 +110,7 @@ def test_products_of_two_ctas_in_tasks():
     how = dict(K=256, num_ctas=2, target="sm_100a")
     right(kernels.pair_in_tasks, (1, ), *args, RIGHT=True, expected={"c": (a.float() @ b.float()).numpy()}, tolerance=0.1, **how)
     report = mimw.check_compiled(kernels.pair_in_tasks, (1, ), *args, RIGHT=False, **QUICK, **how)
-    assert ("TooManyArrivals", "mbarrier.expect(full.index(slot), a.nbytes_per_cta + b.nbytes_per_cta)") in told(report)
-
-
-@pytest.mark.parametrize("ctas, by_pairs", [(1, False), (2, False), (2, True), (4, True)])
-def test_products_with_block_scales(ctas, by_pairs):
-    """Copies of scales into tensor memory, and products that read them; of a pair the even CTA starts both in each."""
-    m, bits = 128 * ctas, ctas.bit_length() - 1
-    rows, halves = [[1 << bit, 0] for bit in range(bits)], [[int(by_pairs and bit == 0), 0] for bit in range(bits)]
-    (a, a_scales), (b, b_scales) = (scaled(size, 256) for size in (m, 128))
-    c = torch.zeros(m, 128)
-    args = (described(a, [m, 128], rows, gl.float8e4nv), described(b, [128, 128], halves, gl.float8e4nv),
-            described(packed(a_scales), [1, ctas, 1, 2, 256], [[0, row, 0, 0, 0] for row, _ in rows], gl.uint8, swizzle_byte_width=0),
-            described(packed(b_scales), [1, 1, 1, 2, 256], [[0] * 5] * bits, gl.uint8, swizzle_byte_width=0),
-            described(c, [m, 128], rows, gl.float32))
-    how = dict(K=256, PAIR=by_pairs, num_ctas=ctas, target="sm_100a")
-    wanted = (unscaled(a, a_scales) @ unscaled(b, b_scales).T).numpy()
-    right(kernels.scaled_product, (1, ), *args, RIGHT=True, expected={"c": wanted}, tolerance=1e-3, **how)
-    report = mimw.check_compiled(kernels.scaled_product, (1, ), *args, RIGHT=False, **QUICK, **how)
-    assert ("CopyReadEarly", "tcgen05_copy(table(of_left, M), left_table)") in told(report)
-
-
-def scaled(rows, k):
-    """Random elements, and a scale for each 32 of a row."""
-    return torch.from_numpy(RNG.standard_normal((rows, k)).astype(np.float32)).to(torch.float8_e4m3fn), torch.from_numpy(
-        RNG.integers(120, 132, (rows, k // 32)).astype(np.uint8))
-
-
-def unscaled(elements, scales):
-    return elements.float() * torch.exp2(scales.float() - 127).repeat_interleave(32, 1)
-
-
-def packed(scales):
-    rows, columns = scales.shape
-    blocks = scales.reshape(rows // 128, 4, 32, columns // 4, 4).permute(0, 3, 2, 1, 4)
-    return blocks.contiguous().reshape(1, rows // 128, columns // 4, 2, 256)
+    assert ("TooManyArrivals", "mbarrier.expect(full.index(slot), a.nbytes_per_cta + b.nbytes_per_cta)") in told(report, kernels)
 
 
 @pytest.mark.parametrize("ctas", [1, 2])
@@ -166,13 +119,7 @@ def test_launch_control_of_gluons(ctas):
     out, how = np.full(6, -1, np.int32), dict(num_ctas=ctas, target="sm_100a")
     right(kernels.drawn, (6, ), out, RIGHT=True, expected={"out": np.arange(6)}, **how)
     report = mimw.check_compiled(kernels.drawn, (6, ), out, RIGHT=False, **QUICK, **how)
-    assert report.ok if ctas == 1 else told(report)[0] == ("CopyReadEarly", "clc.try_cancel(answer, landed)")
-
-
-def told(report) -> list[tuple[str, str]]:
-    """The kind and the first line of each finding."""
-    lines = open(kernels.__file__).read().splitlines()
-    return [(finding.kind, lines[finding.sites[0].line - 1].strip()) for finding in report.findings]
+    assert report.ok if ctas == 1 else told(report, kernels)[0] == ("CopyReadEarly", "clc.try_cancel(answer, landed)")
 
 
 LAYOUTS = """#line = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[1]]}>

@@ -29,7 +29,8 @@ define("tcgen05_mma_pair_scaled", "a:Buffer b:Buffer acc:Buffer a_scale:Buffer b
        "b_scale those of all columns, here and there, of which that CTA's tensor core reads its own.")
 define("tmem_copy_pair", "source:Buffer buffer:Buffer predicate:i1 peer:i32", None, "none", "read write async", ours=True,
        attrs="fences:#bool? of_dot:#bool? finished:#bool? in_order:#bool?", touches="source=async-read buffer=async-write",
-       peers="peer", traits="pairs fenced", time="copy", needs="tensor_memory", cost="sync", word="tmem_copy", lies="source=packed buffer=columns",
+       peers="peer", traits="pairs fenced", time="copy", needs="tensor_memory", cost="sync", word="tmem_copy",
+       lies="source=packed buffer=columns",
        doc="As tmem_copy, in this CTA and in CTA `peer`: of each the buffer of shared memory into its own tensor memory.")
 define("tcgen05_commit_pair", "barrier:Barrier targets:i32* predicate:i1?", None, "none", "async", ours=True, barrier="commit",
        peers="targets", traits="pairs", time="work", needs="tensor_memory", cost="sync", word="tcgen05_commit(two_ctas=True)",
