@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ...ir import Scalar
-from .cta_ops import both, check_outside_tasks, leads, masked_rank, split_of
+from .cta_ops import both, leads, masked_rank, meeting, split_of
 from .reading import Here, reads
 
 
@@ -99,7 +99,5 @@ def announced(here: Here):
 
 @reads("ttng.cluster_barrier")
 def cluster(here: Here):
-    """Warps of partitions come, too, where they wait for work: Triton lets them. One that is relaxed, behind the fence of new
-    mbarriers, is taken for one that releases all that was done before."""
-    check_outside_tasks(here)
-    return here.op("cluster_barrier", all_warps=True)
+    """One that is relaxed, behind the fence of new mbarriers, is taken for one that releases all that was done before."""
+    return meeting(here)

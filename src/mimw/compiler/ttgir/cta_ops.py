@@ -31,10 +31,16 @@ def check_same(here: Here, *texts: str) -> None:
         raise here.unreadable(f"{here.name} between parts of a tile that lie in other CTAs is not read")
 
 
-def check_outside_tasks(here: Here) -> None:
-    """Refuse what CTAs meet for where their warps have parted."""
-    if here.reader.rank_bits and here.reader.notes.get("specialised"):
-        raise here.unreadable(f"{here.name}, for which the CTAs of a program meet, is not read in ttg.warp_specialize")
+def meeting(here: Here) -> Op:
+    """All CTAs meet. Warps of partitions come, too, where they wait for work: Triton lets them."""
+    return here.op("cluster_barrier", results=(), **(_region(here) or {"all_warps": True}))
+
+
+def _region(here: Here) -> dict[str, int]:
+    """The attributes of an op for which CTAs meet where their warps have parted, in `ttg.warp_specialize`: those of the same
+    region, by mbarriers that Triton makes for each."""
+    region = here.reader.notes.get("region")
+    return {} if region is None else {"task": region}
 
 
 def masked_rank(here: Here, mask: int) -> tuple[list[Op], Value]:
@@ -125,20 +131,18 @@ def within(mask: int) -> set[int]:
 
 def of_first(here: Here, value: Value, mask: int, result: Value) -> Op:
     """The value that the first of the CTAs which differ in the bits of a mask has, for all of them."""
-    check_outside_tasks(here)
     bits = tuple(() if mask >> place & 1 else None for place in range(here.reader.rank_bits))
-    return here.op("cluster_tile", (value, ), results=(result, ), bits=bits)
+    return here.op("cluster_tile", (value, ), results=(result, ), bits=bits, **_region(here))
 
 
 def _fetched(here: Here, values: list[Value], split: Split, missing: tuple[Bit | None, ...]) -> tuple[list[Op], list[Value]]:
-    check_outside_tasks(here)
     bits, results = split.local(missing), []
     for value in values:
         shape = list(value.type.shape)
         for axis, _ in filter(None, bits):
             shape[axis] *= 2
         results.append(here.value(type(value.type)(value.type.element, tuple(shape))))
-    return [here.op("cluster_tile", tuple(values), results=tuple(results), bits=bits)], results
+    return [here.op("cluster_tile", tuple(values), results=tuple(results), bits=bits, **_region(here))], results
 
 
 def _picked(here: Here, value: Value, kept: Split, more: tuple[Bit | None, ...], wanted: Split) -> Op:
