@@ -181,9 +181,6 @@ REFUSED = {
           %m = arith.addf %l, %r : f32
           tt.scan.return %m : f32
         }) : (tensor<256xf32, #line>) -> tensor<256xf32, #line>""",
-    "tt.make_range": "%r = tt.make_range {start = 0 : i32, end = 256 : i32} : tensor<256xi32, #other>",
-    "ttg.local_store": "%m = ttg.local_alloc : () -> !ttg.memdesc<256xf32, #same, #smem, mutable>\n" + FROM +
-                       "ttg.local_store %a, %m : tensor<256xf32, #line> -> !ttg.memdesc<256xf32, #same, #smem, mutable>",
     "ttg.memdesc_subslice": "%m = ttg.local_alloc : () -> !ttg.memdesc<256xf32, #plain, #smem, mutable>\n"
                             "%r = ttg.memdesc_subslice %m[64] : !ttg.memdesc<256xf32, #plain, #smem, mutable> -> "
                             "!ttg.memdesc<64xf32, #plain, #smem, mutable, 256>",

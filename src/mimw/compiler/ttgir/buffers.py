@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...ir import Barrier, Buffer, Tensor, Value
 from .cta_accesses import places
-from .cta_ops import check_same, split_of
+from .cta_ops import by_first, check_same, split_of
 from .reading import Here, reads
 from .reshaped import is_turned
 from .same_bytes import Seen, seen
@@ -77,10 +77,10 @@ def transposed(here: Here):
     return here.op("buffer_trans", here.operands[0], here.integers("order"))
 
 
-@reads("ttg.memdesc_reinterpret", one_cta=True)
+@reads("ttg.memdesc_reinterpret")
 def seen_as(here: Here):
-    """The same bytes. In tensor memory the buffers of an array lie side by side; in shared memory a tile that is wider than its
-    swizzle lies stripe by stripe."""
+    """The same bytes, of each CTA its own. In tensor memory the buffers of an array lie side by side; in shared memory a tile that
+    is wider than its swizzle lies stripe by stripe."""
     (source, ), (type_, ) = here.operands, here.types
     if source.type.space == "tmem":
         if source.type.count == type_.count or not source.type.count and source.type.shape[0] == type_.shape[0]:
@@ -124,12 +124,11 @@ def _is_elsewhere(here: Here, tile: str, buffer: str) -> bool:
 
 
 def _stored(here: Here, buffer: Value, value: Value, texts: tuple[str, str]):
-    """Ops that store a tile, in other CTAs too: those that have the same part of it store the same."""
+    """Ops that store a tile, in other CTAs too: those that have the same part of it store the same. Into a buffer that several CTAs
+    have each stores its part in its own, as Triton's lowering does: what is another one's part stays as it was there."""
     if not _is_elsewhere(here, *texts):
         return [here.op("local_store", buffer, value, results=())]
     tile, memory = (split_of(here, text) for text in texts)
-    if memory.same & ~tile.same:
-        raise here.unreadable("a store of parts of a tile into a buffer that all CTAs have is not read")
     ops, position, rank = places(here, tile, memory)
     flat = here.value(Tensor(value.type.element, position.type.shape))
     return [*ops, here.op("reshape", value, flat.type.shape, False, results=(flat, )),
@@ -143,24 +142,58 @@ def stored(here: Here):
     return _stored(here, buffer, value, tuple(here.operand_texts))
 
 
-@reads("ttg.local_gather", one_cta=True)
+@reads("ttg.local_gather")
 def gathered(here: Here):
-    return here.op("local_gather", *here.operands, here.integer("axis"))
+    """Operands: the buffer, the numbers along an axis."""
+    (buffer, indices), (type_, ), axis = here.operands, here.types, here.integer("axis")
+    if _picks_here(here, here.result_texts[0], axis):
+        return here.op("local_gather", buffer, indices, axis)
+    ops, position, rank = _places(here, here.result_texts[0], axis, indices)
+    flat = here.value(Tensor(type_.element, position.type.shape))
+    return [*ops, here.op("remote_load", buffer, position, rank, None, None, run=1, results=(flat, )),
+            here.op("reshape", flat, type_.shape, False)]
 
 
-@reads("ttg.local_scatter", one_cta=True)
+@reads("ttg.local_scatter")
 def scattered(here: Here):
-    return here.op("local_scatter", *here.operands, here.integer("axis"))
+    """Operands: the buffer, the values, the numbers along an axis."""
+    (buffer, value, indices), axis = here.operands, here.integer("axis")
+    if _picks_here(here, here.operand_texts[1], axis):
+        return here.op("local_scatter", buffer, value, indices, axis)
+    ops, position, rank = _places(here, here.operand_texts[1], axis, indices)
+    flat = here.value(Tensor(value.type.element, position.type.shape))
+    return [*ops, here.op("reshape", value, flat.type.shape, False, results=(flat, )),
+            here.op("remote_scatter", buffer, position, rank, flat, None, run=1)]
 
 
-@reads("ttg.local_atomic_scatter_rmw", one_cta=True)
+def _picks_here(here: Here, tile: str, axis: int) -> bool:
+    """True if all elements of the buffer that an element of the tile may be along an axis lie where they do in a single CTA."""
+    if not here.reader.rank_bits:
+        return True
+    return all(bit == own and bit[0] != axis if bit else own is None or own[0] == axis
+               for own, bit in zip(split_of(here, tile).bits, split_of(here, here.operand_texts[0]).bits))
+
+
+def _places(here: Here, tile: str, axis: int, indices: Value):
+    return places(here, split_of(here, tile), split_of(here, here.operand_texts[0]), (axis, indices))
+
+
+@reads("ttg.local_atomic_scatter_rmw")
 def changed(here: Here):
-    """Operands: the buffer, the values, the numbers of the elements, the mask."""
-    buffer, value, indices, *mask = here.operands
+    """Operands: the buffer, the values, the numbers of the elements, the mask. Of CTAs with the same numbers the first changes the
+    elements; of a buffer that several have, its own."""
+    buffer, value, indices, *masked = here.operands
     if len(buffer.type.shape) != 1:
         raise here.unreadable("atomics along one dimension of several have no meaning in the simulator")
     kind = here.text.partition("ttg.local_atomic_scatter_rmw ")[2].partition(",")[0].upper()
-    return here.op("local_atomic_rmw", {"EXCH": "XCHG"}.get(kind, kind), buffer, value, indices, mask[0] if mask else None)
+    kind, mask = {"EXCH": "XCHG"}.get(kind, kind), masked[0] if masked else None
+    if _picks_here(here, tile := here.operand_texts[1], 0):
+        ops, args, how = [], (buffer, value, indices, mask), {}
+    else:
+        ops, position, rank = _places(here, tile, 0, indices)
+        args, how = (buffer, position, rank, value, mask, "RELAXED", "GPU"), {"run": 1, "used": True}
+    name, same = "remote_rmw" if how else "local_atomic_rmw", split_of(here, tile).same
+    return [*ops, *by_first(here, lambda results: here.op(name, kind, *args, results=results, **how), same)[0]]
 
 
 @reads("ttng.tmem_load")

@@ -9,7 +9,9 @@ Input: an op that is read, and how its operands lie in the CTAs (`cta_parts`). O
 
 from __future__ import annotations
 
-from ...ir import I1, I32, Op, Value, like
+from collections.abc import Callable
+
+from ...ir import I1, I32, Block, Op, Value, like
 from .cta_parts import Bit, Split, split_in
 from .layout_text import LayoutProblem
 from .reading import Here
@@ -129,10 +131,24 @@ def within(mask: int) -> set[int]:
     return {number & mask for number in range(mask + 1)}
 
 
-def of_first(here: Here, value: Value, mask: int, result: Value) -> Op:
-    """The value that the first of the CTAs which differ in the bits of a mask has, for all of them."""
+def by_first(here: Here, make: Callable[[tuple[Value, ...]], Op], mask: int) -> tuple[list[Op], bool]:
+    """The op that `make` gives with a result or none, by the first of the CTAs that differ in the bits of a mask, whose result all
+    of them get, if anybody asks. True if they meet for that."""
+    if not mask or not here.node.results:
+        ops, first = leads(here, mask)
+        op = make(here.results)
+        return [*ops, op if first is None else here.only_if(first, op)], False
+    ((number, _), ), (type_, ) = here.node.results, here.types
+    ops, first = leads(here, mask)
+    found, old, zero, none = here.value(type_), here.value(type_), *here.number(0, type_)
+    ops.append(here.op("if", first, (type_, ), results=(old, ), blocks=(
+        Block((), (make((found, )), here.op("yield", (found, ), results=()))),
+        Block((), (zero, here.op("yield", (none, ), results=()))))))
+    if not here.reader.notes["uses"][number]:
+        here.stands_for(old)
+        return ops, False
     bits = tuple(() if mask >> place & 1 else None for place in range(here.reader.rank_bits))
-    return here.op("cluster_tile", (value, ), results=(result, ), bits=bits, **_region(here))
+    return [*ops, here.op("cluster_tile", (old, ), bits=bits, **_region(here))], True
 
 
 def _fetched(here: Here, values: list[Value], split: Split, missing: tuple[Bit | None, ...]) -> tuple[list[Op], list[Value]]:

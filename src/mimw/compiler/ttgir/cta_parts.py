@@ -57,12 +57,6 @@ class Split:
         """The bits of a coordinate along an axis that a rank gives: (of the coordinate, of the rank), from the lowest on."""
         return sorted((bit[1], place) for place, bit in enumerate(self.bits) if bit and bit[0] == axis)
 
-    @property
-    def is_in_blocks(self) -> bool:
-        """True if each CTA has one block of neighbouring elements."""
-        return all([bit for bit, _ in self.places(axis)] == list(range(part.bit_length() - 1, extent.bit_length() - 1))
-                   for axis, (part, extent) in enumerate(zip(self.part, self.shape)))
-
     def of_rank(self, rank: int) -> tuple[np.ndarray, ...]:
         """The coordinates of the part of a CTA, as numpy indexes them."""
         taken = []
@@ -84,6 +78,11 @@ class Split:
         """Some of the bits as those of a tile that all others are taken out of."""
         kept = [bit for bit, taken in zip(self.bits, chosen) if bit and not taken]
         return tuple(bit and (bit[0], bit[1] - sum(1 for axis, one in kept if axis == bit[0] and one < bit[1])) for bit in chosen)
+
+
+def in_all(split: Split) -> Split:
+    """The place of the same tile if each CTA has all of it."""
+    return Split(split.shape, (None, ) * len(split.bits))
 
 
 @lru_cache(maxsize=4096)

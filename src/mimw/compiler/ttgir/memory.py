@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...ir import Block, Op, Value
-from .cta_ops import leads, meeting, of_first, split_of
+from .cta_ops import by_first, leads, meeting, split_of
 from .reading import Here, reads
 
 _KINDS = {"EXCH": "XCHG"}
@@ -48,34 +47,10 @@ def _once(here: Here, name: str, *args: Any, order: str, waits: bool = False):
     asks."""
     if not here.reader.rank_bits:
         return here.op(name, *args)
-    ops = [meeting(here)] if "RELEASE" in order else []
-    same, results = _same(here), here.node.results
-    used = bool(results) and here.reader.notes["uses"][results[0][0]] > 0
-    if not same:
-        ops.append(here.op(name, *args))
-    elif not results:
-        made, first = leads(here, same)
-        ops += [*made, here.only_if(first, here.op(name, *args))]
-    else:
-        made, old = _by_first(here, name, args, same)
-        ops += made
-        if used:
-            return [*ops, of_first(here, old, same, here.results[0])]
-        here.stands_for(old)
-    if "ACQUIRE" in order or waits:
-        ops.append(meeting(here))
-    return ops
-
-
-def _by_first(here: Here, name: str, args: tuple, same: int) -> tuple[list[Op], Value]:
-    """An op by the first of the CTAs which differ in the bits `same`, and what it gives there, 0 in the others."""
-    (type_, ) = here.types
-    ops, first = leads(here, same)
-    old, zero, none = here.value(type_), *here.number(0, type_)
-    blocks = (Block((), (made := here.op(name, *args, results=(here.value(type_), )),
-                         here.op("yield", made.results, results=()))),
-              Block((), (zero, here.op("yield", (none, ), results=()))))
-    return [*ops, here.op("if", first, (type_, ), results=(old, ), blocks=blocks)], old
+    ops, met = by_first(here, lambda results: here.op(name, *args, results=results), _same(here))
+    before = [meeting(here)] if "RELEASE" in order else []
+    behind = [meeting(here)] if ("ACQUIRE" in order or waits) and not met else []
+    return [*before, *ops, *behind]
 
 
 @reads("tt.atomic_rmw")
