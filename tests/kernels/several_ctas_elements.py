@@ -7,7 +7,7 @@ Input: arrays, `RIGHT` to mend the mistake. Output: the arrays. Shapes stand at 
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import cluster
+from triton.experimental.gluon.language.nvidia.hopper import cluster, mbarrier
 
 
 @gluon.jit
@@ -32,6 +32,21 @@ def picked(x, out, CGA: gl.constexpr, AXIS: gl.constexpr, RIGHT: gl.constexpr):
     if RIGHT:
         cluster.barrier()
     gl.store(out + 64 * 64 + at, tile.load(layout))
+
+
+@gluon.jit
+def first_rows(x, out, FROM: gl.constexpr):
+    """out = rows 0 to 31 of x, twice, which CTA 0 has; fp32 (64, 64). The mistake: with other bits of a rank than FROM=0 a CTA
+    hears of itself alone."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0], cga_layout=[[1, 0]])
+    rows, columns = gl.arange(0, 64, gl.SliceLayout(1, layout))[:, None], gl.arange(0, 64, gl.SliceLayout(0, layout))[None, :]
+    tile = gl.allocate_shared_memory(gl.float32, [64, 64], gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=[[1, 0]]))
+    full = mbarrier.allocate_mbarrier()
+    mbarrier.init(full, count=1)
+    tile.store(gl.load(x + rows * 64 + columns))
+    mbarrier.arrive(full, count=1, from_cta=FROM)
+    mbarrier.wait(full, 0)
+    gl.store(out + rows * 64 + columns, tile.gather(rows % 32 + columns * 0, 0))
 
 
 @gluon.jit

@@ -26,6 +26,13 @@ def test_elements_that_are_picked_in_shared_memory(cga, axis):
     assert bool(found) is ((cga, axis) != ([[1, 0]], 1)) and found <= {"DataRace", "OutOfBounds"}
 
 
+def test_arrivals_of_one_cta_in_all():
+    """`fromCTA`: the bits of a rank that an arrival keeps."""
+    out = np.zeros_like(X)
+    right(kernels.first_rows, (1, ), X, out, FROM=0, num_ctas=2, expected={"out": X[np.arange(64) % 32]})
+    assert ("DataRace", "tile.store(gl.load(x + rows * 64 + columns))") in wrong(kernels.first_rows, X, out, FROM=1)
+
+
 @pytest.mark.parametrize("tile, bins", [([[1]], [[1]]), ([[0]], [[1]]), ([[0]], [[0]])])
 def test_elements_that_are_counted_in_shared_memory(tile, bins):
     """ttg.local_atomic_scatter_rmw: what both have the first CTA counts."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ...ir import Scalar
-from .cta_ops import both, leads, masked_rank, meeting, split_of
+from .cta_ops import both, leads, masked_rank, meeting, ranks_beside, split_of, within
 from .reading import Here, reads
 
 
@@ -56,11 +56,30 @@ def ended(here: Here):
 
 @reads("ttng.barrier_expect")
 def expected(here: Here):
-    shared, when = sharing(here), _numbers(here)[:1]
+    return _arrived(here, "barrier_expect", "remote_expect")
+
+
+@reads("ttng.arrive_barrier")
+def arrived(here: Here):
+    return _arrived(here, "barrier_arrive", "remote_arrive")
+
+
+def _arrived(here: Here, own: str, remote: str):
+    """On a CTA's own mbarrier, or on the one that it shares. `fromCTA` has the bits of a rank that an arrival keeps: the first of
+    the CTAs that differ in others only arrives for each of them."""
+    barrier, count, shared, when = here.operands[0], _count(here), sharing(here), _numbers(here)[:1]
+    if "multicast" in here.text.lower():
+        raise here.unreadable("an arrival of each CTA in several has no meaning in the simulator")
+    every = (1 << here.reader.rank_bits) - 1
+    if alike := every & ~here.integer("fromCTA", every):
+        ops, first = leads(here, alike)
+        more, predicate = both(here, *(when or [None]), first)
+        beside, targets = ranks_beside(here, within(alike))
+        return [*ops, *more, *beside, *(here.op(remote, barrier, count, target, predicate) for target in targets)]
     if not shared:
-        return here.op("barrier_expect", here.operands[0], _count(here), *when)
+        return here.op(own, barrier, count, *when)
     ops, rank = owner(here, shared)
-    return [*ops, here.op("remote_expect", here.operands[0], _count(here), rank, *when)]
+    return [*ops, here.op(remote, barrier, count, rank, *when)]
 
 
 @reads("ttng.wait_barrier", any_order=True)
@@ -71,15 +90,6 @@ def awaited(here: Here):
     ops, first = leads(here, sharing(here))
     more, predicate = both(here, *(when or [None]), first)
     return [*ops, *more, here.op("barrier_wait", here.operands[0], phase, predicate)]
-
-
-@reads("ttng.arrive_barrier")
-def arrived(here: Here):
-    shared, when = sharing(here), _numbers(here)[:1]
-    if not shared:
-        return here.op("barrier_arrive", here.operands[0], _count(here), *when)
-    ops, rank = owner(here, shared)
-    return [*ops, here.op("remote_arrive", here.operands[0], _count(here), rank, *when)]
 
 
 @reads("ttng.fence_async_shared")

@@ -26,9 +26,9 @@ def _precision(here: Here, default: str) -> str:
     return _PRECISIONS.get(found, found) or default
 
 
-def _check_parts(here: Here, by_pairs: bool = False) -> None:
-    """Refuse a product of which a CTA lacks rows of A or columns of B: each has those of its sums; a pair, of whose sums each CTA
-    has rows, halves the columns."""
+def _check_parts(here: Here, by_pairs: bool = False, scales: tuple[str | None, ...] = ()) -> None:
+    """Refuse a product of which a CTA lacks rows of A or columns of B, or their `scales` (types of both, None for none), which
+    Triton does not compile either: each has those of its sums; a pair, of whose sums each CTA has rows, halves the columns."""
     if not here.reader.rank_bits:
         return
     a, b, acc = (split_of(here, text) for text in here.operand_texts[:3])
@@ -39,10 +39,9 @@ def _check_parts(here: Here, by_pairs: bool = False) -> None:
     if by_pairs:
         other = sum(1 for bit in wanted_b if bit)       # the pair's bit is below those that sums are divided by
         wanted_b = ((columns, b.shape[columns].bit_length() - 2 - other), *wanted_b[1:])
-    scales = here.operand_texts[3:5] if here.node.name == "ttng.tc_gen5_mma_scaled" else []
     if a.bits != wanted_a or b.bits != wanted_b or by_pairs and (not acc.bits[0] or acc.bits[0][0] != rows) or any(
             split_of(here, text).bits != tuple(bit and (0, bit[1]) if bit and bit[0] == axis else None for bit in acc.bits)
-            for text, axis in zip(scales, (rows, columns))):
+            for text, axis in zip(scales, (rows, columns)) if text):
         raise here.unreadable("a product of parts that lie in other CTAs than its sums is not read")
 
 
@@ -52,7 +51,7 @@ def dot(here: Here):
     return here.op("dot", *here.operands, _precision(here, "ieee"), 0)
 
 
-@reads("tt.dot_scaled", one_cta=True)
+@reads("tt.dot_scaled")
 def dot_scaled(here: Here):
     """Operands: a, b, the sum, the scales of a, those of b; scales may be missing, which the text says."""
     found = _SCALED.search(here.text)
@@ -61,6 +60,8 @@ def dot_scaled(here: Here):
     a, b, acc, *scales = here.operands
     a_scale = scales.pop(0) if found[1] else None
     b_scale = scales.pop(0) if found[2] else None
+    texts = dict(zip(here.operands, here.operand_texts))
+    _check_parts(here, scales=(texts.get(a_scale), texts.get(b_scale)))
     return here.op("dot_scaled", a, a_scale, found[3], b, b_scale, found[4], here.word("fastMath") == "true",
                    here.word("lhs_k_pack", "true") == "true", here.word("rhs_k_pack", "true") == "true", acc)
 
@@ -120,7 +121,7 @@ def tc_gen5_mma(here: Here):
 @reads("ttng.tc_gen5_mma_scaled")
 def tc_gen5_mma_scaled(here: Here):
     a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
-    _check_parts(here, by_pairs := here.flag("two_ctas"))
+    _check_parts(here, by_pairs := here.flag("two_ctas"), tuple(here.operand_texts[3:5]))
     args = a, b, acc, a_scale, b_scale, here.word("lhs"), here.word("rhs"), use
     if not by_pairs:
         return [here.op("tcgen05_mma_scaled", *args, predicate, results=(), finished=True), *_commits(here, predicate, rest)]
@@ -167,8 +168,6 @@ def _commit(here: Here, barrier, predicate, operands: list) -> list:
     if not here.reader.rank_bits:
         return [here.op("tcgen05_commit", barrier, predicate, results=(), of_dot=True)]
     texts = dict(zip(here.operands, here.operand_texts))
-    if split_of(here, texts[barrier]).same:
-        raise here.unreadable("a commit on an mbarrier that several CTAs share is not read")
     pair = int(here.reader.notes["two_ctas"])
     masks = set.union(within(pair), *(within(split_of(here, texts[one]).same | pair) for one in operands))
     if masks == {0}:
