@@ -86,12 +86,12 @@ def in_all(split: Split) -> Split:
 
 
 @lru_cache(maxsize=4096)
-def part_in(text: str) -> Type | None:
-    """The type of ours of what one CTA has of a value of that type."""
+def part_in(text: str, data: bool = False) -> Type | None:
+    """The type of ours of what one CTA has of a value of that type; `data` as for `type_in`."""
     if not _SPLIT.search(text):
-        return type_in(text)
+        return type_in(text, data)
     split, found = split_in(text), _SHAPE.search(text)
-    return type_in(f"{text[:found.start(1)]}{''.join(f'{extent}x' for extent in split.part)}{text[found.end(1):]}")
+    return type_in(f"{text[:found.start(1)]}{''.join(f'{extent}x' for extent in split.part)}{text[found.end(1):]}", data)
 
 
 @lru_cache(maxsize=4096)

@@ -22,6 +22,7 @@ from ..triton_port.late_fences import with_late_fences
 from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
+from .data_memory import numbers_of_data
 from .descriptors import looks
 from .launch_control import DECODED_BY
 from .locations import site_in
@@ -81,6 +82,7 @@ def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = Non
     reader.notes["num_warps"] = _number(top.text, "ttg.num-warps", 4)
     reader.notes["partitions"] = _partitions(top, text)
     reader.notes["looks"] = looks(_walked(top))
+    reader.notes["data"] = numbers_of_data(_walked(top))
     reader.notes["decodes"] = any(node.name in DECODED_BY for node in _walked(top))
     reader.notes["two_ctas"] = '"ttng.two-ctas" = true' in top.text
     reader.notes["uses"] = Counter(operand for node in _walked(top) for operand in node.operands)

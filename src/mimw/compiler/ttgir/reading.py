@@ -142,10 +142,10 @@ class Reader:
         if not self.turned.isdisjoint(node.operands):
             raise Unreadable(f"{node.name} of a buffer of another shape, which was turned before, is not read", node)
 
-    def type_in(self, text: str, node: Node) -> Type:
-        """The type of ours; of a tile in several CTAs that of one CTA's part."""
+    def type_in(self, text: str, node: Node, number: int | None = None) -> Type:
+        """The type of ours, of the value of that number; of a tile in several CTAs that of one CTA's part."""
         try:
-            type_ = part_in(text)
+            type_ = part_in(text, number in self.notes["data"])
         except LayoutProblem as problem:
             raise Unreadable(str(problem), node) from None
         if type_ is None:
@@ -154,7 +154,7 @@ class Reader:
 
     def new(self, number: int, text: str, node: Node, name: str) -> Value | None:
         """A value of ours for one of MLIR's; None for a token."""
-        type_ = self.type_in(text, node)
+        type_ = self.type_in(text, node, number)
         self.texts[number] = text
         made = self.values[number] = None if isinstance(type_, Token) else Value(type_, name)
         if made is not None:
@@ -190,7 +190,7 @@ class Here:
     @cached_property
     def types(self) -> list[Type]:
         """The types of the results, without tokens."""
-        found = [self.reader.type_in(text, self.node) for _, text in self.node.results]
+        found = [self.reader.type_in(text, self.node, number) for number, text in self.node.results]
         return [type_ for type_ in found if not isinstance(type_, Token)]
 
     @property
