@@ -39,8 +39,6 @@ def scaled_product(a, b, a_scales, b_scales, c, K: gl.constexpr, PAIR: gl.conste
     right = gl.allocate_shared_memory(b.dtype, b.block_type.shape, b.layout)
     of_left = gl.allocate_shared_memory(gl.uint8, a_scales.block_type.shape, a_scales.layout)
     of_right = gl.allocate_shared_memory(gl.uint8, b_scales.block_type.shape, b_scales.layout)
-    left_table = allocate_tensor_memory(gl.uint8, [M, 4], TensorMemoryScalesLayout(rows))
-    right_table = allocate_tensor_memory(gl.uint8, [128, 4], TensorMemoryScalesLayout([[0, 0]] * len(rows)))
     layout: gl.constexpr = TensorMemoryLayout((128, 128), col_stride=1, cga_layout=rows, two_ctas=PAIR)
     sums = allocate_tensor_memory(gl.float32, [M, 128], layout)
     full, done = mbarrier.allocate_mbarrier(two_ctas=PAIR), mbarrier.allocate_mbarrier()
@@ -54,6 +52,8 @@ def scaled_product(a, b, a_scales, b_scales, c, K: gl.constexpr, PAIR: gl.conste
         tma.async_load(b_scales, [0, 0, trip, 0, 0], full, of_right, multicast=PAIR)
         if RIGHT:
             mbarrier.wait(full, trip & 1)
+        left_table = allocate_tensor_memory(gl.uint8, [M, 4], TensorMemoryScalesLayout(rows))
+        right_table = allocate_tensor_memory(gl.uint8, [128, 4], TensorMemoryScalesLayout([[0, 0]] * len(rows)))
         tcgen05_copy(table(of_left, M), left_table)
         tcgen05_copy(table(of_right, 128), right_table)
         if not RIGHT:
