@@ -68,6 +68,42 @@ def scaled_product(a, b, a_scales, b_scales, c, K: gl.constexpr, PAIR: gl.conste
 
 
 @gluon.jit
+def tables_in_a_pool(a, b, a_scales, b_scales, c, PAIR: gl.constexpr, RIGHT: gl.constexpr):
+    """c = a b^T with a scale for each 32 elements; a fp8 (128 CTAs, 128), b (256, 128), scales as of `scaled_product`, c fp32 (128
+    CTAs, 256); sums and tables are parts of one allocation. The mistake: one table lies over the other."""
+    M: gl.constexpr = c.block_type.shape[0]
+    rows: gl.constexpr = c.layout.cga_layout
+    left = gl.allocate_shared_memory(a.dtype, a.block_type.shape, a.layout)
+    right = gl.allocate_shared_memory(b.dtype, b.block_type.shape, b.layout)
+    of_left = gl.allocate_shared_memory(gl.uint8, a_scales.block_type.shape, a_scales.layout)
+    of_right = gl.allocate_shared_memory(gl.uint8, b_scales.block_type.shape, b_scales.layout)
+    layout: gl.constexpr = TensorMemoryLayout((128, 512), col_stride=1, cga_layout=rows, two_ctas=PAIR)
+    pool = allocate_tensor_memory(gl.float32, [M, 512], layout)
+    sums = pool.slice(0, 256)
+    left_table = pool.slice(256, 4).reinterpret(gl.uint8, [M, 4], TensorMemoryScalesLayout(rows))
+    both: gl.constexpr = TensorMemoryScalesLayout([[0, 0]] * len(rows))
+    right_table = pool.slice(260 if RIGHT else 256, 8).reinterpret(gl.uint8, [256, 4], both)
+    full, done = mbarrier.allocate_mbarrier(two_ctas=PAIR), mbarrier.allocate_mbarrier()
+    mbarrier.init(full, count=1)
+    mbarrier.init(done, count=1)
+    mbarrier.expect(full, a.nbytes_per_cta + b.nbytes_per_cta + a_scales.nbytes_per_cta + b_scales.nbytes_per_cta)
+    tma.async_load(a, [0, 0], full, left)
+    tma.async_load(b, [0, 0], full, right)
+    tma.async_load(a_scales, [0, 0, 0, 0, 0], full, of_left)
+    tma.async_load(b_scales, [0, 0, 0, 0, 0], full, of_right, multicast=PAIR)
+    mbarrier.wait(full, 0)
+    tcgen05_copy(table(of_left, M), left_table)
+    tcgen05_copy(table(of_right, 256), right_table)
+    tcgen05_mma_scaled(left, right.permute((1, 0)), sums, left_table, right_table, "e4m3", "e4m3", use_acc=False)
+    tcgen05_commit(done)
+    mbarrier.wait(done, 0)
+    out = gl.allocate_shared_memory(gl.float32, [M, 256], c.layout)
+    out.store(sums.load())
+    tma.async_store(c, [0, 0], out)
+    tma.store_wait(0)
+
+
+@gluon.jit
 def rows_moved(source, target, numbers, CGA: gl.constexpr, RIGHT: gl.constexpr):
     """target[numbers] = source[numbers]; fp16 (rows, 64), by descriptors of one row with the layout of 64, numbers int32 (64). The
     mistake: rows leave the tile before they have landed there."""

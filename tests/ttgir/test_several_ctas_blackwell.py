@@ -8,6 +8,7 @@ from triton.experimental.gluon import language as gl
 import mimw
 from tests.kernels import several_ctas_blackwell as kernels
 from tests.ttgir.checked import QUICK, described, right, told
+from tests.ttgir.modules import ran
 
 RNG = np.random.default_rng(0)
 SCALES = dict(element=gl.uint8, swizzle_byte_width=0)
@@ -29,6 +30,73 @@ def test_products_with_block_scales(ctas, by_pairs):
     right(kernels.scaled_product, (1, ), *args, RIGHT=True, expected={"c": wanted}, tolerance=1e-3, **how)
     report = mimw.check_compiled(kernels.scaled_product, (1, ), *args, RIGHT=False, **QUICK, **how)
     assert ("CopyReadEarly", "tcgen05_copy(table(of_left, M), left_table)") in told(report, kernels)
+
+
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_tables_of_scales_in_a_pool(ctas):
+    """Tensor memory that is seen as tables, one of more rows than the memory has."""
+    m, rows = 128 * ctas, [[1, 0]] * (ctas - 1)
+    (a, a_scales), (b, b_scales) = (scaled(size, 128) for size in (m, 256))
+    args = (described(a, [m, 128], rows, gl.float8e4nv), described(b, [256, 128], rows, gl.float8e4nv),
+            described(packed(a_scales), [1, ctas, 1, 2, 256], [[0, 1, 0, 0, 0]] * (ctas - 1), **SCALES),
+            described(packed(b_scales), [1, 2, 1, 2, 256], [[0] * 5] * (ctas - 1), **SCALES),
+            described(torch.zeros(m, 256), [m, 256], rows, gl.float32))
+    how = dict(PAIR=ctas > 1, num_ctas=ctas, target="sm_100a", tolerance=1e-3,
+               expected={"c": (unscaled(a, a_scales) @ unscaled(b, b_scales).T).numpy()})
+    right(kernels.tables_in_a_pool, (1, ), *args, RIGHT=True, **how)
+    assert not mimw.check_compiled(kernels.tables_in_a_pool, (1, ), *args, RIGHT=False, **QUICK, **how).ok
+
+
+def test_scaled_products_in_registers():
+    """tt.dot_scaled, which stands for no tensor core; a CTA has rows of the sums."""
+    x = np.zeros((64, 32), np.float32)
+    ran(DOT_SCALED, x, target="sm_120a")
+    assert (x == 64 * 2. ** (np.arange(64) % 8)[:, None] * (1 + np.arange(32) % 2)).all()
+
+
+DOT_SCALED = """#b = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0],
+                   CGALayout = [[1, 0]]}>
+#t = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0], CGALayout = [[0, 0]]}>
+#l = #ttg.dot_op<{opIdx = 0, parent = #b}>
+#r = #ttg.dot_op<{opIdx = 1, parent = #b}>
+module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:120",
+                   "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @k(%x: !tt.ptr<f32>) {
+    %a = arith.constant dense<1.0> : tensor<64x64xf8E4M3FN, #l>
+    %w = arith.constant dense<1.0> : tensor<64x32xf8E4M3FN, #r>
+    %c = arith.constant dense<0.0> : tensor<64x32xf32, #b>
+    %i = tt.make_range {start = 0 : i32, end = 64 : i32} : tensor<64xi32, #ttg.slice<{dim = 1, parent = #b}>>
+    %j = tt.make_range {start = 0 : i32, end = 32 : i32} : tensor<32xi32, #ttg.slice<{dim = 0, parent = #b}>>
+    %i1 = tt.expand_dims %i {axis = 1 : i32} : tensor<64xi32, #ttg.slice<{dim = 1, parent = #b}>> -> tensor<64x1xi32, #b>
+    %j1 = tt.expand_dims %j {axis = 0 : i32} : tensor<32xi32, #ttg.slice<{dim = 0, parent = #b}>> -> tensor<1x32xi32, #b>
+    %seven = arith.constant dense<7> : tensor<64x1xi32, #b>
+    %base = arith.constant dense<127> : tensor<64x1xi32, #b>
+    %low = arith.andi %i1, %seven : tensor<64x1xi32, #b>
+    %exponent = arith.addi %low, %base : tensor<64x1xi32, #b>
+    %narrow = arith.trunci %exponent : tensor<64x1xi32, #b> to tensor<64x1xi8, #b>
+    %sa = tt.broadcast %narrow : tensor<64x1xi8, #b> -> tensor<64x2xi8, #b>
+    %k = tt.make_range {start = 0 : i32, end = 32 : i32} : tensor<32xi32, #ttg.slice<{dim = 1, parent = #t}>>
+    %k1 = tt.expand_dims %k {axis = 1 : i32} : tensor<32xi32, #ttg.slice<{dim = 1, parent = #t}>> -> tensor<32x1xi32, #t>
+    %one = arith.constant dense<1> : tensor<32x1xi32, #t>
+    %other = arith.constant dense<127> : tensor<32x1xi32, #t>
+    %odd = arith.andi %k1, %one : tensor<32x1xi32, #t>
+    %twice = arith.addi %odd, %other : tensor<32x1xi32, #t>
+    %short = arith.trunci %twice : tensor<32x1xi32, #t> to tensor<32x1xi8, #t>
+    %sb = tt.broadcast %short : tensor<32x1xi8, #t> -> tensor<32x2xi8, #t>
+    %d = tt.dot_scaled %a scale %sa, %w scale %sb, %c lhs = e4m3 rhs = e4m3 {fastMath = false} : tensor<64x64xf8E4M3FN, #l>,
+        tensor<64x2xi8, #b> * tensor<64x32xf8E4M3FN, #r>, tensor<32x2xi8, #t> -> tensor<64x32xf32, #b>
+    %i2 = tt.broadcast %i1 : tensor<64x1xi32, #b> -> tensor<64x32xi32, #b>
+    %j2 = tt.broadcast %j1 : tensor<1x32xi32, #b> -> tensor<64x32xi32, #b>
+    %n = arith.constant dense<32> : tensor<64x32xi32, #b>
+    %m = arith.muli %i2, %n : tensor<64x32xi32, #b>
+    %o = arith.addi %m, %j2 : tensor<64x32xi32, #b>
+    %p = tt.splat %x : !tt.ptr<f32> -> tensor<64x32x!tt.ptr<f32>, #b>
+    %q = tt.addptr %p, %o : tensor<64x32x!tt.ptr<f32>, #b>, tensor<64x32xi32, #b>
+    tt.store %q, %d : tensor<64x32x!tt.ptr<f32>, #b>
+    tt.return
+  }
+}
+"""
 
 
 def scaled(rows, k):

@@ -5,16 +5,17 @@ Input: ops of `ttg` and `ttng` on `!ttg.memdesc`. Output: ours on buffers. For e
     %2 = ttg.memdesc_index %1[%i] : ..                       buffer_index %1 %i
     %4 = ttg.local_alloc %3 : (tensor<..>) -> ..             local_alloc, then local_store of %3
 
-Memory is that of the op: an allocation in a loop is the same memory in every trip.
+Memory is that of the op: an allocation in a loop is the same memory in every trip. Tensor memory is there from the start, also for
+a product or a copy of the other CTA of a pair, which may be a trip ahead: what is done to it the queue of that orders.
 """
 
 from __future__ import annotations
 
-from ...ir import Barrier, Buffer, Tensor, Value
+from ...ir import Barrier, Buffer, Op, Tensor, Value
 from .cta_accesses import places
 from .cta_ops import by_first, check_same, split_of
 from .reading import Here, reads
-from .reshaped import is_turned
+from .reshaped import is_turned, side_by_side
 from .same_bytes import Seen, seen
 
 
@@ -23,7 +24,8 @@ def allocated(here: Here):
     (buffer, *_) = here.results
     if isinstance(buffer.type, Barrier):
         return here.op("barrier_memory", buffer.type.count or 1)
-    ops = [here.op("local_alloc", buffer.type, again=True, results=(buffer, ))]
+    alloc = here.op("local_alloc", buffer.type, again=True, results=(buffer, ))
+    ops = _ahead(here, alloc) if buffer.type.space == "tmem" else [alloc]
     if here.operands:
         texts = here.operand_texts[0], here.node.results[0][1]
         here.accesses(*texts)
@@ -32,6 +34,12 @@ def allocated(here: Here):
         check_same(here, *texts)
         ops.append(here.op("tmem_store", buffer, here.operands[0], results=()))
     return ops
+
+
+def _ahead(here: Here, op: Op) -> list[Op]:
+    """Place the op in front of all others; nothing stands here."""
+    here.reader.ahead.append(op)
+    return []
 
 
 @reads("ttg.local_dealloc")
@@ -83,12 +91,14 @@ def seen_as(here: Here):
     is wider than its swizzle lies stripe by stripe."""
     (source, ), (type_, ) = here.operands, here.types
     if source.type.space == "tmem":
+        if not source.type.count and not type_.count and type_.shape[0] > source.type.shape[0]:
+            return side_by_side(here, source, type_)
         if source.type.count == type_.count or not source.type.count and source.type.shape[0] == type_.shape[0]:
             return here.op("buffer_reinterpret", source, type_)
         (number, ) = here.node.operands
         made = here.reader.made_by.get(number)
         if made is not None and made.name == "ttng.tmem_alloc" and not made.operands and here.reader.notes["uses"][number] == 1:
-            return here.op("local_alloc", type_, again=True)      # nobody else sees the memory: it is what it is seen as
+            return _ahead(here, here.op("local_alloc", type_, again=True))    # nobody else sees it: it is what it is seen as
         raise here.unreadable("tensor memory that is seen as another number of buffers has no meaning in the simulator")
     if not isinstance(source.type, Buffer) or not isinstance(type_, Buffer):
         return here.op("buffer_reinterpret", source, type_)

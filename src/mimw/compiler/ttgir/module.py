@@ -106,7 +106,8 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, fa
     reader.notes["parameters"], reader.notes["cluster"] = values, facts.cluster_size
     places = _places(values)
     params = tuple(Param(value, value.name, (place, )) for value, place in zip(values, places, strict=True))
-    ops = (*_ranked(reader), *reader.ops(region))
+    ranked, inside = _ranked(reader), tuple(reader.ops(region))
+    ops = (*ranked, *reader.ahead, *inside)
     told = ((place, _DIVISIBLE.search(said)) for place, (_, said) in zip(places, header, strict=False))
     divisible = {place: int(found[1]) for place, found in told if found}
     program = Program(_name(function), params, Block((), ops), reader.notes["num_warps"], reader.base, True, facts)

@@ -118,8 +118,10 @@ def tc_gen5_mma(here: Here):
             *_commits(here, predicate, rest)]
 
 
-@reads("ttng.tc_gen5_mma_scaled")
+@reads("ttng.tc_gen5_mma_scaled", any_order=True)
 def tc_gen5_mma_scaled(here: Here):
+    if any(is_turned(here, operand) for operand in range(3)):
+        raise here.unreadable("a product of a buffer of another shape, which was turned before, is not read")
     a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
     _check_parts(here, by_pairs := here.flag("two_ctas"), tuple(here.operand_texts[3:5]))
     args = a, b, acc, a_scale, b_scale, here.word("lhs"), here.word("rhs"), use

@@ -87,6 +87,7 @@ class Reader:
         self.constants: dict[Value, int | float] = {}
         self.notes: dict[str, Any] = {}
         self.slots: dict[Value, Value] = {}   # the slot where a descriptor will stand by the time that it is used
+        self.ahead: list[Op] = []             # ops that stand in front of all others
         self.turned: set[int] = set()         # numbers of buffers that are those of another shape: `reshaped`
         self.numbers: dict[Op, int] = {}      # of the recorded op that an op comes from, where mimw compiled it
 

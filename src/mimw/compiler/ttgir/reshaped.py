@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...ir import Buffer, Op, Value
 from .cta_ops import split_of
 from .reading import Here, reads
 
@@ -27,6 +28,19 @@ def reshaped(here: Here):
         return here.op("buffer_reinterpret", source, type_)
     here.stands_for(source)
     here.reader.turned.add(here.node.results[0][0])
+
+
+def side_by_side(here: Here, source: Value, type_: Buffer) -> list[Op]:
+    """Tensor memory that is seen as more rows than it has: blocks of its rows, of which each takes columns of its own."""
+    rows, (whole, columns) = source.type.shape[0], type_.shape
+    wide, apart = (here.value(Buffer(type_.element, shape, 0, "tmem"))
+                   for shape in ((rows, whole // rows * columns), (rows, whole // rows, columns)))
+    blocks = here.value(Buffer(type_.element, (whole // rows, rows, columns), 0, "tmem"))
+    here.stands_for(blocks)
+    here.reader.turned.add(here.node.results[0][0])
+    return [here.op("buffer_reinterpret", source, wide.type, results=(wide, )),
+            here.op("buffer_reinterpret", wide, apart.type, results=(apart, )),
+            here.op("buffer_trans", apart, (1, 0, 2), results=(blocks, ))]
 
 
 def is_turned(here: Here, operand: int) -> bool:

@@ -32,8 +32,7 @@ def alias_storage(task, op):
 def local_alloc(task, op):
     before = task.cta.memory.get(op.result) if op.attrs.get("again") else None
     if before is not None:
-        if op.result.type.space != "tmem":      # there the queue orders what a product reads and the copy behind it writes
-            before.vacate(task, op)
+        before.vacate(task, op)
         task.env[op.result] = before
         return
     name, place = op.result.name or f"buffer of line {op.site.line}", op.attrs.get("place")
