@@ -32,7 +32,7 @@ def cluster_barrier(task, op):
 
 
 def _barrier(task, op) -> Rendezvous:
-    """Where an op lets CTAs meet: all warps, or, with `task`, the tasks of one code."""
+    """The barrier at which CTAs meet for an op: of all warps, or, with `task`, of the tasks of one code."""
     number = op.attrs.get("task")
     return task.cta.cluster.barrier if number is None else task.cta.cluster.barrier_in(number, task.name)
 
