@@ -1,5 +1,5 @@
 """The kernels whose TTGIR `benchmarks/ttgir_edits.py` edits: of stock Triton, pipelined and warp-specialised by its passes, one in
-the manner of Gluon, with its barriers by hand, and two of Gluon's whose programs are two CTAs.
+the manner of Gluon, with its barriers by hand, and four of Gluon's whose programs are two CTAs.
 
     CASES["GEMM by TMA, sm_90"].made()        Made(text, launches, grid)
 
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDes
 
 from mimw import TensorDescriptor
 from mimw.runtime.ttgir import compiled_launch
-from tests.kernels import halves_apart, several_ctas
+from tests.kernels import halves_apart, several_ctas, several_ctas_blackwell
 
 from .mutation_kernels.case import numbers
 
@@ -179,17 +180,20 @@ def ring() -> Made:
     return Made(RING.read_text(), (Given((*args, 6), {"y": x + x}), ), (1, ))
 
 
-def two_ctas(kernel, target: str, args: tuple, expected: dict[str, np.ndarray]) -> Made:
+def two_ctas(kernel, target: str, args: tuple, expected: dict[str, np.ndarray], **constants: Any) -> Made:
     """A kernel of Gluon's, with the meetings of its cluster that Triton puts in behind TTGIR. The barriers between threads, which
     come with them, are left out: a task is one strand here."""
-    _, reading = compiled_launch(kernel, (1, ), args, dict(RIGHT=True, num_ctas=2), target)
+    _, reading = compiled_launch(kernel, (1, ), args, dict(RIGHT=True, num_ctas=2, **constants), target)
     lines = (line for line in reading.text.splitlines() if "ttg.barrier local" not in line)
     return Made("\n".join(lines) + "\n", (Given(args, expected), ), (1, ))
 
 
-def _described(array: np.ndarray, block: list[int], bases: list[list[int]]) -> GluonDescriptor:
-    layout = gl.NVMMASharedLayout.get_default_for(block, gl.float16, cga_layout=bases)
-    return GluonDescriptor.from_tensor(torch.from_numpy(array), block, layout)
+def _described(array: np.ndarray | torch.Tensor, block: list[int], bases: list[list[int]], element=gl.float16,
+               rows: bool = False) -> GluonDescriptor:
+    """A descriptor; with `rows` one of single rows, which a tile of that block is picked from. Packed scales are not swizzled."""
+    layout = gl.NVMMASharedLayout.get_default_for(block, element, cga_layout=bases) if element != gl.uint8 else \
+        gl.NVMMASharedLayout(0, 8, len(block), cga_layout=bases)
+    return GluonDescriptor.from_tensor(torch.as_tensor(array), [1, *block[1:]] if rows else block, layout)
 
 
 def sent_to_both() -> Made:
@@ -202,6 +206,28 @@ def product_of_a_pair() -> Made:
     c = np.zeros((256, 64), np.float16)
     blocks = (a, [256, 64], [[1, 0]]), (b, [64, 64], [[0, 1]]), (c, [256, 64], [[1, 0]])
     return two_ctas(several_ctas.product_of_a_pair, "sm_100a", tuple(_described(*one) for one in blocks), {"c": _product(a, b)})
+
+
+def scaled_product() -> Made:
+    a, b = (torch.from_numpy(one).to(torch.float8_e4m3fn) for one in numbers((256, 256), (128, 256)))
+    random = np.random.default_rng(0)
+    scales = [random.integers(124, 131, (rows, 8)).astype(np.uint8) for rows in (256, 128)]
+    packed = [one.reshape(-1, 4, 32, 2, 4).transpose(0, 3, 2, 1, 4).reshape(1, -1, 2, 2, 256) for one in scales]
+    x, y = (one.float().numpy() * np.repeat(np.exp2(scale - 127.0), 32, 1) for one, scale in zip((a, b), scales))
+    blocks = ((a, [256, 128], [[1, 0]], gl.float8e4nv), (b, [128, 128], [[1, 0]], gl.float8e4nv),
+              (packed[0], [1, 2, 1, 2, 256], [[0, 1, 0, 0, 0]], gl.uint8), (packed[1], [1, 1, 1, 2, 256], [[0] * 5], gl.uint8),
+              (np.zeros((256, 128), np.float32), [256, 128], [[1, 0]], gl.float32))
+    return two_ctas(several_ctas_blackwell.scaled_product, "sm_100a", tuple(_described(*one) for one in blocks),
+                    {"c": (x @ y.T).astype(np.float32)}, K=256, PAIR=True)
+
+
+def product_of_picked_rows() -> Made:
+    a, b = numbers((256, 128), (96, 128))
+    picked = np.random.default_rng(0).permutation(96)[:64].astype(np.int32)
+    args = (_described(a, [256, 64], [[1, 0]]), _described(b, [64, 64], [[1, 0]], rows=True), picked,
+            _described(np.zeros((256, 64), np.float16), [256, 64], [[1, 0]]))
+    return two_ctas(several_ctas_blackwell.product_of_picked_rows, "sm_100a", args, {"c": _product(a, b[picked].T)}, K=128,
+                    CGA=[[0, 1]])
 
 
 CASES = {case.name: case for case in (
@@ -218,6 +244,8 @@ CASES = {case.name: case for case in (
     Case("Ring by hand, sm_90", "sm_90a", ring),
     Case("Two CTAs, one load, sm_90", "sm_90a", sent_to_both),
     Case("Two CTAs, one product, sm_100", "sm_100a", product_of_a_pair),
+    Case("Two CTAs, scales, sm_100", "sm_100a", scaled_product),
+    Case("Two CTAs, picked rows, sm_100", "sm_100a", product_of_picked_rows),
     Case("GEMM, gfx950", "gfx950", partial(masked, "gfx950", num_warps=4, num_stages=2)),
     Case("GEMM, halves apart, gfx942", "gfx942", partial(ping_pong, "gfx942", num_warps=8, num_stages=2)),
 )}

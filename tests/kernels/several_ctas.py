@@ -16,7 +16,7 @@ from triton.experimental.gluon.language.nvidia.blackwell import (
     tcgen05_commit,
     tcgen05_mma,
 )
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+from triton.experimental.gluon.language.nvidia.hopper import cluster, mbarrier, tma
 
 TRIPS = gl.constexpr(3)
 
@@ -65,6 +65,20 @@ def counted(x, total, out, bins, B: tl.constexpr):
     numbers = tl.load(x + tl.arange(0, B))
     tl.store(out + tl.program_id(0), tl.atomic_add(total, tl.sum(numbers, 0)))
     tl.atomic_add(bins + tl.arange(0, 16), tl.histogram(numbers, 16))
+
+
+@triton.jit
+def told_to_another_program(x, out, flag, B: tl.constexpr, RELEASE: tl.constexpr, ACQUIRE: tl.constexpr):
+    """out = x, then x + 1, from program 0 by way of program 1; int32 x (B), out (2 B), flag (2) of zeros. The mistakes: an order
+    that is relaxed."""
+    at = tl.arange(0, B)
+    if tl.program_id(0) == 0:
+        tl.store(out + at, tl.load(x + at))
+        tl.atomic_store(flag, 1, sem=RELEASE)
+    else:
+        tl.atomic_poll(flag, 1, sem=ACQUIRE)
+        tl.store(out + B + at, tl.load(out + B - 1 - at) + tl.atomic_load(flag))
+        tl.atomic_add(flag + 1, 1, sem="acq_rel")
 
 
 @triton.jit
@@ -207,3 +221,50 @@ def pair_in_tasks(a, b, c, K: gl.constexpr, RIGHT: gl.constexpr):
     gl.warp_specialize([(stores_of_a_pair, (c, sums, done)),
                         (loads_of_a_pair, (a, b, left, right, full, free, K, RIGHT)),
                         (products_of_a_pair, (left, right, full, free, sums, done, K))], [1, 1], [24, 24])
+
+
+@gluon.jit
+def shares_of_a_row(x, out, ROW: gl.constexpr, TWICE: gl.constexpr):
+    bits: gl.constexpr = gl.num_ctas().bit_length() - 1
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0], cga_layout=[[1], [2]][:bits])
+    at = ROW * 256 + gl.arange(0, 256, layout)
+    row = gl.load(x + at)
+    row /= gl.sum(row, 0)
+    if TWICE:
+        row /= gl.sum(row, 0)
+    gl.store(out + at, row)
+
+
+@gluon.jit
+def sums_in_tasks(x, out):
+    """out = x / the sum of each row, of two rows twice; a task for each row, fp32 (3, 256)."""
+    gl.warp_specialize([(shares_of_a_row, (x, out, 0, True)), (shares_of_a_row, (x, out, 1, False)),
+                        (shares_of_a_row, (x, out, 2, True))], [4, 4], [24, 24])
+
+
+@gluon.jit
+def filled(x, tile, full):
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0], cga_layout=[[1, 0]])
+    rows, columns = gl.arange(0, 64, gl.SliceLayout(1, layout)), gl.arange(0, 64, gl.SliceLayout(0, layout))
+    tile.store(gl.load(x + rows[:, None] * 64 + columns[None, :]))
+    mbarrier.arrive(full, count=1)
+
+
+@gluon.jit
+def emptied(out, tile, full, RIGHT: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0], cga_layout=[[0, 1]])
+    rows, columns = gl.arange(0, 64, gl.SliceLayout(1, layout)), gl.arange(0, 64, gl.SliceLayout(0, layout))
+    mbarrier.wait(full, 0)
+    if RIGHT:
+        cluster.barrier()
+    gl.store(out + rows[:, None] * 64 + columns[None, :], tile.load(layout))
+
+
+@gluon.jit
+def handed_over(x, out, RIGHT: gl.constexpr):
+    """out = x, fp32 (64, 64): one task stores rows into a tile, the other loads columns. The mistake: it waits for its own CTA's
+    rows, and not for those of the other CTA."""
+    tile = gl.allocate_shared_memory(gl.float32, [64, 64], gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=[[1, 0]]))
+    full = mbarrier.allocate_mbarrier()
+    mbarrier.init(full, count=1)
+    gl.warp_specialize([(filled, (x, tile, full)), (emptied, (out, tile, full, RIGHT))], [4], [24])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mimw.errors import BarrierNotReady, OutOfBounds, UnwrittenRead
+from mimw.errors import BarrierNotReady, DataRace, OutOfBounds, UnwrittenRead
 from tests.ttgir.modules import elementwise, kernel, ran
 
 LINE = "tensor<128xi32, #line>"
@@ -27,6 +27,43 @@ def test_what_is_stored_is_loaded():
 def test_memory_that_is_allocated_with_a_value():
     full = "!ttg.memdesc<128xi32, #barrier, #smem>"
     assert (lines(f"%m = ttg.local_alloc %a : ({LINE}) -> {full}\n%r = ttg.local_load %m : {full} -> {LINE}", X) == X).all()
+
+
+def test_single_numbers_of_64_bits_that_are_no_mbarriers():
+    """By their type alone they could be: threads load from and store into one of the two here, in a partition, too."""
+    one, two = "!ttg.memdesc<1xi64, #barrier, #smem, mutable>", "!ttg.memdesc<2x1xi64, #barrier, #smem, mutable>"
+    body = f"""%c0 = arith.constant 0 : i32
+        %c1 = arith.constant 1 : i32
+        %true = arith.constant true
+        %slots = ttg.local_alloc : () -> {two}
+        %done = ttg.local_alloc : () -> {one}
+        ttng.init_barrier %done, 1 : {one}
+        %seven = arith.constant dense<7> : tensor<1xi64, #line>
+        ttg.warp_specialize(%slots, %done)
+        default {{
+          %slot = ttg.memdesc_index %slots[%c1] : {two} -> {one}
+          ttg.local_store %seven, %slot : tensor<1xi64, #line> -> {one}
+          ttng.arrive_barrier %done, 1, %true : {one}
+          ttg.warp_yield
+        }}
+        partition0(%p: {two}, %q: {one}) num_warps(4) {{
+          %d0 = arith.constant 0 : i32
+          %d1 = arith.constant 1 : i32
+          %yes = arith.constant true
+          ttng.wait_barrier %q, %d0, %yes : {one}
+          %slot = ttg.memdesc_index %p[%d1] : {two} -> {one}
+          %r = ttg.local_load %slot : {one} -> tensor<1xi64, #line>
+          ttg.warp_return
+        }} : ({two}, {one}) -> ()
+        %slot = ttg.memdesc_index %slots[%c1] : {two} -> {one}
+        %r = ttg.local_load %slot : {one} -> tensor<1xi64, #line>
+        %at = tt.splat %o : !tt.ptr<i64> -> tensor<1x!tt.ptr<i64>, #line>
+        tt.store %at, %r : tensor<1x!tt.ptr<i64>, #line>"""
+    out = np.zeros(1, np.int64)
+    ran(kernel("%o: !tt.ptr<i64>", body), out)
+    assert out == 7
+    with pytest.raises((DataRace, UnwrittenRead)):
+        ran(kernel("%o: !tt.ptr<i64>", body.replace(f"ttng.wait_barrier %q, %d0, %yes : {one}", "")), out)
 
 
 def test_memory_that_nobody_has_written():

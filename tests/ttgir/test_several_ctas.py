@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import mimw
 from mimw.compiler.ttgir import read_ttgir
@@ -15,16 +13,11 @@ from mimw.runtime.ttgir import launch_of
 from mimw.simulator import run
 from mimw.target import asking, wanted
 from tests.kernels import several_ctas as kernels
+from tests.ttgir.checked import QUICK, described, right, told
 from tests.ttgir.modules import ran
 
-QUICK = dict(seeds=3, jobs=1, shrink=False)
 SIZES = pytest.mark.parametrize("ctas", [2, 4])
 RNG = np.random.default_rng(0)
-
-
-def right(kernel, grid, *args, expected, **how):
-    report = mimw.check_compiled(kernel, grid, *args, expected=expected, **{"target": "sm_90a"} | QUICK | how)
-    assert report.ok and "as expected in" in report.results, report
 
 
 @SIZES
@@ -54,6 +47,20 @@ def test_elements_that_go_to_other_ctas(ctas):
 
 
 @SIZES
+def test_sums_in_tasks(ctas):
+    """The CTAs meet in each task by itself, as often as it needs."""
+    x = RNG.random((3, 256), np.float32)
+    right(kernels.sums_in_tasks, (1, ), x, np.zeros_like(x), num_ctas=ctas, expected={"out": x / x.sum(1, keepdims=True)})
+
+
+def test_a_tile_that_one_task_hands_to_the_other():
+    x = RNG.random((64, 64), np.float32)
+    right(kernels.handed_over, (1, ), x, np.zeros_like(x), RIGHT=True, num_ctas=2, expected={"out": x})
+    report = mimw.check_compiled(kernels.handed_over, (1, ), x, np.zeros_like(x), RIGHT=False, num_ctas=2, target="sm_90a", **QUICK)
+    assert ("DataRace", "tile.store(gl.load(x + rows[:, None] * 64 + columns[None, :]))") in told(report, kernels)
+
+
+@SIZES
 def test_what_one_cta_does_for_all(ctas):
     """Atomics and numbers: once a program, and all know what was there."""
     x = RNG.integers(0, 16, 256).astype(np.int32)
@@ -61,6 +68,18 @@ def test_what_one_cta_does_for_all(ctas):
     right(kernels.counted, (2, ), x, total, out, bins, B=256, num_ctas=ctas,
           expected={"total": np.array([2 * x.sum()]), "bins": 2 * np.bincount(x, minlength=16)})
     mimw.check_compiled(kernels.counted, (1, ), x, total, out, bins, B=256, num_ctas=ctas, target="sm_90a", **QUICK)
+
+
+@SIZES
+def test_what_another_program_is_told(ctas):
+    """By an atomic of the first CTA: before one that releases all CTAs meet, and behind one that acquires, as Triton lets them."""
+    x, flag = RNG.integers(0, 16, 256).astype(np.int32), np.zeros(2, np.int32)
+    args, how = (x, np.zeros(512, np.int32), flag), dict(B=256, num_ctas=ctas)
+    right(kernels.told_to_another_program, (2, ), *args, RELEASE="release", ACQUIRE="acquire", **how,
+          expected={"out": np.concatenate([x, x[::-1] + 1]), "flag": np.ones(2)})
+    for orders in (dict(RELEASE="relaxed", ACQUIRE="acquire"), dict(RELEASE="release", ACQUIRE="relaxed")):
+        report = mimw.check_compiled(kernels.told_to_another_program, (2, ), *args, target="sm_90a", **QUICK, **orders, **how)
+        assert ("DataRace", "tl.store(out + at, tl.load(x + at))") in told(report, kernels)
 
 
 def test_a_stray_access_names_the_cta():
@@ -86,12 +105,7 @@ def test_a_product_of_a_product():
     parts = [(a[:, at:at + 64] @ b[at:at + 64]).astype(np.float32) @ c[at:at + 64] for at in (0, 64, 128)]
     right(kernels.product_of_a_product, (1, ), *args, TRIPS=3, expected={"d": sum(parts)})
     report = mimw.check_compiled(kernels.product_of_a_product, (1, ), *args, TRIPS=3, num_ctas=2, target="sm_90a", **QUICK)
-    assert "DataRace" in {kind for kind, _ in told(report)} and "remote_load" in str(report)
-
-
-def described(array, block, cga):
-    layout = gl.NVMMASharedLayout.get_default_for(block, gl.float16, cga_layout=cga)
-    return TensorDescriptor.from_tensor(array, block, layout)
+    assert "DataRace" in {kind for kind, _ in told(report, kernels)} and "remote_load" in str(report)
 
 
 def test_a_tile_for_two_ctas():
@@ -100,7 +114,7 @@ def test_a_tile_for_two_ctas():
     args = described(source, [64, 64], [[0, 0]]), target
     right(kernels.sent_to_both, (1, ), *args, RIGHT=True, num_ctas=2, expected={"target": source.numpy()})
     report = mimw.check_compiled(kernels.sent_to_both, (1, ), *args, RIGHT=False, num_ctas=2, target="sm_90a", **QUICK)
-    assert told(report) == [("CopyReadEarly", "tma.async_load(source, [trip * 64, 0], full, tile, multicast=True)")]
+    assert told(report, kernels) == [("CopyReadEarly", "tma.async_load(source, [trip * 64, 0], full, tile, multicast=True)")]
     mimw.simulate(kernels.sent_to_both, (1, ), *args, RIGHT=True, num_ctas=2)
     assert torch.equal(source, target)
 
@@ -112,7 +126,7 @@ def test_products_of_two_ctas():
     how = dict(num_ctas=2, target="sm_100a")
     right(kernels.product_of_a_pair, (1, ), *args, RIGHT=True, expected={"c": wanted}, tolerance=0.05, **how)
     report = mimw.check_compiled(kernels.product_of_a_pair, (1, ), *args, RIGHT=False, **QUICK, **how)
-    assert ("TooManyArrivals", "mbarrier.expect(full, a.nbytes_per_cta + b.nbytes_per_cta)") in told(report)
+    assert ("TooManyArrivals", "mbarrier.expect(full, a.nbytes_per_cta + b.nbytes_per_cta)") in told(report, kernels)
 
 
 def test_products_of_two_ctas_in_tasks():
@@ -122,7 +136,7 @@ def test_products_of_two_ctas_in_tasks():
     how = dict(K=256, num_ctas=2, target="sm_100a")
     right(kernels.pair_in_tasks, (1, ), *args, RIGHT=True, expected={"c": (a.float() @ b.float()).numpy()}, tolerance=0.1, **how)
     report = mimw.check_compiled(kernels.pair_in_tasks, (1, ), *args, RIGHT=False, **QUICK, **how)
-    assert ("TooManyArrivals", "mbarrier.expect(full.index(slot), a.nbytes_per_cta + b.nbytes_per_cta)") in told(report)
+    assert ("TooManyArrivals", "mbarrier.expect(full.index(slot), a.nbytes_per_cta + b.nbytes_per_cta)") in told(report, kernels)
 
 
 @pytest.mark.parametrize("ctas", [1, 2])
@@ -131,13 +145,7 @@ def test_launch_control_of_gluons(ctas):
     out, how = np.full(6, -1, np.int32), dict(num_ctas=ctas, target="sm_100a")
     right(kernels.drawn, (6, ), out, RIGHT=True, expected={"out": np.arange(6)}, **how)
     report = mimw.check_compiled(kernels.drawn, (6, ), out, RIGHT=False, **QUICK, **how)
-    assert report.ok if ctas == 1 else told(report)[0] == ("CopyReadEarly", "clc.try_cancel(answer, landed)")
-
-
-def told(report) -> list[tuple[str, str]]:
-    """The kind and the first line of each finding."""
-    lines = open(kernels.__file__).read().splitlines()
-    return [(finding.kind, lines[finding.sites[0].line - 1].strip()) for finding in report.findings]
+    assert report.ok if ctas == 1 else told(report, kernels)[0] == ("CopyReadEarly", "clc.try_cancel(answer, landed)")
 
 
 LAYOUTS = """#line = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[1]]}>
@@ -173,11 +181,6 @@ REFUSED = {
           %m = arith.addf %l, %r : f32
           tt.scan.return %m : f32
         }) : (tensor<256xf32, #line>) -> tensor<256xf32, #line>""",
-    "tt.atomic_poll": "%q = tt.bitcast %x : !tt.ptr<f32> -> !tt.ptr<i32>\n"
-                      '%old = "tt.atomic_poll"(%q, %n) <{sem = 2 : i32, scope = 1 : i32}> : (!tt.ptr<i32>, i32) -> i1',
-    "tt.make_range": "%r = tt.make_range {start = 0 : i32, end = 256 : i32} : tensor<256xi32, #other>",
-    "ttg.local_store": "%m = ttg.local_alloc : () -> !ttg.memdesc<256xf32, #same, #smem, mutable>\n" + FROM +
-                       "ttg.local_store %a, %m : tensor<256xf32, #line> -> !ttg.memdesc<256xf32, #same, #smem, mutable>",
     "ttg.memdesc_subslice": "%m = ttg.local_alloc : () -> !ttg.memdesc<256xf32, #plain, #smem, mutable>\n"
                             "%r = ttg.memdesc_subslice %m[64] : !ttg.memdesc<256xf32, #plain, #smem, mutable> -> "
                             "!ttg.memdesc<64xf32, #plain, #smem, mutable, 256>",
@@ -191,19 +194,6 @@ def test_what_is_refused_over_several_ctas(op):
     with pytest.raises(NotYet, match=op) as raised:
         read_ttgir(text, "k.ttgir")
     assert f"k.ttgir:{next(number for number, line in enumerate(text.splitlines(), 1) if op in line)}" in str(raised.value)
-
-
-def test_a_meeting_where_warps_have_parted_is_refused():
-    body = FROM + """ttg.warp_specialize(%x)
-    default {
-      %c = ttg.convert_layout %a : tensor<256xf32, #line> -> tensor<256xf32, #both>
-      ttg.warp_yield
-    }
-    partition0(%p: !tt.ptr<f32>) num_warps(1) {
-      ttg.warp_return
-    } : (!tt.ptr<f32>) -> ()"""
-    with pytest.raises(NotYet, match="for which the CTAs of a program meet, is not read in ttg.warp_specialize"):
-        read_ttgir(module(body), "k.ttgir")
 
 
 def test_parts_that_take_turns():
@@ -234,6 +224,30 @@ def test_a_buffer_of_other_ctas(meets):
     x = np.arange(256, dtype=np.float32)
     report = mimw.check_ttgir(module(body), (1, ), x, 0, late_fences=False, expected={"x": 2 * x}, **QUICK)
     assert report.ok is meets
+
+
+@pytest.mark.parametrize("meeting, other", [("ttng.cluster_barrier", ""), ("", ""), ("", "ttng.cluster_barrier")])
+def test_a_meeting_where_warps_have_parted(meeting, other):
+    """Those of one region meet, by mbarriers of their own; what other regions do is not ordered by it."""
+    body = f"""%m = ttg.local_alloc : () -> !ttg.memdesc<256xf32, #plain, #smem, mutable>
+    ttg.warp_specialize(%x)
+    default {{
+      {FROM}
+      ttg.local_store %a, %m : tensor<256xf32, #line> -> !ttg.memdesc<256xf32, #plain, #smem, mutable>
+      {meeting}
+      %t = ttg.local_load %m : !ttg.memdesc<256xf32, #plain, #smem, mutable> -> tensor<256xf32, #other>
+      %u = arith.addf %t, %t : tensor<256xf32, #other>
+      %b = ttg.convert_layout %u : tensor<256xf32, #other> -> tensor<256xf32, #line>
+      tt.store %ps, %b : tensor<256x!tt.ptr<f32>, #line>
+      ttg.warp_yield
+    }}
+    partition0(%p: !tt.ptr<f32>) num_warps(1) {{
+      {other}
+      ttg.warp_return
+    }} : (!tt.ptr<f32>) -> ()"""
+    x = np.arange(256, dtype=np.float32)
+    report = mimw.check_ttgir(module(body), (1, ), x, 0, late_fences=False, expected={"x": 2 * x}, **QUICK)
+    assert report.ok is bool(meeting) and {finding.kind for finding in report.findings} <= {"DataRace", "UnwrittenRead"}
 
 
 def test_all_of_a_tile_is_cut_where_no_cta_needs_another():

@@ -18,6 +18,8 @@ The files:
     memory.py        global memory by pointers
     buffers.py       shared and tensor memory
     same_bytes.py    views of a buffer as another type
+    data_memory.py   single 64-bit numbers in shared memory that are no mbarriers
+    reshaped.py      views of a buffer of another shape
     barriers.py      mbarriers, fences
     copies.py        cp.async and TMA
     products.py      matrix products
@@ -54,6 +56,7 @@ from . import (  # noqa: F401
     picked,
     products,
     remote_elements,
+    reshaped,
     tiles,
     upcasts,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ...ir import Scalar
-from .cta_ops import both, check_outside_tasks, leads, masked_rank, split_of
+from .cta_ops import both, leads, masked_rank, meeting, ranks_beside, split_of, within
 from .halves import border
 from .reading import Here, reads
 
@@ -57,14 +57,33 @@ def ended(here: Here):
 
 @reads("ttng.barrier_expect")
 def expected(here: Here):
-    shared, when = sharing(here), _numbers(here)[:1]
+    return _arrived(here, "barrier_expect", "remote_expect")
+
+
+@reads("ttng.arrive_barrier")
+def arrived(here: Here):
+    return _arrived(here, "barrier_arrive", "remote_arrive")
+
+
+def _arrived(here: Here, own: str, remote: str):
+    """On a CTA's own mbarrier, or on the one that it shares. `fromCTA` has the bits of a rank that an arrival keeps: the first of
+    the CTAs that differ in others only arrives for each of them."""
+    barrier, count, shared, when = here.operands[0], _count(here), sharing(here), _numbers(here)[:1]
+    if "multicast" in here.text.lower():
+        raise here.unreadable("an arrival of each CTA in several has no meaning in the simulator")
+    every = (1 << here.reader.rank_bits) - 1
+    if alike := every & ~here.integer("fromCTA", every):
+        ops, first = leads(here, alike)
+        more, predicate = both(here, *(when or [None]), first)
+        beside, targets = ranks_beside(here, within(alike))
+        return [*ops, *more, *beside, *(here.op(remote, barrier, count, target, predicate) for target in targets)]
     if not shared:
-        return here.op("barrier_expect", here.operands[0], _count(here), *when)
+        return here.op(own, barrier, count, *when)
     ops, rank = owner(here, shared)
-    return [*ops, here.op("remote_expect", here.operands[0], _count(here), rank, *when)]
+    return [*ops, here.op(remote, barrier, count, rank, *when)]
 
 
-@reads("ttng.wait_barrier")
+@reads("ttng.wait_barrier", any_order=True)
 def awaited(here: Here):
     """Behind phase and predicate stand the buffers that the wait is for: the compiler's, so that it keeps them. Of the CTAs that
     share an mbarrier the one that has it waits."""
@@ -72,15 +91,6 @@ def awaited(here: Here):
     ops, first = leads(here, sharing(here))
     more, predicate = both(here, *(when or [None]), first)
     return [*ops, *more, here.op("barrier_wait", here.operands[0], phase, predicate)]
-
-
-@reads("ttng.arrive_barrier")
-def arrived(here: Here):
-    shared, when = sharing(here), _numbers(here)[:1]
-    if not shared:
-        return here.op("barrier_arrive", here.operands[0], _count(here), *when)
-    ops, rank = owner(here, shared)
-    return [*ops, here.op("remote_arrive", here.operands[0], _count(here), rank, *when)]
 
 
 @reads("ttng.async_copy_mbarrier_arrive", "amdg.async_copy_mbarrier_arrive", one_cta=True)
@@ -108,7 +118,5 @@ def announced(here: Here):
 
 @reads("ttng.cluster_barrier")
 def cluster(here: Here):
-    """Warps of partitions come, too, where they wait for work: Triton lets them. One that is relaxed, behind the fence of new
-    mbarriers, is taken for one that releases all that was done before."""
-    check_outside_tasks(here)
-    return here.op("cluster_barrier", all_warps=True)
+    """One that is relaxed, behind the fence of new mbarriers, is taken for one that releases all that was done before."""
+    return meeting(here)

@@ -67,13 +67,15 @@ def warp_specialize(here: Here):
     """Partitions are closed to what is around them: each takes the captures as arguments, which here are the values themselves."""
     default, holder = here.node.regions
     (partitions, ) = holder.nodes
+    here.reader.check_order(partitions)
     captured = [here.reader.values[number] for number in partitions.operands]
-    warps, here.reader.notes["specialised"] = here.reader.notes["partitions"][id(here.node)], True
-    blocks = [_yielding(here.reader.block(default, ()))]
-    for one, count in zip(partitions.regions, warps, strict=True):
-        here.reader.notes["task_warps"] = count
-        blocks.append(_yielding(here.reader.block(one, captured)))
-    del here.reader.notes["task_warps"], here.reader.notes["specialised"]
+    notes, warps = here.reader.notes, here.reader.notes["partitions"][id(here.node)]
+    blocks = []
+    for one, count in zip((default, *partitions.regions), (notes["num_warps"], *warps), strict=True):
+        notes["task_warps"], notes["region"] = count, notes.get("regions", 0)
+        notes["regions"] = notes["region"] + 1
+        blocks.append(_yielding(here.reader.block(one, captured if blocks else ())))
+    del notes["task_warps"], notes["region"]
     registers = here.integers("requestedRegisters") or (None, ) * len(warps)
     tasks = [Task("default", here.reader.notes["num_warps"], True, site=here.site)]
     tasks += [Task(f"partition{number}", count, False, asked, site=here.site)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from ...ir import Barrier, Buffer, Descriptor, Scalar, Tensor
+from ...ir import Barrier, Buffer, Descriptor, Scalar, Tensor, Value
 from ...ir.types import TOKEN
 from .barriers import owner
 from .cta_ops import both, check_same, corner, leads, moved_by, ranks_beside, split_of, within
@@ -79,17 +79,8 @@ def loaded(here: Here):
 
 
 def _in_clusters(here: Here, descriptor, coordinates, barrier, buffer, predicate) -> list:
-    """A load in a program of several CTAs. By multicast the first of those with the same part loads it for all. An mbarrier that
-    a pair shares hears of the bytes in both."""
-    shared, same = split_of(here, _text(here, Barrier)).same, split_of(here, _text(here, Buffer)).same
-    if shared > 1:
-        raise here.unreadable("a copy that tells an mbarrier of another pair of CTAs is not read")
-    ops, targets = [], None
-    if here.flag("multicast") and same:
-        ops, first = leads(here, same)
-        more, predicate = both(here, predicate, first)
-        beside, targets = ranks_beside(here, within(same))
-        ops += [*more, *beside]
+    """A load in a program of several CTAs. An mbarrier that a pair shares hears of the bytes in both."""
+    ops, shared, targets, predicate = _receivers(here, predicate)
     if not shared:
         return [*ops, here.op("tma_load", descriptor, coordinates, barrier, buffer, predicate) if targets is None else
                 here.op("tma_load_multicast", descriptor, coordinates, barrier, buffer, targets, predicate)]
@@ -97,6 +88,20 @@ def _in_clusters(here: Here, descriptor, coordinates, barrier, buffer, predicate
     args = descriptor, coordinates, barrier, buffer, leader
     return [*ops, *made, here.op("tma_load_pair", *args, predicate) if targets is None else
             here.op("tma_load_pair_multicast", *args, targets, predicate)]
+
+
+def _receivers(here: Here, predicate) -> tuple[list, int, tuple | None, Value | None]:
+    """The ops that say who gets a load: the bits of a rank in which CTAs differ that share its mbarrier, the CTAs to which it goes,
+    None for this one alone, and its predicate. By multicast the first of those with the same part loads it for all."""
+    shared, same = split_of(here, _text(here, Barrier)).same, split_of(here, _text(here, Buffer)).same
+    if shared > 1:
+        raise here.unreadable("a copy that tells an mbarrier of another pair of CTAs is not read")
+    if not here.flag("multicast") or not same:
+        return [], shared, None, predicate
+    ops, first = leads(here, same)
+    more, predicate = both(here, predicate, first)
+    beside, targets = ranks_beside(here, within(same))
+    return [*ops, *more, *beside], shared, targets, predicate
 
 
 @reads("ttng.async_tma_copy_local_to_global")
@@ -118,18 +123,41 @@ def _stored(here: Here, kind: str):
     return [*ops, *made, op if first is None else here.only_if(first, op)]
 
 
-@reads("ttng.async_tma_gather", one_cta=True)
+@reads("ttng.async_tma_gather")
 def gathered(here: Here):
     descriptor, (column, ), barrier, buffer, predicate = _parts(here)
     rows = next(value for value in here.operands if isinstance(value.type, Tensor))
-    return here.op("tma_gather", descriptor, rows, column, barrier, buffer, predicate)
+    if not here.reader.rank_bits:
+        return here.op("tma_gather", descriptor, rows, column, barrier, buffer, predicate)
+    ops, column = _columns_of_part(here, column)
+    more, shared, targets, predicate = _receivers(here, predicate)
+    if not shared and targets is None:
+        return [*ops, *more, here.op("tma_gather", descriptor, rows, column, barrier, buffer, predicate)]
+    return [*ops, *more, here.op("tma_gather_multicast", descriptor, rows, column, barrier, buffer, targets or (here.reader.rank, ),
+                                 predicate, **({"pairs": True} if shared else {}))]
 
 
-@reads("ttng.async_tma_scatter", one_cta=True)
+@reads("ttng.async_tma_scatter")
 def scattered(here: Here):
+    """Of several CTAs with the same part the first sends it."""
     descriptor, (column, ), _, buffer, _ = _parts(here)
     rows = next(value for value in here.operands if isinstance(value.type, Tensor))
-    return here.op("tma_scatter", descriptor, rows, column, buffer)
+    ops, column = _columns_of_part(here, column)
+    op = here.op("tma_scatter", descriptor, rows, column, buffer)
+    made, first = leads(here, split_of(here, _text(here, Buffer)).same if here.reader.rank_bits else 0)
+    return [*ops, *made, op if first is None else here.only_if(first, op)]
+
+
+def _columns_of_part(here: Here, column: Value) -> tuple[list, Value]:
+    """The first column of this CTA's part of a tile of picked rows, of which it has the numbers of its own."""
+    if not here.reader.rank_bits:
+        return [], column
+    rows, tile = split_of(here, _text(here, Tensor)), split_of(here, _text(here, Buffer))
+    if rows.bits != tuple(bit if bit and bit[0] == 0 else None for bit in tile.bits):
+        raise here.unreadable("rows whose numbers other CTAs have are not read")
+    ops, step = corner(here, tile, 1)
+    more, found = moved_by(here, column, step)
+    return [*ops, *more], found
 
 
 @reads("ttng.async_tma_store_wait")

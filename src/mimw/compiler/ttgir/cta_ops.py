@@ -9,7 +9,9 @@ Input: an op that is read, and how its operands lie in the CTAs (`cta_parts`). O
 
 from __future__ import annotations
 
-from ...ir import I1, I32, Op, Value, like
+from collections.abc import Callable
+
+from ...ir import I1, I32, Block, Op, Value, like
 from .cta_parts import Bit, Split, split_in
 from .layout_text import LayoutProblem
 from .reading import Here
@@ -31,10 +33,16 @@ def check_same(here: Here, *texts: str) -> None:
         raise here.unreadable(f"{here.name} between parts of a tile that lie in other CTAs is not read")
 
 
-def check_outside_tasks(here: Here) -> None:
-    """Refuse what CTAs meet for where their warps have parted."""
-    if here.reader.rank_bits and here.reader.notes.get("specialised"):
-        raise here.unreadable(f"{here.name}, for which the CTAs of a program meet, is not read in ttg.warp_specialize")
+def meeting(here: Here) -> Op:
+    """All CTAs meet. Warps of partitions come, too, where they wait for work: Triton lets them."""
+    return here.op("cluster_barrier", results=(), **(_region(here) or {"all_warps": True}))
+
+
+def _region(here: Here) -> dict[str, int]:
+    """The attributes of an op for which CTAs meet where their warps have parted, in `ttg.warp_specialize`: those of the same
+    region, by mbarriers that Triton makes for each."""
+    region = here.reader.notes.get("region")
+    return {} if region is None else {"task": region}
 
 
 def masked_rank(here: Here, mask: int) -> tuple[list[Op], Value]:
@@ -123,22 +131,34 @@ def within(mask: int) -> set[int]:
     return {number & mask for number in range(mask + 1)}
 
 
-def of_first(here: Here, value: Value, mask: int, result: Value) -> Op:
-    """The value that the first of the CTAs which differ in the bits of a mask has, for all of them."""
-    check_outside_tasks(here)
+def by_first(here: Here, make: Callable[[tuple[Value, ...]], Op], mask: int) -> tuple[list[Op], bool]:
+    """The op that `make` gives with a result or none, by the first of the CTAs that differ in the bits of a mask, whose result all
+    of them get, if anybody asks. True if they meet for that."""
+    if not mask or not here.node.results:
+        ops, first = leads(here, mask)
+        op = make(here.results)
+        return [*ops, op if first is None else here.only_if(first, op)], False
+    ((number, _), ), (type_, ) = here.node.results, here.types
+    ops, first = leads(here, mask)
+    found, old, zero, none = here.value(type_), here.value(type_), *here.number(0, type_)
+    ops.append(here.op("if", first, (type_, ), results=(old, ), blocks=(
+        Block((), (make((found, )), here.op("yield", (found, ), results=()))),
+        Block((), (zero, here.op("yield", (none, ), results=()))))))
+    if not here.reader.notes["uses"][number]:
+        here.stands_for(old)
+        return ops, False
     bits = tuple(() if mask >> place & 1 else None for place in range(here.reader.rank_bits))
-    return here.op("cluster_tile", (value, ), results=(result, ), bits=bits)
+    return [*ops, here.op("cluster_tile", (old, ), bits=bits, **_region(here))], True
 
 
 def _fetched(here: Here, values: list[Value], split: Split, missing: tuple[Bit | None, ...]) -> tuple[list[Op], list[Value]]:
-    check_outside_tasks(here)
     bits, results = split.local(missing), []
     for value in values:
         shape = list(value.type.shape)
         for axis, _ in filter(None, bits):
             shape[axis] *= 2
         results.append(here.value(type(value.type)(value.type.element, tuple(shape))))
-    return [here.op("cluster_tile", tuple(values), results=tuple(results), bits=bits)], results
+    return [here.op("cluster_tile", tuple(values), results=tuple(results), bits=bits, **_region(here))], results
 
 
 def _picked(here: Here, value: Value, kept: Split, more: tuple[Bit | None, ...], wanted: Split) -> Op:

@@ -57,12 +57,6 @@ class Split:
         """The bits of a coordinate along an axis that a rank gives: (of the coordinate, of the rank), from the lowest on."""
         return sorted((bit[1], place) for place, bit in enumerate(self.bits) if bit and bit[0] == axis)
 
-    @property
-    def is_in_blocks(self) -> bool:
-        """True if each CTA has one block of neighbouring elements."""
-        return all([bit for bit, _ in self.places(axis)] == list(range(part.bit_length() - 1, extent.bit_length() - 1))
-                   for axis, (part, extent) in enumerate(zip(self.part, self.shape)))
-
     def of_rank(self, rank: int) -> tuple[np.ndarray, ...]:
         """The coordinates of the part of a CTA, as numpy indexes them."""
         taken = []
@@ -86,13 +80,18 @@ class Split:
         return tuple(bit and (bit[0], bit[1] - sum(1 for axis, one in kept if axis == bit[0] and one < bit[1])) for bit in chosen)
 
 
+def in_all(split: Split) -> Split:
+    """The place of the same tile if each CTA has all of it."""
+    return Split(split.shape, (None, ) * len(split.bits))
+
+
 @lru_cache(maxsize=4096)
-def part_in(text: str) -> Type | None:
-    """The type of ours of what one CTA has of a value of that type."""
+def part_in(text: str, data: bool = False) -> Type | None:
+    """The type of ours of what one CTA has of a value of that type; `data` as for `type_in`."""
     if not _SPLIT.search(text):
-        return type_in(text)
+        return type_in(text, data)
     split, found = split_in(text), _SHAPE.search(text)
-    return type_in(f"{text[:found.start(1)]}{''.join(f'{extent}x' for extent in split.part)}{text[found.end(1):]}")
+    return type_in(f"{text[:found.start(1)]}{''.join(f'{extent}x' for extent in split.part)}{text[found.end(1):]}", data)
 
 
 @lru_cache(maxsize=4096)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...ir import Block
-from .cta_ops import leads, of_first, split_of
+from .cta_ops import by_first, leads, meeting, split_of
 from .reading import Here, reads
 
 KINDS = {"EXCH": "XCHG"}
@@ -42,52 +41,48 @@ def _same(here: Here) -> int:
     return split_of(here, here.operand_texts[0]).same if here.reader.rank_bits else 0
 
 
-def _once(here: Here, name: str, *args: Any):
-    """An atomic, by the first of several CTAs that have the same elements; all learn what was there, if anybody asks."""
-    if not (same := _same(here)):
+def _once(here: Here, name: str, *args: Any, order: str, waits: bool = False):
+    """An atomic, by the first of several CTAs that have the same elements. What Triton's lowering lets the cluster meet for: all
+    come before one that releases, and behind one that acquires or `waits`; there all learn what the first has found, if anybody
+    asks."""
+    if not here.reader.rank_bits:
         return here.op(name, *args)
-    (type_, ), (number, ) = here.types, [number for number, _ in here.node.results]
-    ops, first = leads(here, same)
-    old, zero, none = here.value(type_), *here.number(0, type_)
-    blocks = (Block((), (made := here.op(name, *args, results=(here.value(type_), )),
-                         here.op("yield", made.results, results=()))),
-              Block((), (zero, here.op("yield", (none, ), results=()))))
-    ops.append(here.op("if", first, (type_, ), results=(old, ), blocks=blocks))
-    if not here.reader.notes["uses"][number]:
-        here.stands_for(old)
-        return ops
-    return [*ops, of_first(here, old, same, here.results[0])]
+    ops, met = by_first(here, lambda results: here.op(name, *args, results=results), _same(here))
+    before = [meeting(here)] if "RELEASE" in order else []
+    behind = [meeting(here)] if ("ACQUIRE" in order or waits) and not met else []
+    return [*before, *ops, *behind]
 
 
 @reads("tt.atomic_rmw")
 def atomic(here: Here):
     """`tt.atomic_rmw fadd, acq_rel, gpu, %p, %v, %m`: kind, order, scope, pointer, value, mask."""
-    kind = re.search(r"tt\.atomic_rmw (\w+),", here.text)[1].upper()
+    kind, (order, scope) = re.search(r"tt\.atomic_rmw (\w+),", here.text)[1].upper(), _order_and_scope(here, 1)
     mask = here.operands[2] if len(here.operands) > 2 else None
-    return _once(here, "atomic_rmw", KINDS.get(kind, kind), *here.operands[:2], mask, *_order_and_scope(here, 1))
+    return _once(here, "atomic_rmw", KINDS.get(kind, kind), *here.operands[:2], mask, order, scope, order=order)
 
 
 @reads("tt.atomic_cas")
 def compared(here: Here):
-    return _once(here, "atomic_cas", *here.operands, *_order_and_scope(here, 0))
+    order, scope = _order_and_scope(here, 0)
+    return _once(here, "atomic_cas", *here.operands, order, scope, order=order)
 
 
-@reads("tt.atomic_load", one_cta=True)
+@reads("tt.atomic_load")
 def atomic_load(here: Here):
-    pointer, *mask = here.operands
-    return here.op("atomic_load", pointer, mask[0] if mask else None, *_order_and_scope(here, 0))
+    (pointer, *mask), (order, scope) = here.operands, _order_and_scope(here, 0)
+    return _once(here, "atomic_load", pointer, mask[0] if mask else None, order, scope, order=order)
 
 
-@reads("tt.atomic_store", one_cta=True)
+@reads("tt.atomic_store")
 def atomic_store(here: Here):
-    pointer, value, *mask = here.operands
-    return here.op("atomic_store", pointer, value, mask[0] if mask else None, *_order_and_scope(here, 0))
+    (pointer, value, *mask), (order, scope) = here.operands, _order_and_scope(here, 0)
+    return _once(here, "atomic_store", pointer, value, mask[0] if mask else None, order, scope, order=order)
 
 
-@reads("tt.atomic_poll", one_cta=True)
+@reads("tt.atomic_poll")
 def polled(here: Here):
-    pointer, expected, *timeout = here.operands
-    return here.op("atomic_poll", pointer, expected, timeout[0] if timeout else None, *_order_and_scope(here, 0))
+    (pointer, expected, *timeout), (order, scope) = here.operands, _order_and_scope(here, 0)
+    return _once(here, "atomic_poll", pointer, expected, timeout[0] if timeout else None, order, scope, order=order, waits=True)
 
 
 @reads("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")

@@ -23,6 +23,7 @@ from ..triton_port.late_fences import with_late_fences
 from ..triton_port.mlir_complaints import MlirProblem
 from ..triton_port.mlir_tree import Node, module_tree
 from .control import partition_warps
+from .data_memory import numbers_of_data
 from .descriptors import looks
 from .halves import check_halves, unmet
 from .launch_control import DECODED_BY
@@ -86,6 +87,7 @@ def read_ttgir(text: str, file: str = "<ttgir>", facts: LaunchFacts | None = Non
     reader.notes["partitions"] = _partitions(top, text)
     reader.notes["unmet"] = unmet(top.regions[0])
     reader.notes["looks"] = looks(_walked(top))
+    reader.notes["data"] = numbers_of_data(_walked(top))
     reader.notes["decodes"] = any(node.name in DECODED_BY for node in _walked(top))
     reader.notes["amd"] = 'ttg.target = "hip:' in top.text
     reader.notes["two_ctas"] = '"ttng.two-ctas" = true' in top.text
@@ -110,7 +112,8 @@ def _reading(reader: Reader, top: Node, function: Node, text: str, file: str, fa
     reader.notes["parameters"], reader.notes["cluster"] = values, facts.cluster_size
     places = _places(values)
     params = tuple(Param(value, value.name, (place, )) for value, place in zip(values, places, strict=True))
-    ops = (*_ranked(reader), *reader.ops(region))
+    ranked, inside = _ranked(reader), tuple(reader.ops(region))
+    ops = (*ranked, *reader.ahead, *inside)
     told = ((place, _DIVISIBLE.search(said)) for place, (_, said) in zip(places, header, strict=False))
     divisible = {place: int(found[1]) for place, found in told if found}
     check_halves(ops)

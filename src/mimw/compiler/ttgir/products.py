@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 
 from ...ir import Barrier, Block, Buffer, Op, Scalar, Tensor, Value
-from .cta_ops import both, leads, ranks_beside, split_of, within
+from .cta_ops import both, check_same, leads, ranks_beside, split_of, within
 from .reading import Here, reads
+from .reshaped import is_turned
 from .types import layout_in
 
 _PRECISIONS = {"0": "tf32", "1": "tf32x3", "2": "ieee", "3": "bf16x3", "4": "bf16x6"}
@@ -25,9 +26,9 @@ def _precision(here: Here, default: str) -> str:
     return _PRECISIONS.get(found, found) or default
 
 
-def _check_parts(here: Here, by_pairs: bool = False) -> None:
-    """Refuse a product of which a CTA lacks rows of A or columns of B: each has those of its sums; a pair, of whose sums each CTA
-    has rows, halves the columns."""
+def _check_parts(here: Here, by_pairs: bool = False, scales: tuple[str | None, ...] = ()) -> None:
+    """Refuse a product of which a CTA lacks rows of A or columns of B, or their `scales` (types of both, None for none), which
+    Triton does not compile either: each has those of its sums; a pair, of whose sums each CTA has rows, halves the columns."""
     if not here.reader.rank_bits:
         return
     a, b, acc = (split_of(here, text) for text in here.operand_texts[:3])
@@ -38,7 +39,9 @@ def _check_parts(here: Here, by_pairs: bool = False) -> None:
     if by_pairs:
         other = sum(1 for bit in wanted_b if bit)       # the pair's bit is below those that sums are divided by
         wanted_b = ((columns, b.shape[columns].bit_length() - 2 - other), *wanted_b[1:])
-    if a.bits != wanted_a or b.bits != wanted_b or by_pairs and (not acc.bits[0] or acc.bits[0][0] != rows):
+    if a.bits != wanted_a or b.bits != wanted_b or by_pairs and (not acc.bits[0] or acc.bits[0][0] != rows) or any(
+            split_of(here, text).bits != tuple(bit and (0, bit[1]) if bit and bit[0] == axis else None for bit in acc.bits)
+            for text, axis in zip(scales, (rows, columns)) if text):
         raise here.unreadable("a product of parts that lie in other CTAs than its sums is not read")
 
 
@@ -48,7 +51,7 @@ def dot(here: Here):
     return here.op("dot", *here.operands, _precision(here, "ieee"), 0)
 
 
-@reads("tt.dot_scaled", one_cta=True)
+@reads("tt.dot_scaled")
 def dot_scaled(here: Here):
     """Operands: a, b, the sum, the scales of a, those of b; scales may be missing, which the text says."""
     found = _SCALED.search(here.text)
@@ -57,6 +60,8 @@ def dot_scaled(here: Here):
     a, b, acc, *scales = here.operands
     a_scale = scales.pop(0) if found[1] else None
     b_scale = scales.pop(0) if found[2] else None
+    texts = dict(zip(here.operands, here.operand_texts))
+    _check_parts(here, scales=(texts.get(a_scale), texts.get(b_scale)))
     return here.op("dot_scaled", a, a_scale, found[3], b, b_scale, found[4], here.word("fastMath") == "true",
                    here.word("lhs_k_pack", "true") == "true", here.word("rhs_k_pack", "true") == "true", acc)
 
@@ -108,19 +113,31 @@ def tc_gen5_mma(here: Here):
     _check_parts(here, by_pairs := here.flag("two_ctas"))
     if not by_pairs:
         return [here.op("tcgen05_mma", a, b, acc, use, predicate, results=(), finished=True), *_commits(here, predicate, rest)]
+    ops, predicate, odd = _of_even(here, predicate)
+    return [*ops, here.op("tcgen05_mma_pair", a, b, acc, use, predicate, odd, results=(), finished=True),
+            *_commits(here, predicate, rest)]
+
+
+@reads("ttng.tc_gen5_mma_scaled", any_order=True)
+def tc_gen5_mma_scaled(here: Here):
+    if any(is_turned(here, operand) for operand in range(3)):
+        raise here.unreadable("a product of a buffer of another shape, which was turned before, is not read")
+    a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
+    _check_parts(here, by_pairs := here.flag("two_ctas"), tuple(here.operand_texts[3:5]))
+    args = a, b, acc, a_scale, b_scale, here.word("lhs"), here.word("rhs"), use
+    if not by_pairs:
+        return [here.op("tcgen05_mma_scaled", *args, predicate, results=(), finished=True), *_commits(here, predicate, rest)]
+    ops, predicate, odd = _of_even(here, predicate)
+    return [*ops, here.op("tcgen05_mma_pair_scaled", *args, predicate, odd, results=(), finished=True),
+            *_commits(here, predicate, rest)]
+
+
+def _of_even(here: Here, predicate: Value | None) -> tuple[list[Op], Value, Value]:
+    """The ops that give a predicate of the even CTA of a pair, and the rank of the other CTA."""
     ops, even = leads(here, 1)
     more, predicate = both(here, predicate, even)
     beside, (odd, ) = ranks_beside(here, {1})
-    return [*ops, *more, *beside, here.op("tcgen05_mma_pair", a, b, acc, use, predicate, odd, results=()),
-            *_commits(here, predicate, rest)]
-
-
-@reads("ttng.tc_gen5_mma_scaled", one_cta=True)
-def tc_gen5_mma_scaled(here: Here):
-    a, b, acc, a_scale, b_scale, use, predicate, *rest = here.operands
-    kinds = here.word("lhs"), here.word("rhs")
-    return [here.op("tcgen05_mma_scaled", a, b, acc, a_scale, b_scale, *kinds, use, predicate, results=(), finished=True),
-            *_commits(here, predicate, rest)]
+    return [*ops, *more, *beside], predicate, odd
 
 
 def _commits(here: Here, predicate, rest: list) -> list:
@@ -153,8 +170,6 @@ def _commit(here: Here, barrier, predicate, operands: list) -> list:
     if not here.reader.rank_bits:
         return [here.op("tcgen05_commit", barrier, predicate, results=(), of_dot=True)]
     texts = dict(zip(here.operands, here.operand_texts))
-    if split_of(here, texts[barrier]).same:
-        raise here.unreadable("a commit on an mbarrier that several CTAs share is not read")
     pair = int(here.reader.notes["two_ctas"])
     masks = set.union(within(pair), *(within(split_of(here, texts[one]).same | pair) for one in operands))
     if masks == {0}:
@@ -163,8 +178,15 @@ def _commit(here: Here, barrier, predicate, operands: list) -> list:
     return [*ops, here.op("tcgen05_commit_pair", barrier, targets, predicate, results=())]
 
 
-@reads("ttng.tmem_copy", one_cta=True)
+@reads("ttng.tmem_copy", any_order=True)
 def copied(here: Here):
+    """In a module with products of pairs the even CTA copies in both: `tcgen05.cp.cta_group::2`."""
     source, buffer, *barrier = here.operands
-    return [here.op("tmem_copy", source, buffer, results=(), finished=True),
-            *(here.op("tcgen05_commit", one, results=()) for one in barrier)]
+    check_same(here, *here.operand_texts[:2])
+    how = {"finished": True} | ({"in_order": True} if is_turned(here, 0) else {})
+    if not here.reader.rank_bits or not here.reader.notes["two_ctas"]:
+        return [here.op("tmem_copy", source, buffer, results=(), **how),
+                *(one for barrier in barrier for one in _commit(here, barrier, None, []))]
+    ops, even, odd = _of_even(here, None)
+    return [*ops, here.op("tmem_copy_pair", source, buffer, even, odd, results=(), **how),
+            *(one for barrier in barrier for one in _commit(here, barrier, even, []))]

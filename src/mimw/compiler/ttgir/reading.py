@@ -33,6 +33,7 @@ from .shared_accesses import SharedAccess
 Ops = Op | Iterable[Op] | None
 _READERS: dict[str, Callable[[Here], Ops]] = {}
 _OF_ONE_CTA: set[str] = set()
+_ANY_ORDER: set[str] = set()
 _STRING = r'"((?:[^"\\]|\\.)*)"'
 
 
@@ -44,14 +45,17 @@ class Unreadable(Exception):
         super().__init__(what)
 
 
-def reads(*names: str, one_cta: bool = False) -> Callable[[Callable[[Here], Ops]], Callable[[Here], Ops]]:
-    """Register a reader of the ops of these names; with `one_cta` it knows them in programs of one CTA only."""
+def reads(*names: str, one_cta: bool = False,
+          any_order: bool = False) -> Callable[[Callable[[Here], Ops]], Callable[[Here], Ops]]:
+    """Register a reader of the ops of these names; with `one_cta` it knows them in programs of one CTA only, with `any_order` of
+    buffers whose elements follow each other in no order (`reshaped`), too."""
 
     def register(reader: Callable[[Here], Ops]) -> Callable[[Here], Ops]:
         for name in names:
             assert name not in _READERS, f"two readers of {name}"
             _READERS[name] = reader
         _OF_ONE_CTA.update(names if one_cta else ())
+        _ANY_ORDER.update(names if any_order else ())
         return reader
 
     return register
@@ -83,6 +87,8 @@ class Reader:
         self.constants: dict[Value, int | float] = {}
         self.notes: dict[str, Any] = {}
         self.slots: dict[Value, Value] = {}   # the slot where a descriptor will stand by the time that it is used
+        self.ahead: list[Op] = []             # ops that stand in front of all others
+        self.turned: set[int] = set()         # numbers of buffers that are those of another shape: `reshaped`
         self.numbers: dict[Op, int] = {}      # of the recorded op that an op comes from, where mimw compiled it
 
     def block(self, nodes: Nodes, arguments: Iterable[Value | None] | None = None) -> Block:
@@ -124,16 +130,23 @@ class Reader:
             raise Unreadable(f"{node.name} has no meaning in the simulator", node)
         if self.rank_bits and node.name in _OF_ONE_CTA:
             raise Unreadable(f"{node.name} is not read in a program that is several CTAs (num_ctas)", node)
+        if node.name not in _ANY_ORDER:
+            self.check_order(node)
         here = Here(self, node)
         made = _READERS[node.name](here)
         if any(number not in self.values for number, _ in node.results):
             here.results        # tokens, which no op of ours gives
         return made
 
-    def type_in(self, text: str, node: Node) -> Type:
-        """The type of ours; of a tile in several CTAs that of one CTA's part."""
+    def check_order(self, node: Node) -> None:
+        """Refuse an op of a buffer whose elements follow each other in no order."""
+        if not self.turned.isdisjoint(node.operands):
+            raise Unreadable(f"{node.name} of a buffer of another shape, which was turned before, is not read", node)
+
+    def type_in(self, text: str, node: Node, number: int | None = None) -> Type:
+        """The type of ours, of the value of that number; of a tile in several CTAs that of one CTA's part."""
         try:
-            type_ = part_in(text)
+            type_ = part_in(text, number in self.notes["data"])
         except LayoutProblem as problem:
             raise Unreadable(str(problem), node) from None
         if type_ is None:
@@ -142,7 +155,7 @@ class Reader:
 
     def new(self, number: int, text: str, node: Node, name: str) -> Value | None:
         """A value of ours for one of MLIR's; None for a token."""
-        type_ = self.type_in(text, node)
+        type_ = self.type_in(text, node, number)
         self.texts[number] = text
         made = self.values[number] = None if isinstance(type_, Token) else Value(type_, name)
         if made is not None:
@@ -178,7 +191,7 @@ class Here:
     @cached_property
     def types(self) -> list[Type]:
         """The types of the results, without tokens."""
-        found = [self.reader.type_in(text, self.node) for _, text in self.node.results]
+        found = [self.reader.type_in(text, self.node, number) for number, text in self.node.results]
         return [type_ for type_ in found if not isinstance(type_, Token)]
 
     @property

@@ -17,7 +17,7 @@ from math import prod
 
 import numpy as np
 
-from ...ir import Buffer
+from .cta_parts import part_in, split_in
 from .layout_memory import buffer_map
 from .layout_text import LayoutProblem
 from .types import layout_in, type_in
@@ -33,11 +33,11 @@ class Seen(Enum):
 
 def seen(source: str, view: str) -> Seen:
     """The order of a view of the type `view` in a buffer of the type `source`."""
-    have, want = type_in(source), type_in(view)
+    have, want = part_in(source), part_in(view)
     if have.element.bits != want.element.bits or prod(have.shape) != prod(want.shape):
         return Seen.BY_ROWS
     try:
-        bytes_of, wanted = _bytes(source, have), _bytes(view, want)
+        bytes_of, wanted = _bytes(source), _bytes(view)
     except LayoutProblem:
         return Seen.BY_ROWS
     if np.array_equal(bytes_of.reshape(want.shape), wanted):
@@ -49,9 +49,12 @@ def seen(source: str, view: str) -> Seen:
     return Seen.OTHERWISE
 
 
-def _bytes(text: str, type_: Buffer) -> np.ndarray:
-    """The byte of each element. Of three dimensions the first counts buffers, which lie one behind the other."""
+def _bytes(text: str) -> np.ndarray:
+    """The byte of each element of a CTA's part. Of three dimensions the first counts buffers, which lie one behind the other."""
+    type_ = type_in(text)
     count, shape = (type_.shape[0], type_.shape[1:]) if len(type_.shape) == 3 else (1, type_.shape)
     slot = buffer_map(layout_in(text), shape, type_.element.bits).offsets()
-    found = slot + np.arange(count).reshape(-1, *(1, ) * len(shape)) * (prod(shape) * type_.element.bytes)
-    return found.reshape(type_.shape)
+    part = split_in(text)
+    size = prod(part.part) // count * type_.element.bytes
+    found = slot + np.arange(count).reshape(-1, *(1, ) * len(shape)) * size
+    return found.reshape(type_.shape)[part.of_rank(0)]

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 
 from ...ir import I32, Tensor
-from .cta_ops import corner, exchanged, moved_by, split_of, whole_along
-from .cta_parts import Split
+from .cta_ops import exchanged, split_of, whole_along
+from .cta_parts import in_all
 from .reading import Here, reads
 
 _SAME = {"tt.unsplat": "unsplat", "tt.join": "join", "tt.split": "split"}
@@ -64,17 +64,14 @@ def transposed(here: Here):
 @reads("tt.make_range")
 def ranged(here: Here):
     """In one CTA of several the numbers of its part."""
-    start, (type_, ) = here.integer("start"), here.types
+    start, end, (type_, ) = here.integer("start"), here.integer("end"), here.types
     split = split_of(here, here.result_texts[0])
     if not split.along(0):
-        return here.op("make_range", type_, start, here.integer("end"))
-    if not split.is_in_blocks:
-        raise here.unreadable("numbers in a row of which CTAs have every second stretch are not read")
-    ops, step = corner(here, split, 0)
-    numbers = here.value(type_)
-    more, found = moved_by(here, numbers, step)
+        return here.op("make_range", type_, start, end)
+    whole = here.value(Tensor(type_.element, split.shape))
+    ops, found = exchanged(here, whole, in_all(split), split)
     here.stands_for(found)
-    return [*ops, here.op("make_range", type_, start, start + type_.shape[0], results=(numbers, )), *more]
+    return [here.op("make_range", whole.type, start, end, results=(whole, )), *ops]
 
 
 @reads("tt.gather")
@@ -94,8 +91,7 @@ def histogram(here: Here):
     result = split_of(here, here.result_texts[0])
     ops, values = whole_along(here, here.operands, split_of(here, here.operand_texts[0]), 0)
     bins = here.value(Tensor(here.types[0].element, result.shape))
-    alike = Split(result.shape, (None, ) * len(result.bits))
-    more, found = exchanged(here, bins, alike, result)
+    more, found = exchanged(here, bins, in_all(result), result)
     here.stands_for(found)
     return [*ops, here.op("histogram", values[0], result.shape[0], *values[1:], results=(bins, )), *more]
 
@@ -112,7 +108,7 @@ def reduced(here: Here):
 @reads("tt.scan")
 def scanned(here: Here):
     if here.reader.rank_bits and split_of(here, here.operand_texts[0]).along(here.integer("axis")):
-        raise here.unreadable("a scan along a dimension that lies in several CTAs is not read")
+        raise here.unreadable("a scan along a dimension that lies in several CTAs, which Triton 3.9 does not compile, is not read")
     return here.op("scan", tuple(here.operands), here.integer("axis"), here.word("reverse") == "true",
                    blocks=(here.reader.block(here.node.regions[0]), ))
 

@@ -28,8 +28,8 @@ _SIGNED = {f"si{bits}": f"i{bits}" for bits in (8, 16, 32, 64)} | {f"ui{bits}": 
 
 
 @lru_cache(maxsize=4096)
-def type_in(text: str) -> Type | None:
-    """The type of ours that MLIR writes so."""
+def type_in(text: str, data: bool = False) -> Type | None:
+    """The type of ours that MLIR writes so. Memory of single i64 is that of mbarriers, but where it is known to hold `data`."""
     if text == "!ttg.async.token":
         return TOKEN
     if text == "i128":
@@ -53,13 +53,13 @@ def type_in(text: str) -> Type | None:
         return Tensor(element, shape)
     if kind in ("!tt.tensordesc", _PIXELS):
         return Descriptor(element, shape, not found[2].startswith("ui"), kind == _PIXELS)
-    return _memory(element, shape, parts[1:])
+    return _memory(element, shape, parts[1:], data)
 
 
-def _memory(element: Scalar, shape: tuple[int, ...], more: list[str]) -> Type:
+def _memory(element: Scalar, shape: tuple[int, ...], more: list[str], data: bool) -> Type:
     if any(part == "#ttng.tensor_memory" for part in more):
         return Buffer(element, shape, 0, "tmem") if len(shape) < 3 else Buffer(element, shape[1:], shape[0], "tmem")
-    if element.name == "i64" and shape[-1] == 1 and len(shape) < 3:
+    if not data and element.name == "i64" and shape[-1] == 1 and len(shape) < 3:
         return Barrier(shape[0] if len(shape) > 1 else 0)
     return Buffer(element, shape)
 

@@ -27,10 +27,12 @@ def _spread(factor: int):
 
 define("cluster_cta_rank cluster_size_1d", "", scalar(I32), "none", "pure", ours=True, traits={"cluster_cta_rank": "by_cta"},
        doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
-define("cluster_barrier", "", None, "none", "sync", ours=True, attrs="all_warps:#bool?", releases=True, blocks="cluster",
+define("cluster_barrier", "", None, "none", "sync", ours=True, attrs="all_warps:#bool? task:#int?", releases=True,
+       blocks="cluster",
        time="wait", needs="clusters", cost="sync",
        doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster. attrs: all_warps, if the compiler "
-       "lets the warps of other tasks come, too, where they wait for work.")
+       "lets the warps of other tasks come, too, where they wait for work; task, the number of the task's code, if it makes a "
+       "barrier of its own for the tasks that run it in all CTAs.")
 define("distributed_barrier", "", None, "none", "sync", ours=True, attrs="grid:#bool ranks:#shape?", releases=True,
        needs="grid_barrier", needed_if="grid",
        doc="Among CTAs; gone once `place_group_barriers` has run. attrs: grid, all CTAs of the launch; ranks, those of the "
@@ -40,11 +42,12 @@ define("group_barrier", "barrier:Barrier", None, "none", "sync", ours=True, attr
        doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.")
 define("grid_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="rendezvous",
        doc="Among all CTAs of a cooperative launch.")
-define("cluster_tile", "values:value*", _spread(2), "none", "sync", ours=True, attrs="bits:const", releases=True,
+define("cluster_tile", "values:value*", _spread(2), "none", "sync", ours=True, attrs="bits:const task:#int?", releases=True,
        blocks="cluster", time="wait", needs="clusters", cost="sync", traits="ttgir",
        doc="Tiles of which the CTAs of the cluster have parts, put together in each: all meet as at a `cluster_barrier`. No word "
        "records it: the reader of TTGIR does, of `num_ctas` above 1. attrs: bits, an entry for each bit of a rank: (axis, bit), "
-       "that of a coordinate in which the CTAs differ; None, the part of those with this CTA's bit; (), of those without it.")
+       "that of a coordinate in which the CTAs differ; None, the part of those with this CTA's bit; (), of those without it; "
+       "task, as of cluster_barrier.")
 define("cluster_part", "values:value*", _spread(1), "none", "pure", ours=True, attrs="bits:const", cost="move",
        traits="ttgir by_cta",
        doc="The elements of tiles whose coordinates have the bits of this CTA's rank. attrs: bits, as above.")

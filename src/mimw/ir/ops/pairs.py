@@ -11,24 +11,26 @@ Sources: PTX ISA, "tcgen05.mma", "tcgen05.commit" and "cp.async.bulk.tensor", ea
 from .table import define
 
 define("tcgen05_mma_pair", "a:Buffer b:Buffer acc:Buffer use_acc:i1|#bool predicate:i1 peer:i32 leader:i32? called:i1?", None,
-       "none", "read write async", ours=True, attrs="fences:#bool? waits:#bool? exact:const?",
+       "none", "read write async", ours=True, attrs="fences:#bool? waits:#bool? exact:const? finished:#bool?",
        touches="a=async-read b=async-read acc=async-write", peers="peer", traits="dot pairs", time="dot",
        needs="tensor_memory", word="async_dot(two_ctas=True)", cost="sync", lies="a=left b=right acc=columns",
        doc="The rows of a here and of a in CTA `peer` x the columns of b here and there; each CTA's acc gets its rows, added or, "
        "where `use_acc` is false, in its place. In the order of issue with all tcgen05 ops of the task. attrs: fences, if the task "
        "may have written operands itself (`passes.fence_pairs`); waits, if the word is over when the product is, in each CTA that "
-       "calls it with `called` (`passes.wait_pairs`); exact, the author's types, if an extent is no power of two.")
+       "calls it with `called` (`passes.wait_pairs`); exact, the author's types, if an extent is no power of two; finished, as of "
+       "tcgen05_mma.")
 define("tcgen05_mma_pair_scaled", "a:Buffer b:Buffer acc:Buffer a_scale:Buffer b_scale:Buffer a_format:#str b_format:#str "
        "use_acc:i1|#bool predicate:i1 peer:i32 leader:i32? called:i1?", None, "none", "read write async", ours=True,
-       attrs="fences:#bool? waits:#bool?",
+       attrs="fences:#bool? waits:#bool? finished:#bool?",
        touches="a=async-read b=async-read acc=async-write a_scale=async-read b_scale=async-read", peers="peer",
        traits="dot pairs scaled", time="dot", needs="tensor_memory", word="async_dot_scaled(two_ctas=True)", cost="sync",
        lies="a=left b=right acc=columns a_scale=packed b_scale=packed",
        doc="As tcgen05_mma_pair, with scales as tcgen05_mma_scaled has them: each CTA's a_scale has those of its rows, each CTA's "
        "b_scale those of all columns, here and there, of which that CTA's tensor core reads its own.")
 define("tmem_copy_pair", "source:Buffer buffer:Buffer predicate:i1 peer:i32", None, "none", "read write async", ours=True,
-       attrs="fences:#bool? of_dot:#bool?", touches="source=async-read buffer=async-write", peers="peer", traits="pairs fenced",
-       time="copy", needs="tensor_memory", cost="sync", word="tmem_copy", lies="source=packed buffer=columns",
+       attrs="fences:#bool? of_dot:#bool? finished:#bool? in_order:#bool?", touches="source=async-read buffer=async-write",
+       peers="peer", traits="pairs fenced", time="copy", needs="tensor_memory", cost="sync", word="tmem_copy",
+       lies="source=packed buffer=columns",
        doc="As tmem_copy, in this CTA and in CTA `peer`: of each the buffer of shared memory into its own tensor memory.")
 define("tcgen05_commit_pair", "barrier:Barrier targets:i32* predicate:i1?", None, "none", "async", ours=True, barrier="commit",
        peers="targets", traits="pairs", time="work", needs="tensor_memory", cost="sync", word="tcgen05_commit(two_ctas=True)",

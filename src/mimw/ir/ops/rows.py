@@ -14,6 +14,12 @@ define("tma_gather", "descriptor:Descriptor rows:i32[] column:i32 barrier:Barrie
        becomes="copies by pointers, by the task's threads; an arrival when they have landed, in a loop behind later copies",
        lies="buffer=gathered",
        doc="TMA copies of rows that a tile picks; completes the bytes of the buffer on the barrier.")
+define("tma_gather_multicast", "descriptor:Descriptor rows:i32[] column:i32 barrier:Barrier buffer:Buffer targets:i32* "
+       "predicate:i1?", None, "none", "read write async", ours=True, attrs="pairs:#bool?",
+       touches="descriptor=async-read buffer=async-write", barrier="complete", brings="buffer", peers="targets", copy="in",
+       time="copy", needs="tma", cost="sync", traits="ttgir", lies="buffer=gathered",
+       doc="As tma_gather, into the same place of each CTA of `targets`; completes the bytes on the same barrier in each. No word "
+       "records it: the reader of TTGIR does. attrs: pairs, if it is that of the even CTA of each one's pair.")
 define("tma_fetch_rows", "descriptor:Descriptor rows:i32[] column:i32 buffer:Buffer", None, "rows", "read write", ours=True,
        attrs="bytes:#int? more:#bool?", touches="descriptor=async-read buffer=async-write", copy="in", needs="tma",
        traits="collective fetch", word="tle.gpu.copy of rows from a tensor descriptor", cost="global",

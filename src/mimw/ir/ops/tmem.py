@@ -32,11 +32,11 @@ define("tcgen05_commit", "barrier:Barrier predicate:i1?", None, "none", "async",
        doc="One arrival, when all tcgen05 ops that the task issued before are done; releases these, and nothing else of the task. "
        "attrs: of_dot, if it stands behind a product to whose barriers this one belongs.")
 define("tmem_copy", "source:Buffer buffer:Buffer predicate:i1?", None, "none", "read write async", ours=True,
-       attrs="of_dot:#bool? finished:#bool?", touches="source=async-read buffer=async-write", traits="fenced", time="copy",
-       needs="tensor_memory", cost="sync", lies="source=packed buffer=columns",
+       attrs="of_dot:#bool? finished:#bool? in_order:#bool?", touches="source=async-read buffer=async-write", traits="fenced",
+       time="copy", needs="tensor_memory", cost="sync", lies="source=packed buffer=columns",
        doc="A buffer of shared memory into tensor memory, later: a table of scales from its packed form, or a tile. In the order "
        "of issue with all tcgen05 ops of the task. attrs: of_dot, if it brings the scales of the product behind it; finished, as "
-       "of tcgen05_mma.")
+       "of tcgen05_mma; in_order, if the source's elements one after the other are the buffer's (`compiler.ttgir.reshaped`).")
 define("tcgen05_mma_scaled", "a:Buffer b:Buffer acc:Buffer a_scale:Buffer b_scale:Buffer a_format:#str b_format:#str "
        "use_acc:i1|#bool predicate:i1?", None, "none", "read write async", ours=True, attrs="waits:#bool? finished:#bool?",
        touches="a=async-read b=async-read acc=async-write a_scale=async-read b_scale=async-read", traits="dot scaled", time="dot",

@@ -22,7 +22,7 @@ from ..costs.model import SWIZZLE
 from ..machine.operands import enabled, offsets_of, position
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task
-from ..memory.mbarriers import single
+from ..memory.mbarriers import namesake, single
 from ..memory.peers import barrier_of, peer
 from ..words.copies import check_corner
 from .dots import WIDEST
@@ -161,6 +161,16 @@ def tma_gather(task, op):
     if enabled(task, op, op.predicate):
         size = _buffer_bytes(op.buffer)
         _on_barrier(task, op, "gather", _rows_loaded(task, op), size, single(task, op, op.barrier))
+
+
+@timed("tma_gather_multicast")
+def tma_gather_multicast(task, op):
+    """One read of L2, delivered to each target."""
+    if enabled(task, op, op.predicate):
+        size, end, barrier = _buffer_bytes(op.buffer), _rows_loaded(task, op), namesake(task, op, op.barrier)
+        for rank in sorted({position(task, op, target) for target in op.targets}):
+            holder = peer(task, op, rank - rank % 2 if op.attrs.get("pairs") else rank)
+            _on_barrier(task, op, "gather", end, size, barrier_of(holder, barrier, task, op))
 
 
 @timed("tma_fetch_rows")

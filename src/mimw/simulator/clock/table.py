@@ -22,7 +22,7 @@ BEFORE = {
     "barrier_init": "barrier.arrive", "barrier_invalidate": "barrier.arrive",      # not measured: one thread writes one word, too
     "cluster_barrier": "barrier.cluster", "barrier": "barrier.named", "fence": "barrier.fence", "tma_load": "tma.issue",
     "tma_load_multicast": "tma.issue", "tma_store": "tma.issue", "bulk_load": "tma.issue", "bulk_store": "tma.issue",
-    "tma_gather": "tma.issue", "tma_load_pixels": "tma.issue", "tma_scatter": "tma.issue",
+    "tma_gather": "tma.issue", "tma_gather_multicast": "tma.issue", "tma_load_pixels": "tma.issue", "tma_scatter": "tma.issue",
     "async_remote_copy": "tma.issue", "async_dot": "tensor.issue", "async_dot_wait": "tensor.wait",
     "tma_store_wait": "tma.wait", "async_wait": "copy.wait", "warp_specialize": "launch.tasks",
     "halves_part": "barrier.named",

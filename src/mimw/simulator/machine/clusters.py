@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from .rendezvous import ClusterBarrier, CtaBarrier
+from .rendezvous import ClusterBarrier, CtaBarrier, Rendezvous
 from .tasks import Cta
 
 Index = tuple[int, int, int]
 
 
 class Cluster:
-    """CTAs in the order of their ranks, each of `warps` warps; their barrier, and the barriers of some of them `by_ranks`. `laid`
-    has what they lay down at a meeting for each other, by the phase of the barrier and by rank."""
+    """CTAs in the order of their ranks, each of `warps` warps; their barrier, the barriers of some of them `by_ranks`, and those of
+    one task of each `by_task`."""
 
     def __init__(self, warps: int):
         self.ctas: list[Cta] = []
         self.barrier = ClusterBarrier(self.ctas, warps)
         self.by_ranks: dict[tuple[int, ...], CtaBarrier] = {}
-        self.laid: dict[int, dict[int, tuple]] = {}
+        self.by_task: dict[int, CtaBarrier] = {}
 
     def barrier_of(self, ranks: tuple[int, ...]) -> CtaBarrier:
         """The barrier of the CTAs with these ranks."""
@@ -32,6 +32,17 @@ class Cluster:
         if found is None:
             found = self.by_ranks[ranks] = CtaBarrier(f"ranks {', '.join(map(str, ranks))}", [self.ctas[rank] for rank in ranks])
         return found
+
+    def barrier_in(self, number: int, name: str) -> CtaBarrier:
+        """The barrier of the tasks that run the same code in all CTAs, by the number of that code."""
+        found = self.by_task.get(number)
+        if found is None:
+            found = self.by_task[number] = CtaBarrier(f"task {name!r} of all CTAs", self.ctas)
+        return found
+
+    def barriers(self) -> list[Rendezvous]:
+        """All that there are."""
+        return [self.barrier, *self.by_ranks.values(), *self.by_task.values()]
 
 
 def clusters(grid: Index, shape: Index) -> Iterator[list[Index]]:

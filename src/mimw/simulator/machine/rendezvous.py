@@ -23,6 +23,7 @@ class Rendezvous:
     """A barrier of `ctas`, each of which owes `owed` arrivals a phase. `kind` and `label` name it in a `Wait` and in the timeline.
 
     `came` counts the arrivals of the current phase, `latest` is the time of the last one; `opened_at` is that of the phase before.
+    `laid` has what CTAs lay down for each other when they come, by the phase and by rank.
     """
 
     ctas: list[Cta]
@@ -32,6 +33,7 @@ class Rendezvous:
     latest: float = 0.0
     opened_at: float = 0.0
     waiters: list[Task] = field(default_factory=list)
+    laid: dict[int, dict[int, tuple]] = field(default_factory=dict)
     kind, label, awaits_gone = "", "", True
 
     def arrive(self, task: Task, count: int) -> None:

@@ -116,6 +116,9 @@ class View:
             if part.shape[ahead:-1] == type_.shape[:-1] and part.strides[-1] == part.itemsize and kind.itemsize < part.itemsize:
                 parts.append(part.view(kind)[..., :type_.shape[-1]])      # of tensor memory: the first columns
                 continue
+            if kind.itemsize == part.itemsize and np.may_share_memory(same := part.reshape((*lead, *type_.shape)), part):
+                parts.append(same.view(kind))
+                continue
             flat = part if part.shape[ahead:] == type_.shape else part.reshape((*lead, -1))
             if not np.may_share_memory(flat, part) or kind.itemsize != part.itemsize and flat.ndim > ahead + 1 and \
                     flat.strides[-1] != part.itemsize:

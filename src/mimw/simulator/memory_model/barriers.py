@@ -175,7 +175,7 @@ class BarrierOrder(LivesOrder):
 
     def forget_barriers_among(self, cluster) -> None:
         """`cluster` has left, and the barriers among its CTAs with it."""
-        for barrier in (cluster.barrier, *cluster.by_ranks.values()):
+        for barrier in cluster.barriers():
             for phase in (barrier.phase, barrier.phase - 1):
                 self.forget((barrier, phase))
 

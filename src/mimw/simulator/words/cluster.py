@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import PeerExited, fail
-from ..machine.rendezvous import CtaBarrier, arrive_and_wait
+from ..machine.rendezvous import CtaBarrier, Rendezvous, arrive_and_wait
 from ..machine.table import handles
 
 
@@ -26,23 +26,30 @@ def cluster_size_1d(task, op):
 
 @handles("cluster_barrier")
 def cluster_barrier(task, op):
-    barrier = task.cta.cluster.barrier
-    yield from arrive_and_wait(task, op, barrier, barrier.owed if op.attrs.get("all_warps") else task.num_warps)
+    barrier = _barrier(task, op)
+    mine = task.cta.cluster.barrier is barrier and not op.attrs.get("all_warps")
+    yield from arrive_and_wait(task, op, barrier, task.num_warps if mine else barrier.owed)
+
+
+def _barrier(task, op) -> Rendezvous:
+    """The barrier at which CTAs meet for an op: of all warps, or, with `task`, of the tasks of one code."""
+    number = op.attrs.get("task")
+    return task.cta.cluster.barrier if number is None else task.cta.cluster.barrier_in(number, task.name)
 
 
 @handles("cluster_tile")
 def cluster_tile(task, op):
     """Each CTA lays its parts down before it comes, and takes those of the others when all have come. Nobody lays down more before
     all have gone on: until then the barrier has one phase."""
-    cluster, rank, bits = task.cta.cluster, task.cta.rank, op.attrs["bits"]
-    laid = cluster.laid.setdefault(cluster.barrier.phase, {})
+    barrier, rank, bits = _barrier(task, op), task.cta.rank, op.attrs["bits"]
+    laid = barrier.laid.setdefault(barrier.phase, {})
     laid[rank] = op, [task.read(value, op) for value in op.values]
-    cluster.laid.pop(cluster.barrier.phase - 2, None)
-    yield from arrive_and_wait(task, op, cluster.barrier, cluster.barrier.owed)
+    barrier.laid.pop(barrier.phase - 2, None)
+    yield from arrive_and_wait(task, op, barrier, barrier.owed)
     ranks = {_rank(rank, bits, number) for number in range(1 << sum(map(bool, bits)))}
     for number in ranks:
         if number not in laid or laid[number][0] is not op:
-            raise fail(PeerExited, task, op, f"{cluster.ctas[number]} does not come to this op, by which the CTAs of its cluster "
+            raise fail(PeerExited, task, op, f"{barrier.ctas[number]} does not come to this op, by which the CTAs of its cluster "
                        "put a tile together", hint="let all CTAs of a cluster run the same code")
     for place, (value, result) in enumerate(zip(op.values, op.results, strict=True)):
         shape = getattr(result.type, "shape", ())

@@ -123,22 +123,25 @@ def _load(task, op, kind: str, into: list[tuple[Cta | None, View]]) -> None:
     for cta, view in into:
         rank = task.cta.rank if cta is None else cta.rank
         leader = peer(task, op, rank - rank % 2)
-        copy = _copy(task, op, kind, cta, view, leader, barrier_of(leader, barrier, task, op), descriptor, offsets)
+        copy = copied(task, op, kind, cta, view, leader, barrier_of(leader, barrier, task, op),
+                      lambda: descriptor.read(task.memory, offsets, task, op).reshape(view.data.shape))
         descriptor.touch(copy, op, task.memory, offsets, write=False)
 
 
-def _copy(task, op, kind: str, cta: Cta | None, view: View, leader: Cta, barrier, descriptor, offsets) -> InFlight:
+def copied(task, op, kind: str, cta: Cta | None, view: View, holder: Cta, barrier, tile: Callable[[], np.ndarray]) -> InFlight:
+    """Start a copy into a view, of another CTA if one is named, that completes its bytes on a barrier of the CTA `holder`; `tile`
+    gives what it brings, when it lands."""
     size = view.data.nbytes
 
     def land(copy: InFlight) -> None:
-        for there in (leader, *([] if cta is None else [cta])):
-            check_there(there, task, op, f"the {kind} that it started completes bytes in" if there is leader else
+        for there in (holder, *([] if cta is None else [cta])):
+            check_there(there, task, op, f"the {kind} that it started completes bytes in" if there is holder else
                         f"the {kind} that it started lands in")
-        view.arrive(copy, descriptor.read(task.memory, offsets, task, op).reshape(view.data.shape))
+        view.arrive(copy, tile())
         barrier.complete(copy, size)
 
     copy = issue(task, op, kind, "TMA", size, TMA_LATENCY, land, view.name, destination=view,
-                 lands_by=barrier.landing("" if leader is task.cta else f" of {leader}"),
+                 lands_by=barrier.landing("" if holder is task.cta else f" of {holder}"),
                  **({} if cta in (None, task.cta) else {"lands_in": cta}))
     view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.expect(copy)

@@ -14,12 +14,14 @@ import numpy as np
 from ...errors import DataRace, IllegalCopy, SimulatorMisuse, fail
 from ...ir.tensor_map import rows_problem
 from ..costs.abstract import TMA_LATENCY
-from ..machine.operands import enabled
+from ..machine.operands import enabled, position
 from ..machine.table import handles
 from ..machine.tasks import InFlight
-from ..memory.mbarriers import single
+from ..memory.mbarriers import namesake, single
+from ..memory.peers import barrier_of, peer, view_of
 from ..memory_model import ASYNC
 from .copies import issue
+from .pairs import copied
 
 
 class Picked:
@@ -34,8 +36,8 @@ class Picked:
         problem = None if op.attrs.get("by_pointers") else rows_problem(
             self.column, lowest, self.descriptor.shape, self.descriptor.dtype.itemsize, writes=op.row.copy == "out")
         if problem is not None:
-            raise fail(IllegalCopy, task, op, f"{op.row.word}, row {self.numbers.index(lowest)} of the tile: {problem[0]}",
-                       hint=problem[1])
+            place = f"row {self.numbers.index(lowest)} of the tile"
+            raise fail(IllegalCopy, task, op, f"{op.row.word or op.name}, {place}: {problem[0]}", hint=problem[1])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -89,6 +91,19 @@ def tma_gather(task, op):
     view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.expect(copy)
     view.expect(copy)
+
+
+@handles("tma_gather_multicast", switches=True)
+def tma_gather_multicast(task, op):
+    if not enabled(task, op, op.predicate):
+        return
+    picked, view, barrier = Picked(task, op), task.env[op.buffer], namesake(task, op, op.barrier)
+    picked.check_tile(view)
+    for rank in sorted({position(task, op, target) for target in op.targets}):
+        cta, holder = peer(task, op, rank), peer(task, op, rank - rank % 2 if op.attrs.get("pairs") else rank)
+        copy = copied(task, op, "multicast TMA gather", cta, view_of(cta, view, task, op), holder,
+                      barrier_of(holder, barrier, task, op), picked.read)
+        picked.touch(copy, write=False)
 
 
 @handles("tma_fetch_rows", switches=True)

@@ -10,6 +10,8 @@ the first in the low half of a byte; scales e8m0, a power of two, or e4m3. Each 
 
 from __future__ import annotations
 
+from math import prod
+
 import ml_dtypes
 import numpy as np
 
@@ -55,9 +57,11 @@ def tmem_copy_pair(task, op):
 def _copy(task, op, source, target, cta=None) -> None:
     """A copy in the queue of the task, in another CTA if one is given."""
     check_queued(task, op, source, cta)
-    shape, dtype = target.data.shape, target.data.dtype
+    (*blocks, columns), dtype = target.data.shape, target.data.dtype
+    shape = prod(blocks), columns       # of more than 128 rows one table may be several, side by side (`compiler.ttgir.reshaped`)
     queued(task, op, "tmem_copy", task.clock + costs.transfer(source.data.nbytes), (source, ), target,
-           lambda: as_table(source.data, shape).view(dtype),
+           lambda: (source.data.reshape(shape) if op.attrs.get("in_order") else as_table(source.data, shape)).view(dtype).reshape(
+               target.data.shape),
            lambda: "a tcgen05_commit behind it, or the mBarriers of a later product", cta)
 
 
@@ -99,6 +103,6 @@ def _scaled(data: np.ndarray, scales: np.ndarray, format_: str) -> np.ndarray:
     """Rows of elements along K, each times the scale of its block, as fp32. Scales may have more rows."""
     rows = unpack_e2m1(data.view(np.uint8), -1) if format_ == "e2m1" else \
         np.ascontiguousarray(data).view(_ELEMENTS[format_]).astype(np.float32)
-    block = rows.shape[1] // scales.shape[1]
-    factors = np.ascontiguousarray(scales[:len(rows)]).view(_SCALES[block]).astype(np.float32)
+    block = rows.shape[1] // scales.shape[-1]
+    factors = np.ascontiguousarray(scales.reshape(-1, scales.shape[-1])[:len(rows)]).view(_SCALES[block]).astype(np.float32)
     return rows * np.repeat(factors, block, axis=1)
