@@ -46,6 +46,16 @@ def test_a_plan_is_proved_with_several_tiles_a_program(name, consumers, stores):
         assert {line["sizes"].get("K") for line in several} == {None, 0, 64, 128, 192}
 
 
+def test_a_plan_with_tiles_of_y_first_is_proved():
+    """The proof runs the same few tiles of a large grid by both kernels, whose numbers differ: 32 x 2 of them, by one program each
+    and by few."""
+    one = written(plain("attention", t=4096, heads=2, d=32), Plan(stages=2, persistent=True, across=True))
+    found = prove(one, seeds=2, limit=10)
+    assert found.ok and one.plan.across and "tile_y" in one.text, found
+    (whole, *_) = [line for line in found.compared if line["most"] == np.prod(line["grid"]) > 4]
+    assert len(whole["programs"]) > 2 and not whole["different"]
+
+
 @mimw.jit
 def numbered(out, A: tl.constexpr):
     x, y, z = tl.program_id(0), tl.program_id(1) if A > 1 else 0, tl.program_id(2) if A > 2 else 0

@@ -78,7 +78,8 @@ def _in_turn(one: Written, sizes: dict[str, int], instead: bool) -> list[list[Pa
     some = programs_of(one.plain.launch, grid)
     along = (tuple(extent if at == axis else 1 for at, extent in enumerate(grid)) for axis in range(len(grid)))
     fewer = dict.fromkeys(tiles_of(part, each=one.tiles_each) for part in (grid, *along))
-    return [[Pair(sizes, grid, some, tuple((i + x * (j + y * k), 0, 0) for i, j, k in some), prod(grid), instead)],
+    same = tuple((j + y * (i + x * k) if one.plan.across else i + x * (j + y * k), 0, 0) for i, j, k in some)
+    return [[Pair(sizes, grid, some, same, prod(grid), instead)],
             [Pair(sizes, few, (), (), most, instead) for few, most in fewer if prod(few) > 1]][:1 + (prod(grid) > 1)]
 
 
