@@ -21,8 +21,8 @@ from ...ir import Builder, Op, Program, Scalar, Site
 
 def in_lanes(program: Program, lines: Collection[Site]) -> Program:
     """The program with such addresses for the floats that are loaded on these lines; itself if there are none."""
-    found = {op for op in program.walk() if op.row.loads and op.site in lines and isinstance(op.result.type, Scalar)
-             and op.result.type.name.startswith(("fp", "bf"))}
+    found = {op for op in program.walk() if op.row.loads and op.site in lines
+             and isinstance(op.result.type, Scalar) and op.result.type.is_float}
     if not found:
         return program
     b = Builder(program.site)

@@ -146,7 +146,7 @@ class Reader:
     def type_in(self, text: str, node: Node, number: int | None = None) -> Type:
         """The type of ours, of the value of that number; of a tile in several CTAs that of one CTA's part."""
         try:
-            type_ = part_in(text, number in self.notes["data"])
+            type_ = part_in(text, number in self.notes.get("data", ()))
         except LayoutProblem as problem:
             raise Unreadable(str(problem), node) from None
         if type_ is None:
