@@ -23,11 +23,9 @@ from ..compiler.depth import deep
 from ..compiler.launch import check_grid, check_numbers, extents_of, grid_extents
 from ..compiler.pipeline import gpu_target, seen_by
 from ..compiler.triton_port.codegen import CompilationError
-from ..compiler.triton_port.late_barriers import with_late_barriers
-from ..compiler.triton_port.late_fences import with_late_fences
 from ..compiler.triton_port.mlir_complaints import MlirProblem, complaints
 from ..compiler.triton_port.runtime import compiled_ttgir, is_gluons, make_backend
-from ..compiler.ttgir import Reading, read_ttgir
+from ..compiler.ttgir import Reading, read_ttgir, with_late_passes
 from ..errors import KernelError, NotYet, OutOfSharedMemory, SimulatorMisuse, TargetError
 from ..ir import LaunchFacts, Pointer, Program, Site
 from ..ir.site import site_of
@@ -140,7 +138,7 @@ def _read(specialisation: Specialisation, chip: Target, late_fences: bool, asser
     if key not in known or seen_by(fn, specialisation.constants).unknown:   # what cannot be told from what it was is compiled again
         text, file, program = _text(specialisation, chip, assertions)
         if late_fences:
-            text = with_late_fences(text, chip.arch) if chip.backend == "cuda" else with_late_barriers(text)
+            text = with_late_passes(text)
         known[key] = read_ttgir(text, file, program.launch_facts if program else LaunchFacts()), program
     return known[key]
 

@@ -61,6 +61,13 @@ def tile_loop(program: Program) -> Op:
     return program.body.ops[-1]
 
 
+def tile_number(place: tuple[int, int, int], grid: tuple[int, ...], across: bool = False) -> int:
+    """The number under which programs take the tile of a plain program: `_places` turns it back."""
+    x, y, _ = (*grid, 1, 1)[:3]
+    i, j, k = place
+    return (j + y * i if across else i + x * j) + x * y * k
+
+
 # ---- what stays a program a tile -----------------------------------------------------------------------------------------------
 
 

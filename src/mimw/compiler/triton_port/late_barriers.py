@@ -11,15 +11,11 @@ pass where control flow has become branches; here loops stay loops, and behind o
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 
 from triton._C.libtriton import amd
-from triton._C.libtriton import ir as mlir
 
-from .mlir_complaints import complaints
-from .text import any_context, parsed_file
+from .late_passes import after_passes
 
 _TARGET = re.compile(r'ttg\.target = "hip:(\w+)"')
 
@@ -31,17 +27,9 @@ def with_late_barriers(text: str, file: str = "") -> str:
     chip = _TARGET.search(text)
     if chip is None or "amdg.cond_barrier" not in text:
         return text
-    handle, path = tempfile.mkstemp(suffix=".ttgir")
-    try:
-        with os.fdopen(handle, "w") as written:
-            written.write(text)
-        context = any_context()
-        with complaints():
-            module = parsed_file(path, context)
-            manager = mlir.pass_manager(context)
-            amd.passes.ttgpuir.add_allocate_shared_memory(manager, chip[1])
-            amd.passes.ttgpuir.add_membar(manager, chip[1])
-            manager.run(module, "late_barriers")
-    finally:
-        os.unlink(path)
-    return str(module).replace(f'"{path}"', f'"{file or path}"')
+
+    def add(manager) -> None:
+        amd.passes.ttgpuir.add_allocate_shared_memory(manager, chip[1])
+        amd.passes.ttgpuir.add_membar(manager, chip[1])
+
+    return after_passes(text, file, "late_barriers", add)

@@ -12,15 +12,11 @@ meet: behind new mbarriers, between accesses of different CTAs to the same bytes
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 
-from triton._C.libtriton import ir as mlir
 from triton._C.libtriton import nvidia, passes
 
-from .mlir_complaints import complaints
-from .text import any_context, parsed_file
+from .late_passes import after_passes
 
 _PTX = 87
 _SEVERAL = re.compile(r'"ttg.num-ctas" = (?!1 )')
@@ -33,21 +29,13 @@ def with_late_fences(text: str, capability: int, file: str = "") -> str:
     that MLIR cannot read, and for one that Triton would not compile either."""
     if capability < _FIRST:
         return text
-    handle, path = tempfile.mkstemp(suffix=".ttgir")
-    try:
-        with os.fdopen(handle, "w") as written:
-            written.write(text)
-        context = any_context()
-        with complaints():
-            module = parsed_file(path, context)
-            manager = mlir.pass_manager(context)
-            passes.ttgpuir.add_allocate_warp_groups(manager, False)
-            nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, _PTX)
-            nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)
-            nvidia.passes.ttnvgpuir.add_proxy_fence_insertion(manager, capability)
-            if _SEVERAL.search(text):
-                nvidia.passes.ttgpuir.add_membar(manager, capability, _PTX)
-            manager.run(module, "late_fences")
-    finally:
-        os.unlink(path)
-    return str(module).replace(f'"{path}"', f'"{file or path}"')
+
+    def add(manager) -> None:
+        passes.ttgpuir.add_allocate_warp_groups(manager, False)
+        nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, _PTX)
+        nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)
+        nvidia.passes.ttnvgpuir.add_proxy_fence_insertion(manager, capability)
+        if _SEVERAL.search(text):
+            nvidia.passes.ttgpuir.add_membar(manager, capability, _PTX)
+
+    return after_passes(text, file, "late_fences", add)

@@ -10,16 +10,14 @@ Values are numbers. The attributes of an op have no reader in Triton's binding, 
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from .mlir_complaints import NOWHERE, MlirProblem, complaints, locations_of, ops_of
 from .mlir_functions import MlirSource, body, new_context, positions
-from .text import any_context, located, parsed_file
+from .text import any_context, located, parsed_file, text_file
 
 _OP = re.compile(r'(?:%[^=]*= )?"?((?:builtin\.)?module|[a-z]\w*\.[\w.]+)')
 _BEHIND = re.compile(r"\}( \{[^{}]*\})$")
@@ -64,14 +62,8 @@ def tree(source: MlirSource) -> Node:
 def module_tree(text: str, file: str) -> Node:
     """The module that a text describes, of ops of any vendor. Locations in the text itself name `file`. `MlirProblem` with the line
     and the column of what MLIR cannot read."""
-    handle, path = tempfile.mkstemp(suffix=".ttgir")
-    try:
-        with os.fdopen(handle, "w") as written:
-            written.write(text)
-        with complaints():
-            module = parsed_file(path, any_context())
-    finally:
-        os.unlink(path)
+    with text_file(text, ".ttgir") as path, complaints():
+        module = parsed_file(path, any_context())
     said = [said.replace(f'"{path}"', f'"{file}"') for said in locations_of(module)]
     *_, top = _nodes((op, *_own(one, file), one) for op, one in zip(ops_of(module), said, strict=True))
     _give_texts(top, module.str_nodebug())

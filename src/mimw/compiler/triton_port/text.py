@@ -14,7 +14,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,11 +38,18 @@ Position = tuple[str, int, int]
 def module_of(text: str, context):
     """The module that a text describes. The binding parses files only; and of a layout of WMMA with three dimensions Triton prints
     no rank, for want of which its parser ends the process."""
-    file, path = tempfile.mkstemp(suffix=".mlir")
+    with text_file(_WMMA.sub(r"\1, rank = 3}>", text), ".mlir") as path:
+        return parsed_file(path, context)
+
+
+@contextmanager
+def text_file(text: str, suffix: str) -> Iterator[str]:
+    """The path of a file with the text, for as long as it is read."""
+    file, path = tempfile.mkstemp(suffix=suffix)
     try:
         with os.fdopen(file, "w") as handle:
-            handle.write(_WMMA.sub(r"\1, rank = 3}>", text))
-        return parsed_file(path, context)
+            handle.write(text)
+        yield path
     finally:
         os.unlink(path)
 

@@ -60,7 +60,7 @@ from . import (  # noqa: F401
     tiles,
     upcasts,
 )
-from .module import Reading, fenced, read_ttgir
+from .module import Reading, fenced, read_ttgir, with_late_passes
 from .reading import readable
 
-__all__ = ["Reading", "fenced", "read_ttgir", "readable"]
+__all__ = ["Reading", "fenced", "read_ttgir", "readable", "with_late_passes"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod
 
 from ...ir import I1, I32, Op, Tensor, Value, like
+from .cta_accesses import as_i32
 from .reading import Here
 
 
@@ -29,9 +30,8 @@ def numbered(here: Here, indices: Value, extents: tuple[int, ...], axis: int) ->
         ops.append(made)
         return found
 
-    index = step("reshape", indices, flat.shape, False, type_=like(flat, indices.type.element))
-    if indices.type.element != I32:
-        index = step("int_cast", index, flat, True)
+    index = here.value(flat)
+    ops += as_i32(here, indices, index)
     element, place = step("make_range", flat, 0, flat.shape[0]), step("mul", index, constant(prod(extents[axis + 1:])))
     for dim, extent in enumerate(shape):
         if dim != axis and extent > 1:

@@ -42,5 +42,5 @@ def fenced(here: Here, found):
 def _all_threads(here: Here, count: str | None) -> int:
     """So many arrivals of each thread of the task."""
     reader = here.reader
-    return int(count or 1) * reader.warp_size * reader.notes.get("task_warps", reader.notes["num_warps"])
+    return int(count or 1) * reader.warp_size * reader.task_warps
 

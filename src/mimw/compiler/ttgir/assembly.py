@@ -99,8 +99,7 @@ def barrier_arrived(here: Here, found):
 def barrier_arrived_by_waves(here: Here, found):
     """By each wave of the task, of so many arrivals."""
     barrier, count = here.operands
-    warps = here.reader.notes.get("task_warps", here.reader.notes["num_warps"])
-    return here.op("barrier_arrive", barrier, int(here.known(count)) * warps)
+    return here.op("barrier_arrive", barrier, int(here.known(count)) * here.reader.task_warps)
 
 
 @form(r"mimw\.wait")

@@ -96,7 +96,7 @@ def awaited(here: Here):
 @reads("ttng.async_copy_mbarrier_arrive", "amdg.async_copy_mbarrier_arrive", one_cta=True)
 def arrived_by_copies(here: Here):
     """By each thread, for its own copies."""
-    threads = here.reader.warp_size * here.reader.notes.get("task_warps", here.reader.notes["num_warps"])
+    threads = here.reader.warp_size * here.reader.task_warps
     raises = here.name.startswith("ttng") and not here.flag("noIncrement")
     return here.op("copies_arrive", here.operands[0], threads, **({"raises": True} if raises else {}))
 

@@ -36,13 +36,13 @@ def places(here: Here, tile: Split, buffer: Split, picked: tuple[int, Value] | N
         here_bits |= {(axis, bit): ("picked", bit) for bit in range(bits)}
         outside = {len(_flat(buffer)) + bit: ("picked", bits + bit) for bit in range(_I32_BITS - max(bits, len(_flat(buffer))))}
         values["picked"] = here.value(flat)
-        ops += _as_i32(here, coordinate, values["picked"])
+        ops += as_i32(here, coordinate, values["picked"])
     position = _put(here, ops, values, {at: here_bits[bit] for at, bit in enumerate(_flat(buffer))} | outside)
     rank = _put(here, ops, values, {place: here_bits[bit] if bit else ("rank", place) for place, bit in enumerate(buffer.bits)})
     return ops, position, rank
 
 
-def _as_i32(here: Here, tile: Value, flat: Value) -> list[Op]:
+def as_i32(here: Here, tile: Value, flat: Value) -> list[Op]:
     """The ops that make a tile of numbers a flat one of 32 bits."""
     ops, narrow = [], tile
     if tile.type.element != I32:

@@ -61,14 +61,19 @@ class Reading:
     is_clusters: bool = False
 
 
-def fenced(text: str, file: str) -> str:
-    """The text with the fences, and barriers where halves are apart, that Triton adds behind TTGIR. A text that MLIR cannot read
-    stays as it is: its reader says why."""
+def with_late_passes(text: str, file: str = "") -> str:
+    """The text with the fences, and barriers where halves are apart, that Triton adds behind TTGIR. `MlirProblem` as these have
+    it."""
     found = _TARGET.search(text)
     if found is None:
         return text
+    return with_late_fences(text, int(found[2]), file) if found[1] == "cuda" else with_late_barriers(text, file)
+
+
+def fenced(text: str, file: str) -> str:
+    """`with_late_passes`; a text that MLIR cannot read stays as it is: its reader says why."""
     try:
-        return with_late_fences(text, int(found[2]), file) if found[1] == "cuda" else with_late_barriers(text, file)
+        return with_late_passes(text, file)
     except MlirProblem:
         return text
 

@@ -58,11 +58,6 @@ def _parts(here: Here) -> tuple[list, list, list]:
     return tuple([value for value in here.operands if isinstance(value.type, kind)] for kind in (Descriptor, Buffer, Barrier))
 
 
-def _warps(here: Here) -> int:
-    """The warps of the task."""
-    return here.reader.notes.get("task_warps", here.reader.notes["num_warps"])
-
-
 @reads("amdg.async_tdm_copy_global_to_local", one_cta=True)
 def loaded(here: Here):
     (descriptor, ), (buffer, ), barrier = _parts(here)
@@ -71,7 +66,7 @@ def loaded(here: Here):
         return here.op("tdm_load", descriptor, buffer, results=(here.value(TOKEN), ), **({"warps": mask} if mask else {}))
     if mask:
         raise here.unreadable("a copy by some of the warps that tells a barrier is not read: who arrives no manual says")
-    return here.op("tdm_load_arrive", descriptor, buffer, barrier[0], _warps(here), results=())
+    return here.op("tdm_load_arrive", descriptor, buffer, barrier[0], here.reader.task_warps, results=())
 
 
 @reads("amdg.async_tdm_fused_copy_global_to_local", one_cta=True)
@@ -118,7 +113,8 @@ def waited(here: Here):
 @reads("amdg.arrive_barrier", one_cta=True)
 def arrived(here: Here):
     """It gives the parity of the phase in which it arrives: while this arrival is missing no other phase begins."""
-    arrival = here.op("barrier_arrive", here.operands[0], _number(here) * here.reader.warp_size * _warps(here), results=())
+    threads = here.reader.warp_size * here.reader.task_warps
+    arrival = here.op("barrier_arrive", here.operands[0], _number(here) * threads, results=())
     if not here.reader.notes["uses"][here.node.results[0][0]]:
         return arrival
     return [here.op("barrier_phase", here.operands[0], results=(here.results[0], )), arrival]

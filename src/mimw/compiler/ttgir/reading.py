@@ -91,6 +91,11 @@ class Reader:
         self.turned: set[int] = set()         # numbers of buffers that are those of another shape: `reshaped`
         self.numbers: dict[Op, int] = {}      # of the recorded op that an op comes from, where mimw compiled it
 
+    @property
+    def task_warps(self) -> int:
+        """The warps that run what is being read: those of a task, or of the kernel."""
+        return self.notes.get("task_warps", self.notes["num_warps"])
+
     def block(self, nodes: Nodes, arguments: Iterable[Value | None] | None = None) -> Block:
         """A block of ours. `arguments` are the values that stand for the block's own, if they are known from outside; else they are
         the block's arguments here, too."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.orchestrate.persist import tile_number
 from ...runtime.simulate import Launch
 from ..trials import trials
 from .loaded import data_decide, shorter, slots, spread
@@ -74,11 +75,10 @@ def launches(one: Written) -> tuple[list[list[Pair]], str]:
 def _in_turn(one: Written, sizes: dict[str, int], instead: bool) -> list[list[Pair]]:
     """A program a tile, the same ones as of the plain kernel; and few programs with several tiles each, along all axes or one."""
     grid = tuple(map(int, one.plain.launch.grid))
-    x, y, _ = (*grid, 1, 1)[:3]
     some = programs_of(one.plain.launch, grid)
     along = (tuple(extent if at == axis else 1 for at, extent in enumerate(grid)) for axis in range(len(grid)))
     fewer = dict.fromkeys(tiles_of(part, each=one.tiles_each) for part in (grid, *along))
-    same = tuple((j + y * (i + x * k) if one.plan.across else i + x * (j + y * k), 0, 0) for i, j, k in some)
+    same = tuple((tile_number(place, grid, one.plan.across), 0, 0) for place in some)
     return [[Pair(sizes, grid, some, same, prod(grid), instead)],
             [Pair(sizes, few, (), (), most, instead) for few, most in fewer if prod(few) > 1]][:1 + (prod(grid) > 1)]
 
