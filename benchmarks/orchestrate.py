@@ -4,6 +4,7 @@
     python -m benchmarks.orchestrate attention-full-4096-128 gemm-descriptors-4096x4096x4096
     python -m benchmarks.orchestrate attention-full-4096-128 --plans        a row for each plan: orchestrate_plans.jsonl
     python -m benchmarks.orchestrate fp8-joined-4096x4096x4096              with `reassociate`, beside the best plan without it
+    python -m benchmarks.orchestrate --recorded         no GPU: what was kept, of kernels by others too, beside the goals
 
 Each case is a kernel of tests/orchestrate/cases as it stands. `plain` is the best of its configurations as stock Triton compiles
 them, `mimw` the best orchestrated form of these, `hand` the library's kernel. All are timed in turn with a cold L2
@@ -43,6 +44,7 @@ from tests.orchestrate.cases import (
 
 from .driver import command, some_of
 from .gpu import multiprocessors, parsed, row_of, table, torch
+from .orchestrate_recorded import tables
 from .progress import each
 
 NEAR = 1.2      # times the quickest plan's: what is timed in turn with it
@@ -355,7 +357,7 @@ def line(row: Row) -> str:
     ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     plan = row.configuration.get("plan")
     how = "no plan" if plan is None else ", ".join([f"{plan['consumers']} consumers", *(
-        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn", "transform", "in_lanes")
+        name for name in ("gathers", "delayed", "persistent", "stores", "pingpong", "tiles_in_turn", "transform")
         if plan[name]),
         *[f"{plan['together']} trips together"] * (plan["together"] > 1)])
     how = row.configuration.get("name", how) + (f" {row.configuration['tile']}" if "name" in row.configuration else "")
@@ -367,11 +369,16 @@ def main() -> None:
     some_of(parser, "cases", CASES)
     parser.add_argument("--prove", action="store_true", help="prove the plan of each row as well; takes ten seconds a row")
     parser.add_argument("--plans", action="store_true", help="a row for each plan, not the best one's alone")
+    parser.add_argument("--recorded", action="store_true", help="measure nothing: the newest rows beside the goals")
     parser.add_argument("--only", default="", metavar="TEXT", help="plans whose names hold this: `trips together`")
     parser.add_argument("--plan", type=Plan.parse, metavar="JSON",
                         help="of each tile this plan alone, as of `mimw orchestrate --plan`")
     parser.add_argument("--without", nargs="+", default=(), metavar="CHOICE", help="choices that no plan makes: ahead")
-    options = parsed(parser)
+    options = parser.parse_args()
+    if options.recorded:
+        print(*tables(options.results, options.cases or CASES), sep="\n")
+        return
+    parsed(parser)
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     names = each(options.cases or CASES)
     rows = (row for name in names for row in every_plan(name, options.only)) if options.plans else (

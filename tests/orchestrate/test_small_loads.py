@@ -14,7 +14,7 @@ from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
 from mimw.tools.orchestrate.written import written
 from tests.fuzz.ordinary.mutants import CORPUS, MUTANTS, _proved
-from tests.orchestrate.cases import gemm_descriptors, gemm_fp8_blocks, small_loads
+from tests.orchestrate.cases import gemm_fp8_blocks, small_loads
 from tests.orchestrate.launched import Launched
 from tests.orchestrate.running import recorded, run
 
@@ -48,17 +48,6 @@ def test_a_plan_is_proved(module, sizes, consumers):
     assert any("the load of sa runs a trip ahead" in message for message in said)
     assert any("all elements of the load are one of sb" in message for message in said)
     assert "ahead" not in " ".join(remark.message for remark in written(one.plain, Plan(stages=2, ahead=False)).remarks)
-
-
-def test_each_lane_loads_numbers_for_itself():
-    """So says the text, the plan and its proof; where no number is loaded ahead there is no such plan."""
-    one = written(plain(gemm_fp8_blocks, k=512, n=128), Plan(stages=2, together=2, in_lanes=True))
-    loads = [line for line in one.text.splitlines() if "tl.load(sb + " in line]
-    assert one.plan.in_lanes and len(loads) == 6 and all(" + 1) & 1))" in line for line in loads)
-    proof = prove(one, seeds=2, limit=10)
-    assert proof.ok, proof
-    other = written(plain(gemm_descriptors), Plan(stages=2, in_lanes=True))
-    assert other.kernel is not None and not other.plan.in_lanes and "thread_id" not in other.text
 
 
 def test_arrays_that_are_written_have_to_be_apart():

@@ -31,7 +31,6 @@ class Plan:
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     across              these tiles are counted with y fastest, where the plain grid's programs are started with x fastest
     ahead               small loads of a loop with products are done a trip ahead, into registers
-    in_lanes            each lane loads the numbers that are loaded ahead (`in_lanes.py`)
     together            trips of a loop that are done together, each product beside the arithmetic of the trip before it
                         (`together.py`)
     transform           warps of a task that computes the tiles which products take from what is loaded; 0: the consumers do
@@ -64,7 +63,6 @@ class Plan:
     pingpong: bool = False
     tiles_in_turn: bool = False
     ahead: bool = True
-    in_lanes: bool = False
     together: int = 1
     transform: int = 0
     producer_registers: int | None = 24

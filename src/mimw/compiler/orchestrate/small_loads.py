@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...ir import I1, Block, Builder, Op, Program, Site, Tensor, Value
+from ...ir import I1, Block, Builder, Op, Program, Tensor, Value
 from ...ir.flow import bounds, induction, terminator
 from ...ir.types import like
 from ..analysis.remarks import Remark
@@ -34,12 +34,11 @@ THREADS = 128
 @dataclass(frozen=True)
 class LoadedAhead:
     """`program` with its small loads a trip ahead. `apart` are (loaded, written) names of parameters: the program is right if their
-    arrays do not overlap. `sites` are those of the loads."""
+    arrays do not overlap."""
 
     program: Program
     remarks: tuple[Remark, ...] = ()
     apart: frozenset[tuple[str, str]] = frozenset()
-    sites: frozenset[Site] = frozenset()
 
 
 def loaded_ahead(program: Program, outer: bool = False, shared: Op | None = None) -> LoadedAhead:
@@ -53,8 +52,7 @@ def loaded_ahead(program: Program, outer: bool = False, shared: Op | None = None
              for name in parameters_behind(program, address) or ()}
     body = _Writer(program, found).block(program.body)
     apart = frozenset((read, write) for read in names for write in written(program) or ())
-    sites = frozenset(load.site for loads in found.values() for load in loads)
-    return LoadedAhead(replace(program, body=body), tuple(remarks), apart, sites)
+    return LoadedAhead(replace(program, body=body), tuple(remarks), apart)
 
 
 # ---- which loads -----------------------------------------------------------------------------------------------------------

@@ -72,7 +72,6 @@ class Candidate:
         more += ["persistent"] * self.written.is_persistent + ["y first"] * (self.written.is_persistent and plan.across)
         more += ["stores"] * plan.stores
         more += [f"{plan.together} trips together"] * (plan.together > 1)
-        more += ["numbers in lanes"] * plan.in_lanes
         more += [f"{plan.transform} to transform"] * bool(plan.transform) + [f"{plan.programs} at once"] * bool(plan.programs)
         more += ["ping-pong"] * plan.pingpong + ["whole tiles in turn"] * plan.tiles_in_turn
         return ", ".join([f"{self.plan.consumers} x {self.written.num_warps} warps", *more])
@@ -102,8 +101,7 @@ def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     yield from found
     some = [plan for plan in found if plan.warps is None and not (plan.gathers or plan.pingpong or plan.tiles_in_turn)]
     if may_go_together(accumulate_dots(program)):
-        yield from (replace(plan, together=TOGETHER, in_lanes=lanes) for plan in some if plan.stores is plan.persistent
-                    for lanes in (False, True))
+        yield from (replace(plan, together=TOGETHER) for plan in some if plan.stores is plan.persistent)
     if may_transform(program):
         yield from (replace(plan, transform=warps) for plan in some if not plan.stores and not plan.persistent
                     for warps in TRANSFORMING if warps == 4 or plan.consumers == 1)

@@ -32,7 +32,6 @@ from ...compiler.orchestrate.branches import Taken, taken
 from ...compiler.orchestrate.delay import delayed
 from ...compiler.orchestrate.emission import orchestrated
 from ...compiler.orchestrate.gathers import gathered, turned
-from ...compiler.orchestrate.in_lanes import in_lanes
 from ...compiler.orchestrate.needed_ops import needed
 from ...compiler.orchestrate.persist import Persistent, persistent, tile_loop
 from ...compiler.orchestrate.plan import Plan
@@ -49,7 +48,7 @@ from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.enumerations import enumeration_member
 from ...compiler.triton_port.runtime import descriptors_from, gpu_is_active, keep_file, multiprocessors
 from ...errors import MimwError, NotYet, OutOfSharedMemory
-from ...ir import Op, Program, Site, verify
+from ...ir import Op, Program, verify
 from ...runtime.simulate import Launch, prepare
 from ...target import Target
 from .guards import overlap
@@ -221,12 +220,10 @@ def _written(plain: Plain, plan: Plan) -> Written:
             return _written(plain, replace(plan, together=1))
         program, remarks, settled = several.program, (*remarks, *several.remarks), several.settled
         verify(program)
-    ahead: frozenset[Site] = frozenset()
     for outer in (False, True) if plan.ahead else ():
         shared = None if not plan.tiles_in_turn else tile_loop(program) if plan.persistent else authors_tiles(program)
         early = loaded_ahead(program, outer, shared)
         program, remarks, apart = scales_ahead(early.program), (*remarks, *early.remarks), apart | early.apart
-        ahead |= early.sites
         verify(program)
     loop = tile_loop(program) if plan.persistent else authors_tiles(program) if plan.tiles_in_turn else None
     made = orchestrated(program, plan, plain.chip, late, () if loop is None else (loop, ), settled)
@@ -235,11 +232,6 @@ def _written(plain: Plain, plan: Plan) -> Written:
         return _written(plain, replace(plan, together=1))
     if plan.transform and not made.rings.computed:
         return _written(plain, replace(plan, transform=0))
-    if plan.in_lanes and made.program is not None:
-        lanes = in_lanes(made.program, ahead)
-        if lanes is made.program:
-            return _written(plain, replace(plan, in_lanes=False))
-        made = replace(made, program=lanes)
     made = replace(made, apart=made.apart | apart | {(one, other) for one, other, _ in boxes.apart})
     if made.program is None:
         return Written(plan, plain, made, remarks)
