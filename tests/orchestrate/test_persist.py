@@ -10,10 +10,11 @@ import triton.language as tl
 import mimw
 from mimw.compiler.orchestrate.persist import persistent, tile_loop
 from mimw.compiler.orchestrate.plan import Plan
+from mimw.compiler.orchestrate.tile_orders import Order, row_of_tiles, shares_rows_and_columns
 from mimw.compiler.passes import run_passes
 from mimw.ir import I32, verify
 from mimw.runtime.simulate import prepare
-from mimw.simulator import run
+from mimw.simulator import Hooks, run
 from mimw.target import wanted
 from mimw.tools.orchestrate import choose, orchestrate
 from mimw.tools.orchestrate.plain import plain_of
@@ -63,16 +64,20 @@ def numbered(out, A: tl.constexpr):
     tl.store(at, tl.load(at) + 1 + x * 100 + y * 10 + z)
 
 
-@pytest.mark.parametrize("across", [False, True])
+ORDERS = [Order(), Order(across=True), Order(band=2), Order(band=3)]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["x", "y", "bands of 2", "bands of 3"])
 @pytest.mark.parametrize("programs", [1, 2, 5, 7])
-@pytest.mark.parametrize("grid", [(5, ), (3, 2), (2, 3, 2), (1, 1)])
-def test_each_tile_is_taken_once_whatever_the_number_of_programs(grid, programs, across):
-    """Tiles are numbered as the grid's programs are, x fastest, or with y fastest; each counts itself, so that none is left out or
-    done twice."""
+@pytest.mark.parametrize("grid", [(5, ), (3, 2), (2, 4, 2), (1, 1)])
+def test_each_tile_is_taken_once_whatever_the_number_of_programs(grid, programs, order):
+    """Tiles are numbered as the grid's programs are, x fastest, with y fastest, or in bands; each counts itself, so that none is
+    left out or done twice."""
     expected, got = np.zeros(80, np.int32), np.zeros(80, np.int32)
     launch = prepare(numbered, grid, (expected, ), dict(A=len(grid)), "sm_90a")
     run(launch.program, grid, launch.values)
-    made = persistent(prepare(numbered, grid, (got, ), dict(A=len(grid)), "sm_90a").recorded, across)
+    made = persistent(prepare(numbered, grid, (got, ), dict(A=len(grid)), "sm_90a").recorded, order)
+    assert made.order == (Order() if len(grid) == 1 and order.band else order)
     assert made.params == (("tiles", ) if len(grid) == 1 else ("tiles", "tiles_x", "tiles_y"))
     verify(made.program)
     assert tile_loop(made.program).name == "for" and len(made.program.named("get_program_id")) == 1
@@ -83,14 +88,63 @@ def test_each_tile_is_taken_once_whatever_the_number_of_programs(grid, programs,
     assert np.count_nonzero(got) == np.prod(grid)
 
 
-@pytest.mark.parametrize("across, second", [(False, (1, 0, 0)), (True, (0, 1, 0))])
-def test_the_second_tile_lies_along_the_axis_that_comes_first(across, second):
-    got = np.zeros(80, np.int32)
-    made = persistent(prepare(numbered, (2, 3, 2), (got, ), dict(A=3), "sm_90a").recorded, across)
-    numbers = dict(zip(made.params, (2, 2, 3)))
-    values = {param.path: got if param.name == "out" else numbers[param.name] for param in made.program.params}
-    run(run_passes(made.program, wanted("sm_90a")), (1, ), values)
-    assert set(np.flatnonzero(got)) == {0, int(np.dot(second, (16, 4, 1)))}
+@mimw.jit
+def in_rows(out, columns, A: tl.constexpr):
+    """Each tile counts itself; the kernel takes its number along x apart."""
+    pid = tl.program_id(0)
+    at = out + pid // columns * 16 + pid % columns
+    tl.store(at, tl.load(at) + 1)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["x", "y", "bands of 2", "bands of 3"])
+@pytest.mark.parametrize("kernel, grid, columns", [(numbered, (2, 4, 2), None), (in_rows, (21, ), 3), (in_rows, (23, ), 3),
+                                                   (in_rows, (2, ), 3)])
+def test_tiles_have_the_numbers_that_their_order_gives_them(kernel, grid, columns, order):
+    """One program of as many as there are tiles, by each tile's number: it takes that tile and no other. The last row of the
+    kernel's own need not be whole."""
+    got = np.zeros(256, np.int32)
+    made = persistent(prepare(kernel, grid, (got, ) if columns is None else (got, columns), dict(A=3), "sm_90a").recorded, order)
+    program, numbers = run_passes(made.program, wanted("sm_90a")), dict(zip(made.params, (np.prod(grid), *grid)))
+    values = {param.path: (numbers | {"out": got, "columns": columns})[param.name] for param in made.program.params}
+    seen = set()
+    for i, j, k in np.ndindex(*(*grid, 1, 1)[:3]):
+        number = made.order.number((i, j, k), grid, columns if made.order.band else None)
+        run(program, (np.prod(grid), ), values, hooks=Hooks(clusters=(((number, 0, 0), ), )))
+        assert list(np.flatnonzero(got)) == [i * 16 + j * 4 + k if columns is None else i // columns * 16 + i % columns]
+        got[...] = 0
+        seen.add(number)
+    assert seen == set(range(np.prod(grid)))
+
+
+def test_rows_of_tiles_are_those_of_one_quotient():
+    def rows(name, **sizes):
+        return row_of_tiles(plain(name, **sizes).program)
+
+    assert rows("gemm_descriptors").name.startswith("tiles_n")
+    assert rows("gemm_pointers") is None        # takes rows in bands itself
+    assert rows("gemm_bias_gelu") is None and rows("attention") is None     # of a grid with two axes
+    alike = [shares_rows_and_columns(plain(name).program) for name in ("gemm_descriptors", "gemm_bias_gelu", "attention")]
+    assert alike == [True, True, False]
+
+
+@pytest.mark.parametrize("name, sizes", [("gemm_descriptors", dict(m=128 * 18, n=256, k=192)),
+                                         ("gemm_bias_gelu", dict(m=256, n=128 * 18, k=192))])
+def test_a_plan_with_tiles_in_bands_is_proved(name, sizes):
+    """The proof runs tiles at the ends of bands, too."""
+    one = written(plain(name, **sizes), Plan(stages=2, persistent=True, band=8))
+    found = prove(one, seeds=2, limit=10)
+    assert found.ok and one.plan.band == 8 and "in_bands" in one.text, found
+    whole = [line for line in found.compared if line["most"] == np.prod(line["grid"]) > 4]
+    assert all(len(line["programs"]) > 6 and not line["different"] for line in whole) and whole
+
+
+def test_bands_are_tried_where_rows_are_long():
+    """Of a product with 32 tiles in a row, whose programs have four rows at a time; not of few, nor of attention's."""
+    def kinds(name, **sizes):
+        return [(one.consumers, one.tiles_in_turn, one.band) for one in choose.every_plan(plain(name, **sizes)) if one.band]
+
+    assert kinds("gemm_descriptors", m=128 * 16, n=128 * 32, k=64) == [(2, False, 8), (1, False, 8), (2, True, 8)]
+    assert not kinds("gemm_descriptors", m=128 * 16, n=128 * 4, k=64) and not kinds("attention", t=2048, d=64, heads=32)
 
 
 def test_tiles_of_y_come_first_in_some_plans_of_a_grid_with_both_axes():
@@ -187,6 +241,22 @@ def test_a_mistake_in_the_loop_over_tiles_is_found(mistake, monkeypatch):
     one = written(plain("gemm_bias_gelu", m=256, n=384), Plan(stages=2, persistent=True))
     assert changed and one.kernel is not None
     assert not prove(one, seeds=2, limit=10).ok
+
+
+BANDS = {
+    "a band has another number of rows": lambda of: replace(of, rows=of.rows - 1),
+    "a band is longer than its rows": lambda of: replace(of, of_one=of.of_all),
+    "no tile is in a band": lambda of: replace(of, of_all=of.columns),
+}
+
+
+@pytest.mark.parametrize("mistake", BANDS)
+def test_a_mistake_in_bands_is_found(mistake, monkeypatch):
+    from mimw.compiler.orchestrate import persist as module
+    right = module.place_in_bands
+    monkeypatch.setattr(module, "place_in_bands", lambda b, tile, of: right(b, tile, BANDS[mistake](of)))
+    one = written(plain("gemm_descriptors", m=128 * 18, n=256, k=192), Plan(stages=2, persistent=True, band=8))
+    assert one.kernel is not None and not prove(one, seeds=2, limit=10).ok
 
 
 # ---- what stays a program a tile ---------------------------------------------------------------------------------------------

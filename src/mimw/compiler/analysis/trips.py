@@ -73,6 +73,11 @@ def rounds(program: Program, loop: Loop, values: Mapping[Value, int], grid: tupl
     return -((start - end) // step)
 
 
+def number(program: Program, value: Value, values: Mapping[Value, int], grid: tuple[int, ...]) -> int | None:
+    """A number of the grid's first program; None if something else than arguments and the grid decides it."""
+    return _Numbers(uses_of(program), values, grid, (0, 0, 0)).of(value, 0)
+
+
 def _inside(op: Op) -> Iterator[Op]:
     return (inner for block in op.blocks for top in block.ops for inner in top.walk())
 

@@ -13,6 +13,7 @@ files, in the order in which a program goes through them:
     gathers.py      which of the other loads a producer may copy by cp.async; lags.py: how many of these copies are in flight
     needed_ops.py   plain to plain: what no effect needs is left out
     persist.py      plain to plain: a few programs take the tiles of the grid in turn; authors_tiles.py: they do already
+    tile_orders.py  .. in which order: rows of tiles, columns, or bands of some rows
     delay.py        plain to plain: a product that only adds to what goes round a loop is done a trip later
     late_products.py    which product of a loop that is, or why there is none
     together.py     plain to plain: several trips in one body, each product beside what the trip before does with its own

@@ -8,9 +8,8 @@ the program itself and why. For example:
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
         m, n = tile % tiles_x * BM, tile // tiles_x % tiles_y * BN;  ..
 
-A tile is what a program of the plain grid does; the grid's programs are counted with x fastest, as they are started, or with y
-fastest (`across`): where x is the number of a matrix in a batch, programs that run at a time then share operands. Descriptors, and
-numbers that are the same for all programs, are made in front of the loop.
+A tile is what a program of the plain grid does; the grid's programs are counted with x fastest, as they are started, or in another
+order (tile_orders.py). Descriptors, and numbers that are the same for all programs, are made in front of the loop.
 
 Programs of a grid run in any order and at the same time, and no word that orders them is let through here. So nothing that one tile
 writes is awaited by another: what a task does for a tile may overtake what another task does for the tile before, and
@@ -24,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from ...ir import I32, Block, Builder, Op, Param, Program, Scalar, Value
 from ..analysis.remarks import Remark
+from .tile_orders import XFIRST, Bands, Order, bands, place_in_bands, row_of_tiles
 
 _ALONE = frozenset(("pure", "read", "write", "control", "debug"))      # effects that order no programs
 
@@ -31,15 +31,19 @@ _ALONE = frozenset(("pure", "read", "write", "control", "debug"))      # effects
 @dataclass(frozen=True)
 class Persistent:
     """`program` with its loop over tiles, and a remark. `params` are the names of its new parameters of 32 bits: the number of
-    tiles, and the grid's extents along x and y if other axes than x are asked for; () if the program is the one that went in."""
+    tiles, and the grid's extents along x and y if other axes than x are asked for; () if the program is the one that went in.
+    `order` is that of its tiles: the one asked for, if the kernel has rows of tiles; `columns` the tiles of a row, where they are
+    the kernel's own."""
 
     program: Program
     remarks: tuple[Remark, ...]
     params: tuple[str, ...] = ()
+    order: Order = XFIRST
+    columns: Value | None = None
 
 
-def persistent(program: Program, across: bool = False) -> Persistent:
-    """The program, as recorded or with boxes, in a loop over tiles, along y first if `across`; itself if a remark says why not."""
+def persistent(program: Program, order: Order = XFIRST) -> Persistent:
+    """The program, as recorded or with boxes, in a loop over tiles in this order; itself if a remark says why not."""
     asked = {op.axis for op in program.named("get_program_id")}
     found = _why_not(program, asked)
     if found is None:
@@ -52,20 +56,18 @@ def persistent(program: Program, across: bool = False) -> Persistent:
     params = _params(program, ("tiles", "tiles_x", "tiles_y") if asked != {0} else ("tiles", ))
     names = tuple(param.name for param in params)
     remark = Remark(f"programs take the grid's tiles in turn; {', '.join(names)}: how many there are", program.site)
-    body = _loop(program, first, inside, tuple(param.value for param in params), across)
-    return Persistent(replace(program, params=(*program.params, *params), body=body), (remark, ), names)
+    columns = row_of_tiles(program) if order.band else None
+    if columns not in {param.value for param in program.params} | {value for op in first for value in op.results}:
+        columns = None
+    if order.band and columns is None and len(params) == 1:
+        order = XFIRST
+    body = _loop(program, first, inside, tuple(param.value for param in params), order, columns)
+    return Persistent(replace(program, params=(*program.params, *params), body=body), (remark, ), names, order, columns)
 
 
 def tile_loop(program: Program) -> Op:
     """The loop over tiles of a program that `persistent` made, also if passes have rewritten what is in it."""
     return program.body.ops[-1]
-
-
-def tile_number(place: tuple[int, int, int], grid: tuple[int, ...], across: bool = False) -> int:
-    """The number under which programs take the tile of a plain program: `_places` turns it back."""
-    x, y, _ = (*grid, 1, 1)[:3]
-    i, j, k = place
-    return (j + y * i if across else i + x * j) + x * y * k
 
 
 # ---- what stays a program a tile -----------------------------------------------------------------------------------------------
@@ -130,7 +132,8 @@ def _params(program: Program, wanted: tuple[str, ...]) -> tuple[Param, ...]:
     return tuple(found)
 
 
-def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Value, ...], across: bool) -> Block:
+def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Value, ...], order: Order,
+          columns: Value | None) -> Block:
     """The new body: what is the same for all tiles, and the loop over them."""
     b, tile = Builder(program.site), Value(I32, "tile")
     b.ops += first
@@ -138,8 +141,14 @@ def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Val
     asked = {op.axis for op in program.named("get_program_id")}
     # In front of the loop: a divisor that changes in a loop may be 0, and what takes it is not done a trip ahead.
     layer = b.emit("mul", params[1:], label="tiles_xy") if 2 in asked else None
+    by_bands = None
+    if order.band:
+        by_bands = bands(b, order.band, *((columns, b.emit("sdiv", (params[0], columns))) if columns is not None else params[1:]))
     outside = b.open()
-    places = _places(b, tile, params, asked, layer, across)
+    if len(params) == 1:
+        places = {0: tile if by_bands is None else _number_in_rows(b, tile, by_bands)}
+    else:
+        places = _places(b, tile, params[1:], asked, layer, order, by_bands)
     env = {op.result: places[op.axis] for op in program.named("get_program_id")}
     b.ops += _replaced(Block((), tuple(inside)), env).ops
     body = Block((tile, ), b.close(outside))
@@ -147,16 +156,23 @@ def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Val
     return Block((), tuple(b.ops))
 
 
-def _places(b: Builder, tile: Value, params: tuple[Value, ...], asked: set[int], layer: Value | None,
-            across: bool) -> dict[int, Value]:
+def _number_in_rows(b: Builder, tile: Value, by_bands: Bands) -> Value:
+    """The plain kernel's number along x, which it takes apart into rows."""
+    column, row = place_in_bands(b, tile, by_bands)
+    return b.emit("add", (b.emit("mul", (row, by_bands.columns)), column), label="tile_in_rows")
+
+
+def _places(b: Builder, tile: Value, extents: tuple[Value, ...], asked: set[int], layer: Value | None, order: Order,
+            by_bands: Bands | None) -> dict[int, Value]:
     """A tile's number along each axis that is asked for; `layer` are the tiles of one number along z."""
-    if len(params) == 1:
-        return {0: tile}
-    inner, outer = (1, 0) if across else (0, 1)
-    extents, names, found = params[1:], ("tile_x", "tile_y"), {}
-    if inner in asked:
+    inner, outer = (1, 0) if order.across else (0, 1)
+    names, found = ("tile_x", "tile_y"), {}
+    if by_bands is not None:
+        within = tile if layer is None else b.emit("srem", (tile, layer))
+        found[0], found[1] = place_in_bands(b, within, by_bands)
+    if inner in asked and by_bands is None:
         found[inner] = b.emit("srem", (tile, extents[inner]), label=names[inner])
-    if outer in asked:
+    if outer in asked and by_bands is None:
         found[outer] = b.emit("srem", (b.emit("sdiv", (tile, extents[inner])), extents[outer]), label=names[outer])
     if 2 in asked:
         found[2] = b.emit("sdiv", (tile, layer), label="tile_z")

@@ -30,6 +30,7 @@ class Plan:
     delayed             a product that only adds to what goes round its loop is done a trip later, beside the next trip's first one
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     across              these tiles are counted with y fastest, where the plain grid's programs are started with x fastest
+    band                they are taken so many rows by turns, column after column (`tile_orders.py`); 0: row after row
     ahead               small loads of a loop with products are done a trip ahead, into registers
     together            trips of a loop that are done together, each product beside the arithmetic of the trip before it
                         (`together.py`)
@@ -57,6 +58,7 @@ class Plan:
     delayed: bool = True
     persistent: bool = False
     across: bool = False
+    band: int = 0
     stores: bool = False
     sums: int | None = None
     programs: int | None = None

@@ -24,6 +24,7 @@ from ...compiler.analysis.shared_rows import WGMMA_ROWS
 from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
+from ...compiler.orchestrate.tile_orders import BAND, row_of_tiles, shares_rows_and_columns
 from ...compiler.orchestrate.together import may_go_together
 from ...compiler.orchestrate.transforms import may_transform
 from ...compiler.passes.accumulate_dots import accumulate_dots
@@ -35,6 +36,7 @@ from .ranking import FEW, close, predictions, ranked
 from .several import several
 from .spent import Spent
 from .tensor_plans import tensor_plans
+from .tiles import columns_of
 from .touched import takes_registers, touched
 from .written import Written, device_programs, fitted, may_gather, written
 
@@ -70,6 +72,7 @@ class Candidate:
         plan = self.plan
         more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
         more += ["persistent"] * self.written.is_persistent + ["y first"] * (self.written.is_persistent and plan.across)
+        more += [f"bands of {plan.band}"] * bool(plan.band)
         more += ["stores"] * plan.stores
         more += [f"{plan.together} trips together"] * (plan.together > 1)
         more += [f"{plan.transform} to transform"] * bool(plan.transform) + [f"{plan.programs} at once"] * bool(plan.programs)
@@ -221,6 +224,7 @@ def every_plan(plain: Plain) -> Iterator[Plan]:
     found = list(plans(plain.program, gathers))
     yield from found
     yield from _across(plain, found)
+    yield from _in_bands(plain, found)
     for plan in several(plain.program, plain.chip, tiles):
         yield from (replace(plan, gathers=True), plan) if gathers else (plan, )
 
@@ -232,12 +236,27 @@ def _across(plain: Plain, found: list[Plan]) -> Iterator[Plan]:
     asked = {op.axis for op in plain.program.named("get_program_id")}
     if not asked >= {0, 1} or min(map(int, plain.launch.grid[:2])) < 2:
         return
+    yield from (replace(plan, across=True) for plan in _first_in_turn(found))
+
+
+def _in_bands(plain: Plain, found: list[Plan]) -> Iterator[Plan]:
+    """The same plans with tiles in bands: where programs that run at a time have fewer rows than a band has, by rows that are
+    longer, and loops load what tiles of a row share and what those of a column share."""
+    x, y, _ = (*map(int, plain.launch.grid), 1, 1)[:3]
+    columns = columns_of(plain.program, row_of_tiles(plain.program), plain.launch)
+    width, rows = (x, y) if columns is None else (columns, x // max(1, columns))
+    if width * BAND > device_programs(plain.chip) and rows > BAND and shares_rows_and_columns(plain.program):
+        yield from (replace(plan, band=BAND) for plan in _first_in_turn(found))
+
+
+def _first_in_turn(found: list[Plan]) -> Iterator[Plan]:
+    """Of each number of consumers the first plan whose programs take tiles in turn, and of whole tiles."""
     seen = set()
     for plan in found:
         kind = plan.consumers, plan.gathers, plan.tiles_in_turn
         if plan.persistent and kind not in seen:
             seen.add(kind)
-            yield replace(plan, across=True)
+            yield plan
 
 
 def _in_turn(plain: Plain, remarks: list[Remark]) -> bool:

@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.orchestrate.persist import tile_number
 from ...runtime.simulate import Launch
 from ..trials import trials
 from .loaded import data_decide, shorter, slots, spread
-from .tiles import tiles_of
+from .tiles import columns_of, tiles_of
 from .written import Written, written
 
 PROGRAMS = 4        # of a grid that are compared, from its beginning, besides the last one
@@ -75,12 +74,17 @@ def launches(one: Written) -> tuple[list[list[Pair]], str]:
 def _in_turn(one: Written, sizes: dict[str, int], instead: bool) -> list[list[Pair]]:
     """A program a tile, the same ones as of the plain kernel; and few programs with several tiles each, along all axes or one."""
     grid = tuple(map(int, one.plain.launch.grid))
+    columns = columns_of(one.tiles.program, one.tiles.columns, one.plain.launch, sizes)
     some = programs_of(one.plain.launch, grid)
+    corners = one.tiles.order.corners(grid, columns) if some else ()
     along = (tuple(extent if at == axis else 1 for at, extent in enumerate(grid)) for axis in range(len(grid)))
     fewer = dict.fromkeys(tiles_of(part, each=one.tiles_each) for part in (grid, *along))
-    same = tuple((tile_number(place, grid, one.plan.across), 0, 0) for place in some)
-    return [[Pair(sizes, grid, some, same, prod(grid), instead)],
-            [Pair(sizes, few, (), (), most, instead) for few, most in fewer if prod(few) > 1]][:1 + (prod(grid) > 1)]
+    several = [Pair(sizes, few, (), (), most, instead) for few, most in fewer if prod(few) > 1]
+    if one.tiles.columns is not None and columns is None:       # of no columns there is no tile to be compared by itself
+        return [several] if several else []
+    whole = [Pair(sizes, grid, places, tuple((one.tiles.order.number(place, grid, columns), 0, 0) for place in places), prod(grid),
+                  instead) for places in dict.fromkeys((tuple(dict.fromkeys(some + corners)), some))]
+    return [whole, several][:1 + (prod(grid) > 1)]      # ends of bands as well, where these sizes let their tiles not overlap
 
 
 def have_several(line: Mapping[str, Any], several: int = 2) -> bool:

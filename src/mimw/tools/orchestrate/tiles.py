@@ -7,14 +7,19 @@ Input: a plain kernel's grid. Output: a part of it. For example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ...compiler.analysis import loops_of, rounds
+from ...compiler.analysis.trips import number
+from ...ir import Program, Value
 from ...runtime.simulate import Launch
 
+NONE: Mapping[str, int] = MappingProxyType({})
 TILES = 5           # that two programs take in turn, where programs do
 
 
@@ -41,11 +46,25 @@ def tiles_taken(launch: Launch) -> int:
     """The number of tiles that the first program of a launch takes in turn, 0 where that is not known: the rounds of a loop whose
     bounds follow from the program's number and from how many there are."""
     program = launch.program
-    values = {param.value: int(launch.values[param.path]) for param in program.params if _is_number(launch.values.get(param.path))}
+    values = _numbers(program, launch.values)
     loops = [loop for loop in loops_of(program) if loop.by_program and loop.by_grid]
     found = [rounds(program, loop, values, launch.grid, (0, 0, 0)) for loop in loops]
     return max((count or 0 for count in found), default=0)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+def columns_of(program: Program, columns: Value | None, launch: Launch, sizes: Mapping[str, int] = NONE) -> int | None:
+    """The tiles of a row in a launch with these sizes, where the kernel itself makes rows of its number along x (`row_of_tiles`);
+    None elsewhere, and where that is no number above 0."""
+    if columns is None:
+        return None
+    values = _numbers(program, launch.values)
+    values |= {param.value: sizes[param.name] for param in program.params if param.name in sizes}
+    found = number(program, columns, values, launch.grid)
+    return found if found and found > 0 else None
+
+
+def _numbers(program: Program, values: Mapping[Any, Any]) -> dict[Value, int]:
+    """The parameters that are numbers in a launch with these values."""
+    given = {param.value: values.get(param.path) for param in program.params}
+    return {name: int(value) for name, value in given.items()
+            if isinstance(value, (int, np.integer)) and not isinstance(value, bool)}

@@ -42,6 +42,7 @@ from ...compiler.orchestrate.scales_ahead import scales_ahead
 from ...compiler.orchestrate.small_loads import loaded_ahead
 from ...compiler.orchestrate.tasks import Orchestrated
 from ...compiler.orchestrate.text import module_text
+from ...compiler.orchestrate.tile_orders import Order
 from ...compiler.orchestrate.together import together
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
@@ -60,7 +61,8 @@ from .sum_turns import enough_turns
 
 @dataclass(frozen=True)
 class Written:
-    """A plan carried out. `kernel` is None if there is nothing to hand over, or if the text does not say what the passes made."""
+    """A plan carried out. `kernel` is None if there is nothing to hand over, or if the text does not say what the passes made.
+    `tiles` is what became of the grid, None before that is known."""
 
     plan: Plan
     plain: Plain
@@ -71,12 +73,17 @@ class Written:
     wrong: str = ""
     refused: str = ""
     is_delayed: bool = False
-    is_persistent: bool = False
+    tiles: Persistent | None = None
     is_fitted: bool = True
 
     @property
     def kernel(self) -> Any:
         return None if self.module is None or self.wrong or self.refused else getattr(self.module, self.plain.name)
+
+    @property
+    def is_persistent(self) -> bool:
+        """True if programs take tiles in turn."""
+        return self.tiles is not None and bool(self.tiles.params)
 
     @property
     def num_warps(self) -> int:
@@ -207,8 +214,9 @@ def _written(plain: Plain, plan: Plan) -> Written:
     program, late, apart = accumulate_dots(needed(small_scales(program))), frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
-        tiles = persistent(program, plan.across)
-        program, remarks, plan = tiles.program, (*remarks, *tiles.remarks), replace(plan, persistent=bool(tiles.params))
+        tiles = persistent(program, Order(plan.across, plan.band))
+        program, remarks = tiles.program, (*remarks, *tiles.remarks)
+        plan = replace(plan, persistent=bool(tiles.params), band=tiles.order.band)
     if plan.delayed:
         behind = delayed(program)
         program, remarks, late, apart = behind.program, (*remarks, *behind.remarks), behind.late, behind.apart
@@ -244,7 +252,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
     except NotYet as error:
         return Written(plan, plain, replace(made, program=None), (*remarks, Remark(error.message, error.sites[0])))
     one = Written(plan, plain, made, remarks, text, imported(text, plain.name), is_delayed=bool(late),
-                  is_persistent=plan.persistent)
+                  tiles=tiles)
     try:
         if misfit := one.why_plain(plain.launch.grid, (), plain.arguments):
             return replace(one, refused=misfit)
