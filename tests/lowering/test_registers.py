@@ -138,6 +138,7 @@ def test_what_a_thread_holds_must_find_a_place(capsys):
         compile_kernel(held_by_few, signature, {"MINE": None, "OTHERS": None}, options={"num_warps": 8})
     error = caught.value.__cause__
     assert isinstance(error, TooFewRegisters) and error.limit == 96
+    assert "share the reproducer" not in capsys.readouterr().out        # thousands of lines of PTX, which say less than the error
     assert "the 20 warps of the CTA share 65536, which is 96 for each of 640 threads" in str(error)
     assert "alone holds 128 of them" in str(error) and "tl.dot(tlx.local_load" in str(error) and "`registers=`" in str(error)
     # as the message advises

@@ -1,5 +1,7 @@
 """`mimw.compile_ahead`: launches are left out, binaries compiled by other processes, and found by the launches."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import triton.language as tl
@@ -8,7 +10,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compiler.pipeline import stages as pipeline
-from mimw.compiler.triton_port.runtime import MockTensor
+from mimw.compiler.triton_port.runtime import MockTensor, keep_file
+from mimw.runtime.text_modules import text_module
+from mimw.tools.compile_ahead import compiled, noted
 
 
 @mimw.jit
@@ -104,6 +108,32 @@ def test_a_kernel_with_a_helper_for_an_argument(recorded):
     _, y = arrays()
     assert mimw.compile_ahead(lambda: mapped[(1, )](y, HOW=twice), jobs=1).binaries == 1
     warm(mapped, MockTensor(tl.float32), HOW=twice)
+    assert not recorded
+
+
+@pytest.mark.usefixtures("cold")
+def test_a_kernel_of_a_text_that_was_written_here(recorded):
+    """As an orchestrated one: no name imports it, but its file is there."""
+    text = "import triton.language as tl\nimport mimw\n\n\n@mimw.jit\ndef written(x):\n    tl.store(x, 3.0)\n"
+    kernel = text_module(keep_file("7e07", "written.py", text), "written", text).written
+    done = mimw.compile_ahead(lambda: kernel[(1, )](np.zeros(1, np.float32)), jobs=1)
+    assert done.binaries == 1 and not done.failed and not recorded
+    warm(kernel, MockTensor(tl.float32))
+    assert not recorded
+
+
+@pytest.mark.usefixtures("cold")
+def test_what_another_process_does_not_find_leaves_the_others_to_it(recorded):
+    x, y = arrays()
+    text = "import triton.language as tl\nimport mimw\n\n\n@mimw.jit\ndef gone(x):\n    tl.store(x, 3.0)\n"
+    kernel = text_module(path := keep_file("7e07", "gone.py", text), "gone", text).gone
+    with noted() as jobs:
+        kernel[(1, )](x)
+        scaled(x, y, 2.0)
+    Path(path).unlink()
+    failed = compiled(list(jobs.values()), 1)
+    assert len(failed) == 1 and "does not find: FileNotFoundError" in failed[0]
+    warm(scale, MockTensor(tl.float32), MockTensor(tl.float32), FACTOR=2.0)
     assert not recorded
 
 

@@ -29,6 +29,7 @@ from ..compiler.pipeline import MimwSource, compile_source
 from ..compiler.triton_port.runtime import JITFunction
 from ..runtime.jit import MimwFunction
 from ..runtime.standing_still import lasts, still
+from ..runtime.text_modules import kernel_of_text, text_of
 
 LIMIT = 600.0       # seconds in which a process compiles its part
 
@@ -136,7 +137,9 @@ class _Unpickler(pickle.Unpickler):
 
 
 def place_of(kernel: JITFunction) -> tuple[str, str]:
-    """(module, name) by which another process finds a kernel or a helper."""
+    """(module, name) by which another process finds a kernel or a helper; (file, name) of one that mimw has written."""
+    if (file := text_of(kernel)) is not None:
+        return file, kernel.fn.__qualname__
     place = kernel.fn.__module__, kernel.fn.__qualname__
     try:
         same = place[0] != "__main__" and found(*place) is kernel
@@ -149,6 +152,8 @@ def place_of(kernel: JITFunction) -> tuple[str, str]:
 
 def found(module: str, name: str) -> Any:
     """The kernel of that name, without an autotuner around it."""
+    if module.endswith(".py"):
+        return kernel_of_text(module, name)
     value: Any = import_module(module)
     for part in name.split("."):
         value = getattr(value, part)
@@ -182,11 +187,13 @@ def _compile_all(jobs: list[bytes]) -> list[str]:
     """Of a process: the errors of its jobs."""
     failed = []
     for job in jobs:
-        kernel, signature, constants, attrs, target, options = _Unpickler(io.BytesIO(job)).load()
+        name = "a kernel that this process does not find"
         try:
+            kernel, signature, constants, attrs, target, options = _Unpickler(io.BytesIO(job)).load()
+            name = kernel.__name__
             compile_source(MimwSource(kernel, signature, constants, attrs), target, options)
         except Exception as error:
-            failed.append(f"{kernel.__name__}: {type(error).__name__}: {error}")
+            failed.append(f"{name}: {type(error).__name__}: {error}")
     return failed
 
 

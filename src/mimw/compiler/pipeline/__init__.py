@@ -37,6 +37,7 @@ from ..triton_port.any_shapes import refuses_extents
 from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.codegen import CompilationError
 from ..triton_port.nvidia_stage import our_nvidia_stage
+from ..triton_port.reproducer import reproducer
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .binary import kept_by_amdgcn
 from .bug_report import reporting
@@ -66,7 +67,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
     try:
-        with _OUR_STAGES.get(target.backend, nullcontext)():
+        with _OUR_STAGES.get(target.backend, nullcontext)(), reproducer() as said:
             compiled = whole(lambda: stock_compile(src, target=target, options=options, **keywords))
         keep_warnings(src, compiled)
     except OSError as error:
@@ -89,6 +90,8 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         raise
     except PTXASError as error:
         known = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
+        for text in said if known is None else ():
+            print(text)
         raise compilation_error(src.fn, known or _refused_by_ptxas(src, str(error))) from (known or error)
     check_shared_memory(src, compiled.metadata.shared + kept_by_amdgcn(compiled.asm.get("amdgcn", "")), compiled.asm["ttgir"],
                         chip_of(target))

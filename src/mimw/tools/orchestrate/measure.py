@@ -12,6 +12,7 @@ programs on a multiprocessor, are the best ones of some kernels. What the kernel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -42,7 +43,7 @@ def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[
     kept = [(tensor, tensor.clone()) for tensor in tensors.values()]
     times: dict[int, list[float]] = {at: [] for at in range(len(runs))}
     failed: dict[int, str] = {}
-    compile_ahead(lambda: [run() for run in runs])
+    compile_ahead(lambda: [_try(run) for run in runs])
     try:
         if any(one.written.plain.chip.has("tensor_memory") for one in tried):
             failed |= strangers(runs, kept)
@@ -63,6 +64,12 @@ def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[
     search.candidates = sorted(done, key=lambda one: (bool(one.out), one.measured)) + \
         [one for one in search.candidates if one not in tried]
     return search
+
+
+def _try(run: Callable[[], Any]) -> None:
+    """Have a launch compiled. What does not compile says so where it is timed."""
+    with suppress(Exception):
+        run()
 
 
 def _tensor(value: Any) -> Any:

@@ -13,7 +13,6 @@ program, up to names and lines: else there is no kernel, and `wrong` has the fir
 from __future__ import annotations
 
 import hashlib
-import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,6 +50,7 @@ from ...compiler.triton_port.runtime import descriptors_from, gpu_is_active, kee
 from ...errors import MimwError, NotYet, OutOfSharedMemory
 from ...ir import Op, Program, verify
 from ...runtime.simulate import Launch, prepare
+from ...runtime.text_modules import text_module
 from ...target import Target
 from .guards import overlap
 from .inputs import apart_by_address
@@ -339,11 +339,7 @@ def _keeps(plain: Plain, boxes: Lifted) -> bool:
 def imported(text: str, name: str) -> ModuleType:
     """The module of a text, which lies in Triton's cache on disk, since a kernel's source is read from its file."""
     path = keep_file(hashlib.sha256(text.encode()).hexdigest(), f"{name}.py", text)
-    module = ModuleType(name)
-    module.__file__ = path
-    linecache.checkcache(path)
-    exec(compile(text, path, "exec"), vars(module))
-    return module
+    return text_module(path, name, text)
 
 
 def reasons(remarks: Sequence[Remark]) -> list[str]:
