@@ -25,7 +25,8 @@ import triton
 import mimw
 from mimw.runtime.call import resolve
 from mimw.testing.benchmark import alternate
-from mimw.tools.orchestrate import Orchestration, choose
+from mimw.tools.orchestrate import Orchestration
+from mimw.tools.orchestrate.ranking import predictions, ranked
 
 from . import others_generated, others_serving, others_tutorials  # noqa: F401  (they add to KERNELS)
 from .driver import command, keep_row, some_of
@@ -87,9 +88,10 @@ def _in_turn(name: str, kernel: Any, grid: Any, given: dict[str, Any], found: Or
 def _plans(found: Orchestration) -> list[dict[str, Any]]:
     """All plans with their times, measured and predicted; first the plain kernel, without a plan."""
     plain = found.plain
-    rows = [{"name": "plain", "measured_us": found.search.plain_measured, "predicted_us": choose._time(plain.launch, plain)}]
+    expected = found.search.plain or ranked(plain, [])[0]
+    rows = [{"name": "plain", "measured_us": found.search.plain_measured, "predicted_us": expected}]
     for one in found.search.candidates:
-        time = one.predicted if one.predicted is not None or one.out else choose._predicted(one.written).predicted
+        time = one.predicted if one.predicted is not None or one.out else predictions([one.written])[0]
         rows.append({"name": one.name, "plan": json.loads(one.plan.text()), "measured_us": one.measured, "predicted_us": time,
                      "out": one.out})
     for row in rows:

@@ -116,6 +116,26 @@ def test_loads_that_a_wave_shares_come_from_l2(chip):
     assert mimw.predict(kernel, (1, ), *args, **meta).from_dram == 1.0
 
 
+@mimw.jit
+def behind_a_table(x, table, out, NUMBERS: tl.constexpr):
+    """Sixteen tiles that all programs load, behind numbers of a table."""
+    total = 0
+    for number in range(NUMBERS):
+        total += tl.load(table + number)
+    sums = tl.zeros((64, ), tl.float32)
+    for tile in range(16):
+        sums += tl.load(x + tile * 64 + tl.arange(0, 64))
+    tl.store(out + tl.program_id(0) * 64 + tl.arange(0, 64), sums + total)
+
+
+@pytest.mark.parametrize("numbers", [1, 40])
+def test_numbers_of_a_table_do_not_hide_that_tiles_are_shared(chip, numbers):
+    """What is looked at are the first loads of each program: of tiles, however many numbers come before them."""
+    chip(chip__sms=8, chip__l2_bytes=1)
+    args = np.zeros(1024, np.float32), np.zeros(64, np.int32), np.zeros(512, np.float32)
+    assert mimw.predict(behind_a_table, (8, ), *args, NUMBERS=numbers).from_dram == pytest.approx(1 / 8)
+
+
 def test_more_ctas_than_the_sm_holds_come_in_waves(chip):
     chip(chip__shared_bytes=2 * (4 * 16384 + 16384 + 2048))      # with the scratch of a compiled kernel
     kernel, _, args, meta = product_case()

@@ -289,7 +289,7 @@ def load(task, op):
     tile = isinstance(op.result.type, Tensor)
     task.come_behind()
     size = _tile_bytes(op) // task.parts if tile else 32
-    what, size = _asked_for(task, op, size)
+    what, size = _asked_for(task, op, size) if tile else (None, size)
     peer_gpu, by_tma = _peer(task, op), "descriptor" in op.row.places
     if peer_gpu is not None:
         _, end = machine.ways.get(task, op, peer_gpu, size)

@@ -279,9 +279,10 @@ class TimedMachine(Machine):
              piece: float = inf, by_lanes: bool = False) -> tuple[float, float]:
         """(when the last of `size` bytes has left global memory, when it is there), asked for now, or at a later time; `far` is
         the latency from DRAM, `piece` the bytes that are one request, as a box of TMA's; what lanes ask for takes longer
-        than what TMA does."""
+        than what TMA does. `what` is None for a number: a run that looks at which bytes are asked for ends when it has seen some
+        tiles, however many numbers of a table are loaded before."""
         self.loaded += size
-        if self._most_loads:
+        if self._most_loads and what is not None:
             self.loads.append((what, size))
             if len(self.loads) >= self._most_loads:
                 raise Enough
