@@ -51,6 +51,9 @@ def footprint(memory: GlobalMemory) -> int:
     return sum(region.size for region in memory.regions if not region.rank)
 
 
+_NUMBERS = 16       # times as many loads of numbers as of tiles end a run that looks at which bytes are asked for
+
+
 class Enough(Exception):
     """The end of a run in which as many loads have been seen as were asked for, or as many steps made as may be."""
 
@@ -82,7 +85,8 @@ class TimedMachine(Machine):
         self.stays: dict[Cluster, tuple[float, float]] = {}     # from when to when each is there, in the order of their starts
         self.sms = self._sms[0]
         self.ways = Ways(self, min(1.0, groups * program.cluster_size / conditions.sms)) if len(self.gpus) > 1 else None
-        self.loads: list[tuple[Any, float]] = []        # (which bytes, or sectors, how many bytes) of each load from global memory
+        self.loads: list[tuple[Any, float]] = []        # (which bytes, or sectors, how many bytes) of each load of a tile
+        self.numbers: list[tuple[None, float]] = []     # the same of loads of numbers
         self.moved: dict[Op, list[float]] = defaultdict(list)       # of loads by pointers: bytes moved for one that the tile holds
         self.loaded = self.stored = 0
         self.operands = operand_sources(program) if model.reads_operands else {}
@@ -279,12 +283,13 @@ class TimedMachine(Machine):
              piece: float = inf, by_lanes: bool = False) -> tuple[float, float]:
         """(when the last of `size` bytes has left global memory, when it is there), asked for now, or at a later time; `far` is
         the latency from DRAM, `piece` the bytes that are one request, as a box of TMA's; what lanes ask for takes longer
-        than what TMA does. `what` is None for a number: a run that looks at which bytes are asked for ends when it has seen some
-        tiles, however many numbers of a table are loaded before."""
+        than what TMA does. `what` is None for a number: a run that looks at which bytes are asked for is to see tiles, also where
+        numbers of a table are loaded before them."""
         self.loaded += size
-        if self._most_loads and what is not None:
-            self.loads.append((what, size))
-            if len(self.loads) >= self._most_loads:
+        if self._most_loads:
+            loads = self.numbers if what is None else self.loads
+            loads.append((what, size))
+            if len(loads) >= self._most_loads * (_NUMBERS if what is None else 1):
                 raise Enough
         share, at, far = self.conditions.from_dram, max(at, task.clock), far + self.crowd
         inbound = self.unit(task, "inbound").take(at, size / self.rates["inbound by lanes" if by_lanes else "inbound"])

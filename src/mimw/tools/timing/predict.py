@@ -167,7 +167,7 @@ class Predictor:
                          LOADS_A_CTA * len(first) * self.launch.program.cluster_size * self.launch.gpus)
         self.spread = {op: sum(each) / len(each) for op, each in probe.moved.items()}
         total = sum(size for _, size in probe.loads)
-        self.alone = _asked_first(probe.loads) / total if total else 0.0
+        self.alone = _asked_first(probe.loads) / total if total else float(bool(probe.numbers))
         return self.alone
 
     def settled(self, megahertz: float | None) -> tuple[TimedMachine, float, float, float]:
