@@ -29,6 +29,7 @@ from mimw.runtime.simulate import Launch, prepare
 from mimw.simulator import run
 from mimw.target import target
 from mimw.tools.check import Search
+from mimw.tools.search.processes import Crew, job_count
 
 from .driver import with_results
 from .mutants import Mutant, mutants
@@ -95,12 +96,16 @@ def measure(case: Case, seeds: int) -> list[dict]:
     """The rows of one kernel: first its sums, then one for each mutant."""
     start = time.perf_counter()
     launch = prepare(*_arguments(*case.make()), case.target)
-    clean = Search(launch).all(seeds, "both", RUNS, shrink=False)
-    rows = []
-    for mutant in mutants(launch.recorded):
-        outcome = judge(launch, mutant, case.settled)
+    clean = Search(launch, jobs=job_count(None)).all(seeds, "both", RUNS, shrink=False)
+    rows, made = [], list(mutants(launch.recorded))
+
+    def verdict(at: int) -> tuple[str, str]:
+        outcome = judge(launch, made[at], case.settled)
+        return outcome.verdict, outcome.by
+
+    for mutant, (found, by) in zip(made, Crew(len(made), verdict, job_count(None)), strict=True):
         rows.append({"kind": "mutant", "kernel": case.name, "word": mutant.word, "line": mutant.site.line, "change": mutant.change,
-                     "called_from": [site.line for site in mutant.site.chain()[1:]], "verdict": outcome.verdict, "by": outcome.by})
+                     "called_from": [site.line for site in mutant.site.chain()[1:]], "verdict": found, "by": by})
     head = {"kind": "kernel", "kernel": case.name, "file": case.file, "alarms": len(clean.findings), "runs": clean.runs,
             "seeds": seeds, "date": datetime.date.today().isoformat(), "seconds": round(time.perf_counter() - start),
             **Counter(row["verdict"] for row in rows)}
