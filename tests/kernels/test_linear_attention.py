@@ -211,8 +211,8 @@ def test_new_values_and_states_before_chunks(machine, kind, parts, K, l2norm):
 
 # ---- interleavings, what is refused, and the machine code ------------------------------------------------------------------------
 
-@pytest.mark.parametrize("kind, options, K, l2norm", [(GDN, {}, 64, False), (KDA, {}, 64, False), (GDN, dict(again=True), 64, False),
-                                                      (GDN, {}, 256, False), (GDN, {}, 64, True)])
+@pytest.mark.parametrize("kind, options, K, l2norm", [
+    (GDN, {}, 64, False), (KDA, {}, 64, False), (GDN, dict(again=True), 64, False), (GDN, {}, 256, False), (GDN, {}, 64, True)])
 def test_every_interleaving_is_right(kind, options, K, l2norm):
     case = Case(**kind, T=260 if K == 64 else 200, K=K, l2norm=l2norm)
     results = dict(new=case.v.copy(), states=case.filled((5, 1, 64, K))) if options else dict(o=case.v.copy())

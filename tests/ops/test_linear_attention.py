@@ -50,7 +50,7 @@ def test_values_and_gradients(family):
     ("key", True, 64, [0, 70, 70, 78], True), ("head", False, 128, None, False)])
 def test_by_kernels(gates, delta, K, cu_seqlens, l2norm):
     """Heads that the kernels of sm_90 take, simulated, forward and backward; twice with one plan; rows behind the last sequence;
-    gradients of chunks by the plain kernel and by roles; norms, which launch nothing of their own before gradients are asked for."""
+    gradients of chunks by the plain kernel and by roles; norms, which launch nothing of their own forward."""
     given = draw(7, T=78 if cu_seqlens is None else 80, H=1, HV=2, K=K, gates=gates, delta=delta, cu_seqlens=cu_seqlens)
     given |= {name: given[name].bfloat16() for name in "qkv"}
     used = dict(given) | {name: given[name][:, :78] for name in ("q", "k", "v", "g", "beta") if given[name] is not None}
@@ -73,7 +73,8 @@ def test_by_kernels(gates, delta, K, cu_seqlens, l2norm):
     assert "by linear_attention" in told and "rms_norm" not in told
 
 
-@pytest.mark.parametrize("gates, K, dtype", [("head", 64, torch.bfloat16), ("key", 64, torch.bfloat16), ("head", 32, torch.float32)])
+@pytest.mark.parametrize("gates, K, dtype", [
+    ("head", 64, torch.bfloat16), ("key", 64, torch.bfloat16), ("head", 32, torch.float32)])
 def test_rows_whose_squares_overflow_count_as_zero(gates, K, dtype):
     """As x rsqrt(inf) has it: also where products of two such rows are no numbers."""
     given = draw(6, T=70, H=1, K=K, gates=gates, delta=True)

@@ -159,27 +159,18 @@ def _gradients(ctx, do: Tensor | None, dfinal: Tensor | None) -> tuple:
     q, k, v, g, beta, initial_state, cu_seqlens = ctx.saved_tensors
     if do is None:
         do = torch.zeros_like(v, memory_format=torch.contiguous_format)
-    rows = [_normed(one) for one in (q, k)] if ctx.l2norm else [(q, None), (k, None)]
-    *found, dg, dbeta, dinitial = LINEAR_ATTENTION_BACKWARD(do, *(one for one, _ in rows), v, g, beta, initial_state, cu_seqlens,
+    rows = [(one, RMS_NORM(one, _weight(one), EPSILON / one.shape[-1], 1)) for one in (q, k)] if ctx.l2norm else []
+    normed = [row for _, (row, _) in rows] or [q, k]
+    *found, dg, dbeta, dinitial = LINEAR_ATTENTION_BACKWARD(do, *normed, v, g, beta, initial_state, cu_seqlens,
                                                             dfinal if ctx.final else None, ctx.scale)
-    if ctx.l2norm:
-        found[:2] = (_through_norm(one, gradient, rstd) for one, gradient, (_, rstd) in zip((q, k), found, rows))
+    for number, (one, (_, rstd)) in enumerate(rows):
+        found[number] = NORM_BACKWARD(one, found[number], _weight(one), None, rstd, None, False, False, 1)[0]
     return (*found, *(None if one is None else grad for one, grad in ((g, dg), (beta, dbeta), (initial_state, dinitial))))
 
 
 def _weight(x: Tensor) -> Tensor:
-    """Of an RMS norm that is the L2 norm."""
+    """Of the RMS norm that divides rows by sqrt(their sum of squares + EPSILON), if its epsilon is EPSILON / columns."""
     return x.new_full((x.shape[-1], ), x.shape[-1] ** -0.5, dtype=torch.float32)
-
-
-def _normed(x: Tensor) -> tuple[Tensor, Tensor]:
-    """(x / sqrt(sum of x x + EPSILON), as an RMS norm, and what its derivative takes)."""
-    return RMS_NORM(x, _weight(x), EPSILON / x.shape[-1], 1)
-
-
-def _through_norm(x: Tensor, gradient: Tensor, rstd: Tensor) -> Tensor:
-    """The gradient of x from that of `_normed(x)`."""
-    return NORM_BACKWARD(x, gradient, _weight(x), None, rstd, None, False, False, 1)[0]
 
 
 _GIVEN = "Tensor q, Tensor k, Tensor v, Tensor? g, Tensor? beta, Tensor? initial_state, Tensor? cu_seqlens"

@@ -136,7 +136,7 @@ def scores_of(slot, scores, chunk):
 
 @mimw.jit
 def grown_queries(grown, scores, chunk, form):
-    """What Q S is multiplied by: e^b of a chunk's rows, as that of keys where norms are not in it."""
+    """The factors of Q S: e^b of a chunk's rows, as for keys, where norms are not in it."""
     if form.NORM:
         return tlx.local_load(scores.wait(chunk).slot.grown)
     else:

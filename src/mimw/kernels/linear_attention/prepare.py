@@ -93,7 +93,7 @@ def differences(of_rows, of_columns, DIAGONAL: tl.constexpr):
 def decayed(products, of_rows, of_columns, DIAGONAL: tl.constexpr):
     """Products times these. What is decayed to 0 is 0, also where it is not finite: rows whose squares overflow count as 0."""
     decay = differences(of_rows, of_columns, DIAGONAL)
-    return tl.where(decay > 0.0, products * decay, 0.0)
+    return tl.where(decay == 0.0, 0.0, products * decay)
 
 
 @mimw.jit
@@ -116,16 +116,24 @@ def shrink_of(squares):
 
 
 @mimw.jit
-def put_factors(factors, b, shrink, place):
-    """Of rows of keys, by b and the norm's factor as powers of 2: what they are multiplied by where the state is read, and where it
-    is written; the power of 2 that P takes off its columns; and b."""
-    row, b = tl.arange(0, C), b + tl.zeros((C, ), tl.float32)
-    last = tl.sum(tl.where(row == C - 1, b, 0.0), 0)
-    at = factors + place.number * (FACTORS * C) + row
+def put_factors(factors, b, last, shrink, place):
+    """Of rows of keys, by b, that of the last row, and the norm's factor, as powers of 2: what they are multiplied by where the
+    state is read, and where it is written; the power of 2 that P takes off its columns; and b."""
+    at = factors + place.number * (FACTORS * C) + tl.arange(0, C)
     tl.store(at, tl.exp2(b + shrink))
     tl.store(at + C, tl.exp2(last - b + shrink))
     tl.store(at + 2 * C, b - shrink)
-    tl.store(at + 3 * C, b)
+    tl.store(at + 3 * C, b + tl.zeros((C, ), tl.float32))
+
+
+@mimw.jit
+def divided(products, numbers, SUMS: tl.constexpr):
+    """Products of keys, below the diagonal, as of keys divided by their norms, and with the decays of SUMS of gates."""
+    of_rows, of_columns = tlx.local_load(numbers[2], layout=OF_ROWS), -tlx.local_load(numbers[2], layout=OF_COLUMNS)
+    if SUMS:
+        of_rows += tlx.local_load(numbers[0], layout=OF_ROWS)
+        of_columns += tlx.local_load(numbers[0], layout=OF_COLUMNS)
+    return decayed(products, of_rows, of_columns, False)
 
 
 @mimw.jit
@@ -150,29 +158,29 @@ def prepare(k, g, beta, b_out, factors, T_out, bounds, table, problem, K: tl.con
         tl.store(b_out + place.number * C + tl.arange(0, C), b)
         bound = tl.sum(gates, 0)
     if k is not None:
-        sums, rows, columns = 0.0, numbers[0], numbers[0]
+        sums, last = 0.0, 0.0
         if g is not None:
             sums = b * LOG2_E
-            tlx.local_store(rows, sums)
+            tlx.local_store(numbers[0], sums)
         tlx.barrier_wait(filled[0], 0)
         products = tl.dot(tlx.local_load(keys[0]), tl.trans(tlx.local_load(keys[0])))
         products = tl.dot(tlx.local_load(keys[1]), tl.trans(tlx.local_load(keys[1])), products)
         squares = diagonal(products)
         if factors is not None:
-            shrink, columns = shrink_of(squares), numbers[2]
-            put_factors(factors, sums, shrink, place)
-            tlx.local_store(rows, sums + shrink)
-            tlx.local_store(columns, sums - shrink)
+            shrink = shrink_of(squares)
+            tlx.local_store(numbers[2], shrink)
+            if g is not None:
+                last = tlx.local_load(tlx.local_slice(numbers[0], [C - 1], [1]))
+            put_factors(factors, sums, last, tlx.local_load(numbers[2]), place)
             squares *= tl.exp2(2.0 * shrink)
         if beta is not None:
             if bounds is not None:
                 bound += growth(squares, tlx.local_load(numbers[1]))
-            if g is not None or factors is not None:
-                of_rows, of_columns = tlx.local_load(rows, layout=OF_ROWS), tlx.local_load(columns, layout=OF_COLUMNS)
-                if factors is not None:
-                    products = decayed(products, of_rows, of_columns, False)
-                else:
-                    products *= differences(of_rows, of_columns, False)
+            if factors is not None:
+                products = divided(products, numbers, g is not None)
+            elif g is not None:
+                of_rows, of_columns = tlx.local_load(numbers[0], layout=OF_ROWS), tlx.local_load(numbers[0], layout=OF_COLUMNS)
+                products *= differences(of_rows, of_columns, False)
             else:
                 products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
             put_inverse(T_out, products, numbers[1], place, room)

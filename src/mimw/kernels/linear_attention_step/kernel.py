@@ -90,7 +90,7 @@ def products(q, k, epsilon, NORM: tl.constexpr):
     if NORM:
         of_q, of_k, both_rows = tl.reduce((q * q, k * k, q * k), 0, three)
         of_q, of_k = tl.rsqrt(of_q + epsilon), tl.rsqrt(of_k + epsilon)
-        return of_q, of_k, tl.where(tl.minimum(of_q, of_k) > 0.0, both_rows * of_q * of_k, 0.0)
+        return of_q, of_k, tl.where(tl.minimum(of_q, of_k) == 0.0, 0.0, both_rows * of_q * of_k)
     else:
         return 1.0, 1.0, tl.sum(q * k, 0)
 
