@@ -1,6 +1,8 @@
 """Chunked linear attention, forward, against the recurrence in fp64: gates, the delta rule, packed sequences, parts, what the
 backward takes; its interleavings, and what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ import mimw  # noqa: E402
 from mimw.kernels.linear_attention import parts_for, tables  # noqa: E402
 from mimw.target import target  # noqa: E402
 from tests.compiling import stopping  # noqa: E402
+from tests.lowering.assembly import assembled  # noqa: E402
+from tests.lowering.launches import ptx_of  # noqa: E402
 
 from .linear_attention_calls import BF16, DELTA, GDN, GLA, KDA, NONE, SIMPLE, Case, close, right  # noqa: E402
 from .linear_attention_reference import chunked, recurrence  # noqa: E402
@@ -274,3 +278,13 @@ def test_operands_go_from_registers_into_the_next_product(l2norm):
     assert found.metadata.shared <= target("sm_90a").shared_bytes
     assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1 + l2norm
     assert found.ttgir.count("ttg.local_alloc %") == 0      # the state, R and N
+
+
+@pytest.mark.gpu        # needs none, but 5 seconds of a CPU
+@pytest.mark.parametrize("K", [64, 128])
+def test_products_with_norms_are_not_serialized(K, tmp_path):
+    """By one consumer and by two, and little is spilled."""
+    case = Case(**GDN, K=K, V=K, l2norm=True)
+    kernel, _, args, meta = case.steps(o=case.v.copy())[-1]
+    said = assembled(ptx_of(kernel, args, meta), tmp_path)
+    assert "serialized" not in said and int(re.search(r"(\d+) bytes spill stores", said)[1]) <= 48

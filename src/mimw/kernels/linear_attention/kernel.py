@@ -57,7 +57,7 @@ class Scores:
 @triton.constexpr_function
 def registers(form):
     """Of a thread of consumers, and of one of `score`: with the other warps, 24 each, what the file has."""
-    if wide(form):
+    if wide(form) or form.NORM and form.CONSUMERS == 1:
         return (240, 120)
     return (208, 72) if scored(form) else (240, 24)
 

@@ -25,7 +25,7 @@ from .tables import Tables
 
 CHUNK, WIDTH, PART = C.value, ROWS.value, PARTS.value
 WIDTHS = 64, 128, 256
-SHARED = 210 * 1024     # of shared memory, but for barriers and what copies of states between layouts take
+SHARED = 210 * 1024     # of shared memory, but for barriers, factors of queries and what copies of states between layouts take
 CONTRACT = Contract(
     "q?: =k (B, T, H, K) contiguous", "k: bf16|fp16 (B, T, H, K) contiguous", "v: =k (B, T, HV, V) contiguous",
     "g?: float (B, T, HV) or (B, T, HV, K) contiguous", "beta?: float (B, T, HV) contiguous", "o?: =k (B, T, HV, V) contiguous",
@@ -192,7 +192,7 @@ def slot_bytes(form: Form) -> int:
 
 def bytes_of_results(form: Form) -> int:
     """Shared memory of scores, outputs or new values, and states before chunks."""
-    scores = (1 if wide(form) else 2) * CHUNK * (CHUNK + 2 * bool(form.NORM)) if scored(form) else 0
+    scores = (1 if wide(form) else 2) * CHUNK * CHUNK if scored(form) else 0
     each = CHUNK * WIDTH * bool(form.OUT or form.STATES) + WIDTH * int(form.K) * bool(form.STATES)
     return 2 * (scores + int(form.CONSUMERS) * each)
 
