@@ -20,7 +20,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .compute import decays_of, first_state, give, grown_of, grown_queries, places, scores_of, values_of, written
+from .compute import decays_of, first_state, give, grown_of, places, scores_of, values_of, written
 from .nouns import ROWS, C
 from .prepare import LOG2_E
 
@@ -139,8 +139,9 @@ def compute(inputs, scores, results, befores, sums, outside, span, problem, me: 
         tlx.async_dot(operand, written(slot, form), sums.state, use_acc=True, mBarriers=[sums.added])
         if form.OUT:
             out = product(sums, sums.before, tlx.local_trans(slot.q), 0)
-            out *= grown_queries(grown_of(slot, form), scores, chunk, form)
-            out += product(sums, sums.new, tlx.local_trans(scores_of(slot, scores, chunk)), 1)
+            scored = scores_of(slot, scores, chunk)
+            out *= tlx.local_load(scored.grown) if form.NORM else grown_of(slot, form)
+            out += product(sums, sums.new, tlx.local_trans(scored.P), 1)
             if scores is not None:
                 scores.release(chunk)
             give(results, chunk, (out * problem.scale).to(TYPE))

@@ -127,20 +127,11 @@ def written(slot, form):
 
 @mimw.jit
 def scores_of(slot, scores, chunk):
-    """P of a chunk: among its inputs, or from the pipe of scores."""
+    """The slot with P of a chunk: that of its inputs, or of the pipe of scores."""
     if scores is None:
-        return slot.P
+        return slot
     else:
-        return scores.wait(chunk).slot.P
-
-
-@mimw.jit
-def grown_queries(grown, scores, chunk, form):
-    """The factors of Q S: e^b of a chunk's rows, as for keys, where norms are not in it."""
-    if form.NORM:
-        return tlx.local_load(scores.wait(chunk).slot.grown)
-    else:
-        return grown
+        return scores.wait(chunk).slot
 
 
 @mimw.jit
@@ -166,8 +157,9 @@ def place_of_operand(states, chunk, place, form):
 def late_outputs(before, new, slot, scores, chunk, form):
     """E Q S + P N, transposed, when R and N in fp32 need no registers any more."""
     out = tlx.async_dot_wait(0, tlx.async_dot(before, tlx.local_trans(slot.q)))
-    out *= grown_queries(grown_of(slot, form), scores, chunk, form)
-    return tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(scores_of(slot, scores, chunk)), out))
+    scored = scores_of(slot, scores, chunk)
+    out *= tlx.local_load(scored.grown) if form.NORM else grown_of(slot, form)
+    return tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(scored.P), out))
 
 
 @mimw.jit
@@ -193,11 +185,18 @@ def compute(inputs, scores, results, befores, place, outside, span, problem, me:
         if form.DELTA:
             new = (new - tlx.async_dot_wait(0, read) * grown).to(TYPE)
         if form.OUT and into is None:
-            out = tlx.async_dot_wait(0, out) * grown_queries(grown, scores, chunk, form)
+            out = tlx.async_dot_wait(0, out)
+            if form.NORM:
+                scored = scores_of(slot, scores, chunk)
+                out *= tlx.local_load(scored.grown)
+            else:
+                out *= grown
         if form.DELTA:
             new = tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(slot.T)))
         if form.OUT and into is None:
-            out = tlx.async_dot(new.to(TYPE), tlx.local_trans(scores_of(slot, scores, chunk)), out)
+            if not form.NORM:
+                scored = scores_of(slot, scores, chunk)
+            out = tlx.async_dot(new.to(TYPE), tlx.local_trans(scored.P), out)
         if form.STATES:
             give(results, chunk, new.to(TYPE))
         left, decay = decays_of(slot, form)
