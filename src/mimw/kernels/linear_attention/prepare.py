@@ -127,12 +127,13 @@ def put_factors(factors, b, last, shrink, place):
 
 
 @mimw.jit
-def divided(products, numbers, SUMS: tl.constexpr):
-    """Products of keys, below the diagonal, as of keys divided by their norms, and with the decays of SUMS of gates."""
-    of_rows, of_columns = tlx.local_load(numbers[2], layout=OF_ROWS), -tlx.local_load(numbers[2], layout=OF_COLUMNS)
-    if SUMS:
-        of_rows += tlx.local_load(numbers[0], layout=OF_ROWS)
-        of_columns += tlx.local_load(numbers[0], layout=OF_COLUMNS)
+def divided(products, shrink, b):
+    """Products of keys, below the diagonal, as of keys divided by their norms; and with decays by b, unless that is None. Both are
+    buffers."""
+    of_rows, of_columns = tlx.local_load(shrink, layout=OF_ROWS), -tlx.local_load(shrink, layout=OF_COLUMNS)
+    if b is not None:
+        of_rows += tlx.local_load(b, layout=OF_ROWS)
+        of_columns += tlx.local_load(b, layout=OF_COLUMNS)
     return decayed(products, of_rows, of_columns, False)
 
 
@@ -177,7 +178,7 @@ def prepare(k, g, beta, b_out, factors, T_out, bounds, table, problem, K: tl.con
             if bounds is not None:
                 bound += growth(squares, tlx.local_load(numbers[1]))
             if factors is not None:
-                products = divided(products, numbers, g is not None)
+                products = divided(products, numbers[2], numbers[0] if g is not None else None)
             elif g is not None:
                 of_rows, of_columns = tlx.local_load(numbers[0], layout=OF_ROWS), tlx.local_load(numbers[0], layout=OF_COLUMNS)
                 products *= differences(of_rows, of_columns, False)
