@@ -6,9 +6,9 @@ installed.
 
 Inputs are normal, keys of length 1, beta between 0 and 1. Gates are `random`, logsigmoid of normal numbers as in fla's benchmarks:
 most parts of a sequence forget what was before them, and are not computed twice (src/mimw/kernels/linear_attention/forgotten.py);
-or `slow`, a sum of -0.5 a chunk on average, so that none does. Before anything is timed o and the last states of a head are
-checked against the recurrence in fp64. A line has the parts that a sequence is cut into, the time of all launches one behind the
-other, of each of them, and fla's.
+or `slow`, a sum of -0.5 a chunk on average, so that none does. With `norms` q and k are divided by theirs, in the same launches.
+Before anything is timed o and the last states of a head are checked against the recurrence in fp64. A line has the parts that a
+sequence is cut into, the time of all launches one behind the other, of each of them, and fla's.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ CASES = {"gdn-16": (1, 65536, 16, 16, 128, "head", "random", True, None),
          "kda-16": (1, 65536, 16, 16, 128, "key", "random", True, None),
          "kda-16-slow": (1, 65536, 16, 16, 128, "key", "slow", True, None),
          "gla-8x8192": (8, 8192, 16, 16, 128, "key", "slow", False, None)}
+NORMS = {f"{name}-norms": name for name in ("gdn-16", "gdn-256", "gdn-64", "kda-16")}
 ALLOWED = 2e-2
 
 
@@ -52,19 +53,20 @@ def inputs(batch, rows, heads, of_values, columns, gates, drawn, delta):
     return *(one.bfloat16() for one in (q, k, v)), g, beta, normal(batch, of_values, columns, columns)
 
 
-def launches(q, k, v, g, beta, initial, parts):
+def launches(q, k, v, g, beta, initial, parts, l2norm=False):
     """(the launches, o, final, the parts)."""
     batch, rows, _, K = q.shape
     of_values, columns = v.shape[2:]
     parts = parts or kernels.parts_for(batch, rows, of_values, columns, multiprocessors(), K)
     made = kernels.tables(batch, rows, None, parts).map(lambda one: torch.from_numpy(one).cuda())
     work = kernels.workspace(k, v, g, beta, made,
-                             lambda shape, kind: torch.empty(shape, device="cuda", dtype=torch.float32 if kind else k.dtype))
+                             lambda shape, kind: torch.empty(shape, device="cuda", dtype=torch.float32 if kind else k.dtype),
+                             l2norm=l2norm)
     o, final = torch.empty_like(v), torch.empty_like(initial)
-    return kernels.forward(q, k, v, g, beta, made, work, o=o, initial=initial, final=final), o, final, parts
+    return kernels.forward(q, k, v, g, beta, made, work, o=o, initial=initial, final=final, l2norm=l2norm), o, final, parts
 
 
-def error_of(o, final, q, k, v, g, beta, initial) -> float:
+def error_of(o, final, q, k, v, g, beta, initial, l2norm) -> float:
     """The largest relative error of o and final of the first head of q and its heads of v, of the last sequence, against fp64,
     token by token."""
     from tests.kernels.linear_attention_reference import recurrence
@@ -74,12 +76,12 @@ def error_of(o, final, q, k, v, g, beta, initial) -> float:
 
     heads = v.shape[2] // q.shape[2]
     exact = recurrence(some(q, 1), some(k, 1), some(v, heads), some(g, heads), some(beta, heads),
-                       initial_state=initial[-1:, :heads])
+                       initial_state=initial[-1:, :heads], use_qk_l2norm=l2norm)
     found = some(o, heads), final[-1:, :heads]
     return max(((one.double() - other).norm() / other.norm()).item() for one, other in zip(found, exact))
 
 
-def peer(q, k, v, g, beta, initial, gates):
+def peer(q, k, v, g, beta, initial, gates, l2norm=False):
     """fla's call, or None where it is not installed or has no such operator."""
     try:
         if beta is None:
@@ -93,16 +95,17 @@ def peer(q, k, v, g, beta, initial, gates):
         from fla.ops.gated_delta_rule import chunk_gated_delta_rule
         from fla.ops.kda import chunk_kda
         call = chunk_kda if gates == "key" else chunk_gated_delta_rule
-        return lambda: call(q, k, v, g, beta.bfloat16(), initial_state=initial, output_final_state=True)
+        return lambda: call(q, k, v, g, beta.bfloat16(), initial_state=initial, output_final_state=True,
+                            use_qk_l2norm_in_kernel=l2norm)
     except ImportError:
         return None
 
 
 def case(name: str):
     """(the arguments of a case, its launches as calls without arguments, their kernels' names, o, final, the parts)."""
-    *sizes, gates, drawn, delta, parts = CASES[name]
+    *sizes, gates, drawn, delta, parts = CASES[NORMS.get(name, name)]
     given = inputs(*sizes, gates, drawn, delta)
-    steps, o, final, parts = launches(*given, parts)
+    steps, o, final, parts = launches(*given, parts, name in NORMS)
     alone = [partial(kernel[grid], *args, **meta) for kernel, grid, args, meta in steps]
     for one in alone:
         one()
@@ -112,17 +115,17 @@ def case(name: str):
 def measure(name: str, at_least_ms: float, with_fla: bool = True):
     """The row of a case; its baselines are each launch by itself, and fla, whose kernels are tuned at their first call, for
     minutes."""
-    *sizes, gates, drawn, delta, _ = CASES[name]
+    *sizes, gates, drawn, delta, _ = CASES[NORMS.get(name, name)]
     given, alone, kernels_of, o, final, parts = case(name)
 
     def run():
         for one in alone:
             one()
 
-    if not (error := error_of(o, final, *given)) <= ALLOWED:
+    if not (error := error_of(o, final, *given, name in NORMS)) <= ALLOWED:
         raise AssertionError(f"{name}: the relative error is {error:.1e}; at most {ALLOWED:.1e} is allowed")
     candidates = {"mimw": run} | {f"{number} {kernel}": one for number, (kernel, one) in enumerate(zip(kernels_of, alone))}
-    baseline = peer(*given, gates) if with_fla else None
+    baseline = peer(*given, gates, name in NORMS) if with_fla else None
     if baseline is not None:
         with torch.no_grad():
             baseline()
@@ -130,17 +133,17 @@ def measure(name: str, at_least_ms: float, with_fla: bool = True):
     with torch.no_grad():
         times = alternate(candidates, at_least_ms)
     shape = dict(zip(("batch", "rows", "heads", "value_heads", "columns"), sizes))
-    configuration = {"gates": gates, "drawn": drawn, "delta": delta, "parts": parts}
+    configuration = {"gates": gates, "drawn": drawn, "delta": delta, "parts": parts, "norms": name in NORMS}
     return row_of(f"linear-attention-forward-{name}", shape, configuration, times, error,
                   f"normal; keys of length 1; gates {drawn}")
 
 
 def main() -> None:
     parser = command(__doc__, ms=50.0, jobs=True)
-    some_of(parser, "cases", CASES)
+    some_of(parser, "cases", CASES | NORMS)
     parser.add_argument("--alone", action="store_true", help="without fla, which tunes its kernels for minutes")
     options = parsed(parser)
-    names = options.cases or list(CASES)
+    names = options.cases or [*CASES, *NORMS]
     compiled_before(options.jobs, case, [(name, ) for name in names])
     for name in each(names, lambda name: name):
         row = measure(name, options.ms, not options.alone)

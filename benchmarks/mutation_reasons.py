@@ -264,6 +264,8 @@ REASONS = (
      "The product begins behind the end of the one before it, and is waited for by the wait after that: slower, and right."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("barrier_arrive", ), ("async_dot", )),
      "The slot is given back behind the begin of a product of other tiles: slower, and right."),
+    (lambda m: m.site.file.endswith("kernels/linear_attention/roles.py") and _swapped(m, ("local_store", ), ("fence", )),
+     "The fence is for P, which a product reads. Factors of rows are read by ordinary loads, behind the barrier."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("barrier_arrive", ), ("local_load", )),
      "The result is handed on later than it could be, behind a read that waits for nobody: slower, and right."),
     (lambda m: _of(m, FEW_ROWS) and (m.word == "fence" or "past fence," in m.change),

@@ -16,18 +16,18 @@ from mimw.kernels import linear_attention, linear_attention_backward
 from .case import Case, numbers
 
 
-def _recurrence(by_key: bool = False, again: bool = False, tensor_memory: bool = False) -> tuple:
+def _recurrence(by_key: bool = False, again: bool = False, l2norm: bool = False, tensor_memory: bool = False) -> tuple:
     """Five chunks of one sequence, the last of 4 rows, after what prepares them: more than there are slots."""
     q, k, v = numbers(*[(1, 260, 1, 64)] * 3, dtype=ml_dtypes.bfloat16)
     k /= np.linalg.norm(k.astype(np.float32), axis=-1, keepdims=True).astype(k.dtype)
     random = np.random.default_rng(1)
     g, beta = -random.random((1, 260, 1, 64) if by_key else (1, 260, 1)), random.random((1, 260, 1))
     g, beta, tables = g.astype(np.float32), beta.astype(np.float32), linear_attention.tables(1, 260)
-    made = linear_attention.workspace(k, v, g, beta, tables, _empty)
+    made = linear_attention.workspace(k, v, g, beta, tables, _empty, l2norm=l2norm)
     results = dict(new=np.zeros_like(v), states=_empty((5, 1, 64, 64))) if again else dict(o=np.zeros_like(v))
     states = np.ones((1, 1, 64, 64), np.float32)
     *before, last = linear_attention.forward(q, k, v, g, beta, tables, made, initial=states, final=states.copy(),
-                                             tensor_memory=tensor_memory, **results)
+                                             l2norm=l2norm, tensor_memory=tensor_memory, **results)
     for kernel, grid, args, meta in before:
         mimw.simulate(kernel, grid, *args, **meta)
     return last
@@ -68,6 +68,7 @@ GRADIENTS = "src/mimw/kernels/linear_attention_backward/kernel.py"
 ROLES = "src/mimw/kernels/linear_attention_backward/by_roles.py"
 CASES = (Case("Linear attention", FILE, _recurrence),
          Case("Linear attention, gates by key", FILE, lambda: _recurrence(by_key=True)),
+         Case("Linear attention, norms", FILE, lambda: _recurrence(l2norm=True)),
          Case("Linear attention, states", FILE, lambda: _recurrence(again=True)),
          Case("Linear attention, gradients", GRADIENTS, _gradients),
          Case("Linear attention, gradients by roles", ROLES, lambda: _gradients(by_roles=True)),

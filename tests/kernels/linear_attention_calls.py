@@ -23,10 +23,14 @@ GDN, KDA, GLA, DELTA, SIMPLE, NONE = (dict(gates=gates, delta=delta) for gates, 
 class Case:
     """Random arguments, the arrays of a call, and what they should be, of numbers as the type rounds them."""
 
-    def __init__(self, type_=BF16, parts=1, cu_seqlens=None, T=150, H=1, HV=1, keys=None, tensor_memory=False, **drawn):
+    def __init__(self, type_=BF16, parts=1, cu_seqlens=None, T=150, H=1, HV=1, keys=None, tensor_memory=False,
+                 l2norm=False, **drawn):
         self.drawn = draw(0, T=T, H=H, HV=HV, cu_seqlens=cu_seqlens, **drawn)
         if keys is not None:
             self.drawn |= keys(self.drawn)
+        if l2norm:
+            self.drawn |= longer_and_shorter(self.drawn) | {"use_qk_l2norm": True}
+        self.l2norm = l2norm
         self.tensor_memory = tensor_memory
         self.type, torch_type = type_, torch.bfloat16 if type_ is BF16 else torch.float16
         for name in "qkv":
@@ -35,7 +39,7 @@ class Case:
         self.g, self.beta, self.initial = (None if self.drawn[name] is None else self.drawn[name].numpy()
                                            for name in ("g", "beta", "initial_state"))
         self.tables = tables(self.q.shape[0], T, cu_seqlens, parts)
-        self.work = workspace(self.k, self.v, self.g, self.beta, self.tables, self.filled)
+        self.work = workspace(self.k, self.v, self.g, self.beta, self.tables, self.filled, l2norm=l2norm)
         self.final = None if self.initial is None else self.filled(self.initial.shape, "fp32")
 
     def filled(self, shape, kind=None):
@@ -44,7 +48,7 @@ class Case:
 
     def steps(self, q=True, **options):
         return forward(self.q if q else None, self.k, self.v, self.g, self.beta, self.tables, self.work, initial=self.initial,
-                       final=self.final, tensor_memory=self.tensor_memory, **options)
+                       final=self.final, l2norm=self.l2norm, tensor_memory=self.tensor_memory, **options)
 
     def outputs(self, machine, **options):
         """o, of all launches."""
@@ -57,6 +61,17 @@ class Case:
         """[NT, HV, C, ..] as the reference has it, [B, T, HV, ..]."""
         rows = [one.swapaxes(0, 1)[:min(64, end - first)] for one, (first, end) in zip(tiles, self.tables.chunks)]
         return np.concatenate(rows).reshape(*self.v.shape[:3], *tiles.shape[3:])
+
+
+def longer_and_shorter(drawn):
+    """q and k with rows of lengths from 1e-3, whose square is the norm's epsilon, to 1e2; the fourth ones are 0."""
+    drawn_by, found = torch.Generator().manual_seed(4), {}
+    for name in "qk":
+        x = torch.nn.functional.normalize(drawn[name], dim=-1)
+        lengths = 10 ** (5 * torch.rand(x.shape[:-1], generator=drawn_by) - 3)
+        lengths[:, 3:4] = 0
+        found[name] = x * lengths[..., None]
+    return found
 
 
 def close(found, exact, error=6e-3):

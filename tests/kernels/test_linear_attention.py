@@ -1,6 +1,8 @@
 """Chunked linear attention, forward, against the recurrence in fp64: gates, the delta rule, packed sequences, parts, what the
 backward takes; its interleavings, and what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ import mimw  # noqa: E402
 from mimw.kernels.linear_attention import parts_for, tables  # noqa: E402
 from mimw.target import target  # noqa: E402
 from tests.compiling import stopping  # noqa: E402
+from tests.lowering.assembly import assembled  # noqa: E402
+from tests.lowering.launches import ptx_of  # noqa: E402
 
 from .linear_attention_calls import BF16, DELTA, GDN, GLA, KDA, NONE, SIMPLE, Case, close, right  # noqa: E402
 from .linear_attention_reference import chunked, recurrence  # noqa: E402
@@ -79,11 +83,35 @@ def test_what_is_forgotten_leaves_the_digits_of_other_gates(machine, kind, gate)
 
 def test_what_chunks_prepare_is_right_in_every_order():
     """Of copies by TMA, and what other warps write where operands and the inverse take the place of what they have read."""
-    for kind, shape in ((KDA, dict(T=70, K=128, decay=(-12.0, 0.0))), (GDN, dict(T=70, parts=2))):
+    for kind, shape in ((KDA, dict(T=70, K=128, decay=(-12.0, 0.0), l2norm=True)), (GDN, dict(T=70, parts=2)),
+                        (GDN, dict(T=70, parts=2, l2norm=True))):
         case = Case(**kind, **shape)
         kernel, grid, args, meta = case.steps(o=case.v.copy())[0]
         report = mimw.check(kernel, grid, *args, seeds=3, shrink=False, **meta)
         assert report.ok, report
+
+
+# ---- norms ----------------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.long(but=["kind0-shape0", "kind1-shape1", "kind4-shape4"], everywhere=True)
+@pytest.mark.parametrize("kind, shape", [
+    (GDN, dict(T=200, HV=2, cu_seqlens=[0, 5, 5, 200], parts=2)), (KDA, dict(T=130, HV=2, K=128)),
+    (DELTA, dict(T=70, K=128, V=128)), (SIMPLE, dict(T=65)), (NONE, dict(T=130, parts=2)), (GDN, dict(T=70, K=256)),
+    (GLA, dict(T=70, K=128, decay=(-9.0, 0.0), keys=far_in_some)), (KDA, dict(T=65, type_=np.float16)),
+    (GDN, dict(T=65, type_=np.float16))])
+def test_rows_divided_by_their_norms(machine, kind, shape):
+    """Of lengths from 1e-3 to 1e2, and 0."""
+    case = Case(**kind, **shape, l2norm=True)
+    right(machine, case)
+    if kind["delta"]:
+        close(case.rows(case.work.T), chunked(**case.drawn).T, 4e-3)
+
+
+def test_bounds_are_those_of_keys_divided_by_their_norms(machine):
+    """Of which none lets a state grow: beta k.k is 1 at most."""
+    case = Case(**GDN, T=300, parts=3, decay=(-1.0, 0.0), l2norm=True)
+    right(machine, case)
+    close(case.work.bounds[:4, 0], np.add.reduceat(case.g[0, :, 0], range(0, 300, 64))[:4], 1e-4)
 
 
 def alike(drawn):
@@ -165,9 +193,10 @@ def test_tables():
 
 # ---- what the backward takes ----------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("kind, parts, K", [(GDN, 2, 64), (KDA, 1, 64), (SIMPLE, 2, 64), (GDN, 1, 256), (KDA, 1, 256)])
-def test_new_values_and_states_before_chunks(machine, kind, parts, K):
-    case = Case(**kind, T=170, parts=parts, K=K)
+@pytest.mark.parametrize("kind, parts, K, l2norm", [(GDN, 2, 64, False), (KDA, 1, 64, False), (SIMPLE, 2, 64, True),
+                                                    (GDN, 1, 256, True), (KDA, 1, 256, False)])
+def test_new_values_and_states_before_chunks(machine, kind, parts, K, l2norm):
+    case = Case(**kind, T=170, parts=parts, K=K, l2norm=l2norm)
     case.outputs(machine)
     new, states = case.filled(case.v.shape), case.filled((len(case.tables.chunks), 1, 64, K))
     for kernel, grid, args, meta in case.steps(q=False, new=new, states=states, again=True):
@@ -186,9 +215,10 @@ def test_new_values_and_states_before_chunks(machine, kind, parts, K):
 
 # ---- interleavings, what is refused, and the machine code ------------------------------------------------------------------------
 
-@pytest.mark.parametrize("kind, options, K", [(GDN, {}, 64), (KDA, {}, 64), (GDN, dict(again=True), 64), (GDN, {}, 256)])
-def test_every_interleaving_is_right(kind, options, K):
-    case = Case(**kind, T=260 if K == 64 else 200, K=K)
+@pytest.mark.parametrize("kind, options, K, l2norm", [
+    (GDN, {}, 64, False), (KDA, {}, 64, False), (GDN, dict(again=True), 64, False), (GDN, {}, 256, False), (GDN, {}, 64, True)])
+def test_every_interleaving_is_right(kind, options, K, l2norm):
+    case = Case(**kind, T=260 if K == 64 else 200, K=K, l2norm=l2norm)
     results = dict(new=case.v.copy(), states=case.filled((5, 1, 64, K))) if options else dict(o=case.v.copy())
     case.outputs(type("Simulator", (), {"launch": staticmethod(mimw.simulate)}))
     kernel, grid, args, meta = case.steps(**results, **options)[-1]
@@ -203,6 +233,10 @@ def test_refused():
     with pytest.raises(ValueError, match="keys and values may have 64, 128 or 256 columns"):
         case = Case(**GDN, K=32, V=32)
         case.steps(o=case.v.copy())
+    with pytest.raises(ValueError, match="the workspace has no factors of norms, and l2norm is True"):
+        case = Case(**DELTA)
+        case.l2norm = True
+        case.steps(o=case.v.copy())
     with pytest.raises(ValueError, match="the heads of v must be a multiple of those of q and k"):
         case = Case(**GDN, H=2, HV=2)
         case.v = case.filled((1, 150, 3, 64))
@@ -210,9 +244,9 @@ def test_refused():
         case.steps(o=case.v.copy())
 
 
-def to_ttgir(kind, K=128, V=128, states=False, parts=1, number=-1):
+def to_ttgir(kind, K=128, V=128, states=False, parts=1, number=-1, l2norm=False):
     """The TTGIR of one launch."""
-    case = Case(**kind, K=K, V=V, parts=parts)
+    case = Case(**kind, K=K, V=V, parts=parts, l2norm=l2norm)
     results = dict(new=case.v.copy(), states=case.filled((3, 1, V, K))) if states else dict(o=case.v.copy())
     kernel, grid, args, meta = case.steps(**results)[number]
     with stopping(("ttgir", )):
@@ -230,14 +264,27 @@ def test_forms_fit(options):
 
 @pytest.mark.parametrize("kind, programs", [(KDA, 3), (GDN, 5)])
 def test_programs_that_prepare_have_place_beside_each_other(kind, programs):
-    """On an SM with 228 KB of shared memory, 1 KB of which a program takes besides, and 65,536 registers."""
-    found = to_ttgir(kind, number=0)
+    """On an SM with 228 KB of shared memory, 1 KB of which a program takes besides, and 65,536 registers; with norms they need
+    more."""
+    found = to_ttgir(kind, number=0, l2norm=True)
     assert (found.metadata.shared + 1024) * programs <= 228 * 1024
     assert 128 * found.metadata.maxnreg * programs <= 65536
 
 
-def test_operands_go_from_registers_into_the_next_product():
-    found = to_ttgir(GDN)
+@pytest.mark.parametrize("l2norm", [False, True])
+def test_operands_go_from_registers_into_the_next_product(l2norm):
+    """Those of queries with themselves, for their norms, too."""
+    found = to_ttgir(GDN, l2norm=l2norm)
     assert found.metadata.shared <= target("sm_90a").shared_bytes
-    assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1
+    assert found.ttgir.count("warp_group_dot ") == 2 * 5 + 1 + l2norm
     assert found.ttgir.count("ttg.local_alloc %") == 0      # the state, R and N
+
+
+@pytest.mark.gpu        # needs none, but 5 seconds of a CPU
+@pytest.mark.parametrize("K", [64, 128])
+def test_products_with_norms_are_not_serialized(K, tmp_path):
+    """By one consumer and by two, and little is spilled."""
+    case = Case(**GDN, K=K, V=K, l2norm=True)
+    kernel, _, args, meta = case.steps(o=case.v.copy())[-1]
+    said = assembled(ptx_of(kernel, args, meta), tmp_path)
+    assert "serialized" not in said and int(re.search(r"(\d+) bytes spill stores", said)[1]) <= 48

@@ -28,7 +28,7 @@ class Blackwell:
 @pytest.mark.parametrize("kind, more", [
     (GDN, dict(T=300, parts=3, V=128)), (KDA, dict(T=200, cu_seqlens=[0, 5, 5, 200], parts=2)), (GLA, dict(T=65, HV=2)),
     (DELTA, dict(T=64)), (SIMPLE, dict(T=130, K=128, V=64, decay=(-60.0, -20.0))), (NONE, dict(T=1, V=256)),
-    (KDA, dict(T=70, K=256)), (GDN, dict(T=70, K=256, V=128))])
+    (KDA, dict(T=70, K=256)), (GDN, dict(T=70, K=256, V=128)), (GDN, dict(T=130, V=128, l2norm=True))])
 def test_each_member_of_the_family(kind, more):
     """Gates and rules; parts, of which transitions come from a state of ones; packed sequences; one and two consumers."""
     right(Blackwell, Case(**kind, **more, tensor_memory=True))

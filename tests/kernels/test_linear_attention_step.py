@@ -56,6 +56,23 @@ def test_a_step(machine, case, K, V):
         assert (o[1] == 0).all() and (state[[0, 1, 3]] == before[[0, 1, 3]]).all()
 
 
+def test_a_row_whose_squares_overflow_counts_as_zero(machine):
+    """As x rsqrt(inf) has it: also where the product of both rows is no number."""
+    K, V, found = 20, 40, []
+    q, k = numbers(0, (3, 1, K), (3, 1, K))
+    v, state = numbers(1, (3, 2, V), (3, 2, K, V))
+    for factor in (1e20, 0.0):
+        q[[0, 2]] *= factor
+        k[[1, 2]] *= factor
+        after, o = state.copy(), np.full((3, 2, V), np.nan, np.float32)
+        kernel, grid, args, meta = library.arguments(q, k, v, None, np.ones((3, 2), np.float32), after, None, o, 0.3, True)
+        machine.launch(kernel, grid, *args, **meta)
+        found.append((o, after))
+    for one, other in zip(*found):
+        np.testing.assert_array_equal(one, other)
+    assert (found[0][0][[0, 2]] == 0).all() and (found[0][1][1:] == state[1:]).all()
+
+
 @pytest.mark.parametrize("target, stage, wide, count, turned", [
     ("sm_90a", "ptx", "ld.global.v4.b32", 8, False), ("sm_100a", "ptx", "ld.global.v4.b32", 8, True),
     ("gfx950", "amdgcn", "global_load_dwordx4", 4, False)])

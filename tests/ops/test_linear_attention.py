@@ -46,18 +46,19 @@ def test_values_and_gradients(family):
         near(leaves[name].grad, gradient, 1e-4)
 
 
-@pytest.mark.parametrize("gates, delta, K, cu_seqlens", [
-    ("key", True, 64, [0, 70, 70, 78]), ("head", False, 128, None)])
-def test_by_kernels(gates, delta, K, cu_seqlens):
+@pytest.mark.parametrize("gates, delta, K, cu_seqlens, l2norm", [
+    ("key", True, 64, [0, 70, 70, 78], True), ("head", False, 128, None, False)])
+def test_by_kernels(gates, delta, K, cu_seqlens, l2norm):
     """Heads that the kernels of sm_90 take, simulated, forward and backward; twice with one plan; rows behind the last sequence;
-    gradients of chunks by the plain kernel and by roles."""
+    gradients of chunks by the plain kernel and by roles; norms, which launch nothing of their own forward."""
     given = draw(7, T=78 if cu_seqlens is None else 80, H=1, HV=2, K=K, gates=gates, delta=delta, cu_seqlens=cu_seqlens)
     given |= {name: given[name].bfloat16() for name in "qkv"}
     used = dict(given) | {name: given[name][:, :78] for name in ("q", "k", "v", "g", "beta") if given[name] is not None}
+    used |= dict(use_qk_l2norm=l2norm)
     for again in range(2):
         leaves = {name: one.detach().clone().requires_grad_() if name in TENSORS and one is not None else one
                   for name, one in given.items()}
-        o, final = ops.linear_attention(**leaves, output_final_state=True)
+        o, final = ops.linear_attention(**leaves, output_final_state=True, use_qk_l2norm=l2norm)
         do, dfinal = torch.randn_like(o), torch.randn_like(final)
         torch.autograd.backward((o, final), (do, dfinal))
         if again:
@@ -68,7 +69,23 @@ def test_by_kernels(gates, delta, K, cu_seqlens):
                 found = leaves[name].grad
                 near(found if name == "initial_state" else found[:, :78], gradient, 1.2e-2)
                 assert name == "initial_state" or (found[:, 78:] == 0).all()
-    assert "by linear_attention" in str(ops.explain(ops.linear_attention, *(given[name] for name in ("q", "k", "v", "g", "beta"))))
+    told = str(ops.explain(ops.linear_attention, *(given[name] for name in ("q", "k", "v", "g", "beta")), use_qk_l2norm=l2norm))
+    assert "by linear_attention" in told and "rms_norm" not in told
+
+
+@pytest.mark.parametrize("gates, K, dtype", [
+    ("head", 64, torch.bfloat16), ("key", 64, torch.bfloat16), ("head", 32, torch.float32)])
+def test_rows_whose_squares_overflow_count_as_zero(gates, K, dtype):
+    """As x rsqrt(inf) has it: also where products of two such rows are no numbers."""
+    given = draw(6, T=70, H=1, K=K, gates=gates, delta=True)
+    given |= {name: given[name].to(dtype) for name in "qkv"}
+    found = []
+    for factor in (1e20, 0.0):
+        for name, rows in (("q", [2, 5, 9]), ("k", [2, 5, 7])):
+            given[name] = given[name].index_copy(1, torch.tensor(rows), given[name][:, rows] * factor)
+        found.append(ops.linear_attention(**given, output_final_state=True, use_qk_l2norm=True))
+    assert found[0][0].isfinite().all()
+    torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
 def test_which_heads_kernels_take():
@@ -155,12 +172,12 @@ def test_refusals(changes, error, text):
 
 def test_opcheck():
     leaves = [X[name].detach().clone().requires_grad_() for name in TENSORS]
-    torch.library.opcheck(torch.ops.mimw.linear_attention.default, (*leaves, None, None, True))
+    torch.library.opcheck(torch.ops.mimw.linear_attention.default, (*leaves, None, None, True, True))
 
 
 def test_compiled_whole():
     def step(q, k, v, beta):
-        o, final = ops.linear_attention(q, k, v, None, beta, output_final_state=True)
+        o, final = ops.linear_attention(q, k, v, None, beta, output_final_state=True, use_qk_l2norm=True)
         return (o * o).sum() + final.sum()
 
     inputs = [X[name].detach().clone().requires_grad_() for name in ("q", "k", "v", "beta")]

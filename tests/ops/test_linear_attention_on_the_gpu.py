@@ -28,24 +28,25 @@ def near(found, expected, tolerance=1.5e-2):
     assert (found.double().cpu() - expected).norm() <= tolerance * expected.norm() + 1e-9
 
 
-@pytest.mark.parametrize("gates, delta, columns, lengths, decay", [
-    ("head", True, 128, [1, 63, 0, 64, 65, 300], (-0.2, 0)), ("key", True, 64, [130, 1, 90], (-60, 0)),
-    ("key", False, 128, [64, 200], (-1e-3, 0)), ("none", True, 64, [77], (0, 0)), ("head", False, 64, [10, 256], (-20, -1e-4)),
-    ("key", True, 32, [100], (-5, 0))])
-def test_values_and_gradients(gates, delta, columns, lengths, decay):
+@pytest.mark.parametrize("gates, delta, columns, lengths, decay, l2norm", [
+    ("head", True, 128, [1, 63, 0, 64, 65, 300], (-0.2, 0), False), ("key", True, 64, [130, 1, 90], (-60, 0), True),
+    ("key", False, 128, [64, 200], (-1e-3, 0), False), ("none", True, 64, [77], (0, 0), True),
+    ("head", False, 64, [10, 256], (-20, -1e-4), True), ("head", True, 128, [1, 0, 65, 300], (-0.2, 0), True),
+    ("head", True, 256, [65, 100], (-0.2, 0), True), ("key", True, 32, [100], (-5, 0), False)])
+def test_values_and_gradients(gates, delta, columns, lengths, decay, l2norm):
     """The last one has heads that torch computes."""
     ends = [sum(lengths[:at]) for at in range(len(lengths) + 1)]
     given = bf16(draw(len(lengths), T=ends[-1], H=2, HV=4, K=columns, V=columns, gates=gates, delta=delta, decay=decay,
                       cu_seqlens=ends))
     leaves = {name: one.requires_grad_() if name in TENSORS and one is not None else one
               for name, one in on_the_gpu(given).items()}
-    o, final = ops.linear_attention(**leaves, output_final_state=True)
-    expected, last = recurrence(**given)
+    o, final = ops.linear_attention(**leaves, output_final_state=True, use_qk_l2norm=l2norm)
+    expected, last = recurrence(**given, use_qk_l2norm=l2norm)
     near(o, expected)
     near(final, last)
     do, dfinal = torch.randn_like(o), torch.randn_like(final)
     torch.autograd.backward((o, final), (do, dfinal))
-    for name, gradient in gradients(do.cpu(), dfinal.cpu(), **given).items():
+    for name, gradient in gradients(do.cpu(), dfinal.cpu(), **given, use_qk_l2norm=l2norm).items():
         near(leaves[name].grad, gradient, 3e-2)
 
 

@@ -19,7 +19,7 @@ from . import linear_attention_chunks as chunks
 from . import linear_attention_kernels as kernels
 from .chips import asked
 from .contract import Contract, Extents, Result
-from .norm import rms_norm
+from .norm import NORM_BACKWARD, RMS_NORM
 from .notes import takes
 from .operator import LOWER, Operator
 from .packed import ends_of
@@ -69,7 +69,8 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, b
                cu_seqlens     (N + 1) int32 or int64, ascending from 0 to at most T, with B = 1: sequence n has the rows
                               from cu_seqlens[n] to before cu_seqlens[n + 1], maybe none, and its own state. The host waits for
                               the numbers, once a tensor: one that a kernel of yours writes anew must come as another tensor
-               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it
+               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it: in fp32, on the
+                              way, and for gradients as rows rounded to their type
     returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
     computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64, 128 or 256 columns of keys and of values,
                gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at
@@ -78,22 +79,14 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, b
     errors:    RuntimeError where shapes or devices do not fit, and for cu_seqlens that do not ascend from 0 to at most T, with the
                numbers; NotImplementedError for other types
     """
-    if use_qk_l2norm:
-        q, k = _normed(q), _normed(k)
-    o, final = LINEAR_ATTENTION(q, k, v, g, beta, initial_state, cu_seqlens, scale, output_final_state)
+    o, final = LINEAR_ATTENTION(q, k, v, g, beta, initial_state, cu_seqlens, scale, output_final_state, use_qk_l2norm)
     return o, final if output_final_state else None
 
 
-def _normed(x: Tensor) -> Tensor:
-    """x / sqrt(sum of x x + EPSILON), as an RMS norm."""
-    columns = x.shape[-1]
-    return rms_norm(x, columns, x.new_full((columns, ), columns ** -0.5, dtype=torch.float32), EPSILON / columns)
-
-
 def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, initial_state: Tensor | None,
-          cu_seqlens: Tensor | None, scale: float | None, output_final_state: bool) -> Callable:
+          cu_seqlens: Tensor | None, scale: float | None, output_final_state: bool, use_qk_l2norm: bool) -> Callable:
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    by_kernels = kernels.forward_plan(of, scale) if _takes(of, q, v) else None
+    by_kernels = kernels.forward_plan(of, scale, use_qk_l2norm) if _takes(of, q, v) else None
 
     def plan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
         *given, state, cu_seqlens = given
@@ -103,7 +96,7 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: 
         elif _explained():
             return of.empty(given[0])
         else:
-            o, final = chunks.forward(*given, state, ends, scale)
+            o, final = chunks.forward(*given, state, ends, scale, EPSILON if use_qk_l2norm else None)
         return o, final if output_final_state else of.final_state.empty(o)
 
     return plan
@@ -157,7 +150,7 @@ def _explained() -> bool:
 
 
 def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    *given, ctx.scale, ctx.final = inputs
+    *given, ctx.scale, ctx.final, ctx.l2norm = inputs
     ctx.save_for_backward(*given)
     ctx.set_materialize_grads(False)
 
@@ -166,9 +159,18 @@ def _gradients(ctx, do: Tensor | None, dfinal: Tensor | None) -> tuple:
     q, k, v, g, beta, initial_state, cu_seqlens = ctx.saved_tensors
     if do is None:
         do = torch.zeros_like(v, memory_format=torch.contiguous_format)
-    *found, dg, dbeta, dinitial = LINEAR_ATTENTION_BACKWARD(do, q, k, v, g, beta, initial_state, cu_seqlens,
+    rows = [(one, RMS_NORM(one, _weight(one), EPSILON / one.shape[-1], 1)) for one in (q, k)] if ctx.l2norm else []
+    normed = [row for _, (row, _) in rows] or [q, k]
+    *found, dg, dbeta, dinitial = LINEAR_ATTENTION_BACKWARD(do, *normed, v, g, beta, initial_state, cu_seqlens,
                                                             dfinal if ctx.final else None, ctx.scale)
+    for number, (one, (_, rstd)) in enumerate(rows):
+        found[number] = NORM_BACKWARD(one, found[number], _weight(one), None, rstd, None, False, False, 1)[0]
     return (*found, *(None if one is None else grad for one, grad in ((g, dg), (beta, dbeta), (initial_state, dinitial))))
+
+
+def _weight(x: Tensor) -> Tensor:
+    """Of the RMS norm that divides rows by sqrt(their sum of squares + EPSILON), if its epsilon is EPSILON / columns."""
+    return x.new_full((x.shape[-1], ), x.shape[-1] ** -0.5, dtype=torch.float32)
 
 
 _GIVEN = "Tensor q, Tensor k, Tensor v, Tensor? g, Tensor? beta, Tensor? initial_state, Tensor? cu_seqlens"
@@ -176,5 +178,6 @@ LINEAR_ATTENTION_BACKWARD = Operator(
     f"linear_attention_backward(Tensor do, {_GIVEN}, Tensor? dfinal, float? scale=None) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", Planned(_plan_backward), BACKWARD)
 LINEAR_ATTENTION = Operator(
-    f"linear_attention({_GIVEN}, float? scale=None, bool output_final_state=False) -> (Tensor, Tensor)",
+    f"linear_attention({_GIVEN}, float? scale=None, bool output_final_state=False, bool use_qk_l2norm=False) -> "
+    "(Tensor, Tensor)",
     Planned(_plan), CONTRACT, _save, _gradients, LOWER, kept=("g", "beta", "initial_state"))

@@ -36,12 +36,13 @@ def _plain() -> AbstractContextManager:
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, initial_state: Tensor | None,
-            cu_seqlens: Sequence[int] | None, scale: float) -> tuple[Tensor, Tensor]:
-    """o of v's shape and type, 0 in rows of no sequence, and the final states (N, HV, K, V) in fp32."""
+            cu_seqlens: Sequence[int] | None, scale: float, l2norm: float | None = None) -> tuple[Tensor, Tensor]:
+    """o of v's shape and type, 0 in rows of no sequence, and the final states (N, HV, K, V) in fp32. With `l2norm`, an epsilon, q
+    and k are divided by sqrt(their sum of squares + l2norm) first."""
     with _plain(), torch.no_grad():
         at = layout(*q.shape[:2], cu_seqlens, q.device)
         o = torch.zeros(v.shape, dtype=v.dtype, device=v.device)
-        parts = _parts(at, (q, k, v, g, beta), scale)
+        parts = _parts(at, (q, k, v, g, beta), scale, l2norm)
         states, N, final = _recurrence(at, parts, _first(at, q, v, initial_state))
         for begin, end in _slabs(at, states[:1].numel()):
             own = slice(begin, end)
@@ -101,12 +102,15 @@ def _slabs(at: Layout, numbers: int) -> Iterator[tuple[int, int]]:
         yield begin, min(begin + step, len(at.rows))
 
 
-def _parts(at: Layout, given: tuple[Tensor | None, ...], scale: float) -> Parts:
+def _parts(at: Layout, given: tuple[Tensor | None, ...], scale: float, l2norm: float | None = None) -> Parts:
     """The parts of all chunks."""
     found = []
     for begin, end in _slabs(at, _in_flight(given)):
         part = at.part(begin, end)
-        found.append(within(*(None if one is None else part.gather(one) for one in given), scale))
+        q, k, *others = (None if one is None else part.gather(one) for one in given)
+        if l2norm is not None:
+            q, k = (one * (one.square().sum(-1, keepdim=True) + l2norm).rsqrt() for one in (q, k))
+        found.append(within(q, k, *others, scale))
     if not found:
         none = (None if one is None else at.gather(one.new_zeros((1, 1, *one.shape[2:]))) for one in given)
         found = [within(*none, scale)]

@@ -42,20 +42,20 @@ def against(q: Tensor, v: Tensor) -> Iterator[str | bool | None]:
         yield x.shape[3] not in WIDTHS and f"{name} have {x.shape[3]} columns, and it takes {' or '.join(map(str, WIDTHS))}"
 
 
-def forward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The plan (q, k, v, g, beta, initial_state, ends) -> (o, final)."""
+def forward_plan(of: Extents, scale: float, l2norm: bool) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The plan (q, k, v, g, beta, initial_state, ends) -> (o, final); with `l2norm` of q and k divided by their norms."""
 
     def made(ends: Ends, *given: Tensor | None) -> Callable[..., tuple[Tensor, Tensor]]:
         tables = _tables(given[0], given[2], ends).map(_to(given[0]))
 
         def arrays_of(*given: Tensor | None) -> dict[str, Any]:
             q, k, v, g, beta, initial = given
-            work = library.workspace(k, v, g, beta, tables, _empty_on(q))
+            work = library.workspace(k, v, g, beta, tables, _empty_on(q), l2norm=l2norm)
             return dict(zip((*GIVEN, "initial"), given), o=torch.empty_like(v), final=_states(of, q), work=work)
 
         arrays = arrays_of(*map(_like, given))
         launches = library.forward(*(arrays[name] for name in GIVEN), tables, arrays["work"], scale, o=arrays["o"],
-                                   initial=arrays["initial"], final=arrays["final"])
+                                   initial=arrays["initial"], final=arrays["final"], l2norm=l2norm)
         launch = named(given[0], _flat(arrays, tables), launches)
 
         def run(*given: Tensor | None) -> tuple[Tensor, Tensor]:

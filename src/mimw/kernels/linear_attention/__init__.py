@@ -10,9 +10,11 @@ Input: q, k, v, the logarithms of gates g, beta, states before sequences. Output
 
 Per head, with the state S [K, V]: S' = e^g_t S; u_t = v_t, or beta_t (v_t - S'^T k_t); S = S' + k_t u_t^T; o_t = scale S^T q_t.
 Chunks have C = 64 rows. What launches hand on, and the backward may take from the workspace (NT: chunks of all sequences, in
-order; rows behind the end of a sequence have the last b, and zeros in what else there is):
+order; rows behind the end of a sequence have the last b, and zeros in what else there is; with `l2norm` k stands for k / |k|, and
+q for q / |q|):
 
     b       [NT, HV, C] fp32            sums of g, -128 at least, from the chunk's first row on; by key [NT, HV, K], the last row's
+    factors [NT, HV, 4, C] fp32         with `l2norm`, of rows of k and their b, see `put_factors` (prepare.py); by key none
     T       [NT, HV, C, C], k's type    (I + A)^-1 diag(beta), A_ij = beta_i e^(b_i - b_j) k_i . k_j for j < i
     starts  [spans, HV, K, V] fp32      the state before each part of a sequence that is cut into parts
 

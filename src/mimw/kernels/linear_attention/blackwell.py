@@ -138,8 +138,10 @@ def compute(inputs, scores, results, befores, sums, outside, span, problem, me: 
             tlx.local_store(operand, (new * decays_of(slot, form)[0]).to(TYPE))
         tlx.async_dot(operand, written(slot, form), sums.state, use_acc=True, mBarriers=[sums.added])
         if form.OUT:
-            out = product(sums, sums.before, tlx.local_trans(slot.q), 0) * grown_of(slot, form)
-            out += product(sums, sums.new, tlx.local_trans(scores_of(slot, scores, chunk)), 1)
+            out = product(sums, sums.before, tlx.local_trans(slot.q), 0)
+            scored = scores_of(slot, scores, chunk)
+            out *= tlx.local_load(scored.grown) if form.NORM else grown_of(slot, form)
+            out += product(sums, sums.new, tlx.local_trans(scored.P), 1)
             if scores is not None:
                 scores.release(chunk)
             give(results, chunk, (out * problem.scale).to(TYPE))

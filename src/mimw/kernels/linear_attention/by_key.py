@@ -3,7 +3,7 @@
 Input: maps of q, k and g that end with each sequence (attention_varlen/maps.py), a pointer of beta, and the table of chunks.
 Output: T and P of each chunk, its last b, and its rows of q and k with their gates (see __init__.py), by 4 warps:
 
-    prepare_by_key[(chunks * HV, )](q, k, g, beta, last, T, P, q_out, k_out, w_out, bounds, table, problem, ...)
+    prepare_by_key[(chunks * HV, )](q, k, g, beta, last, T, P, q_out, k_out, w_out, bounds, table, problem, K=128, NORM=False)
 
 e^(b_i - b_j) is a product e^(b_i - m) e^(m - b_j) with a row's b for m, so that a tensor core sums over columns. Where, in COLUMNS
 columns, gates before and behind a chunk's middle sum to no less than -FAR, m is the b between, for the whole chunk, and rows with
@@ -25,7 +25,7 @@ from .by_key_tiles import BLOCKS, COLUMNS, OWN, ROWS, block_of, everywhere, sums
 from .forgotten import growth
 from .inverse import SUM, of_room, room_of
 from .nouns import C
-from .prepare import LOG2_E, bring, diagonal, numbers_of, place_of, put_inverse, put_tile
+from .prepare import LOG2_E, bring, diagonal, numbers_of, place_of, put_inverse, put_tile, shrink_of
 
 FAR = tl.constexpr(80.0)        # e^80 and its sums are finite in bf16 and fp32
 
@@ -33,7 +33,7 @@ FAR = tl.constexpr(80.0)        # e^80 and its sums are finite in bf16 and fp32
 @tle.struct
 class Buffers:
     """Of all columns: q (None without one), k and g as TMA brings them, COLUMNS at a time, with barriers; the operands of
-    by_key_parts.py; numbers of blocks; and the inverse's room."""
+    by_key_parts.py; numbers of blocks; the inverse's room; and what rows of q and k are multiplied by, or None."""
 
     q: Any
     k: Any
@@ -44,6 +44,7 @@ class Buffers:
     fall: Any
     numbers: Any
     room: Any
+    of_rows: Any
 
 
 @mimw.jit
@@ -61,11 +62,11 @@ def rows_and_operand(TYPE: tl.constexpr, OPERAND: tl.constexpr, PARTS: tl.conste
 
 
 @mimw.jit
-def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: tl.constexpr, K: tl.constexpr):
+def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: tl.constexpr, K: tl.constexpr, NORM: tl.constexpr):
     """The buffers. Operands take the place of the same columns' inputs, which are in registers by then: those that fall the place
     of gates. In the end the inverse takes that place, too."""
     PARTS: tl.constexpr = K // COLUMNS
-    both, q, rise_q = tlx.storage_alias_spec(), None, None
+    both, q, rise_q, of_rows = tlx.storage_alias_spec(), None, None, None
     g, fall = tlx.local_alloc((C, COLUMNS), GATES, PARTS, reuse=both), tlx.local_alloc((C, COLUMNS), OPERAND, PARTS, reuse=both)
     room = room_of(both)
     both.set_buffer_overlap(tlx.reuse_group(g, fall, of_room(room)))
@@ -73,16 +74,33 @@ def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: t
     if Q:
         q, rise_q = rows_and_operand(TYPE, OPERAND, PARTS)
     numbers = tlx.local_alloc((BLOCKS, COLUMNS), tl.float32, 2)
-    return Buffers(q, k, g, tlx.alloc_barriers(PARTS), rise_q, rise_k, fall, numbers, room)
+    if NORM:
+        of_rows = tlx.local_alloc((C, ), tl.float32, 2)
+    return Buffers(q, k, g, tlx.alloc_barriers(PARTS), rise_q, rise_k, fall, numbers, room, of_rows)
 
 
 @mimw.jit
 def part_of(buffers, number):
     """Columns COLUMNS * number .. of the buffers."""
-    q, rise_q = None, None
+    q, rise_q, of_q, of_k = None, None, None, None
     if buffers.q is not None:
         q, rise_q = buffers.q[number], buffers.rise_q[number]
-    return Part(q, buffers.k[number], buffers.g[number], rise_q, buffers.rise_k[number], buffers.fall[number])
+    if buffers.of_rows is not None:
+        of_q, of_k = buffers.of_rows[0], buffers.of_rows[1]
+    return Part(q, buffers.k[number], buffers.g[number], rise_q, buffers.rise_k[number], buffers.fall[number], of_q, of_k)
+
+
+@mimw.jit
+def put_norms(buffers, K: tl.constexpr):
+    """1 / the norms of all rows of q and k: their squares are the diagonals of products."""
+    of_queries, of_keys = tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32)
+    for number in tl.range(0, K // COLUMNS, num_stages=1):
+        tlx.barrier_wait(buffers.filled[number], 0)
+        of_keys = tl.dot(tlx.local_load(buffers.k[number]), tl.trans(tlx.local_load(buffers.k[number])), of_keys)
+        if buffers.q is not None:
+            of_queries = tl.dot(tlx.local_load(buffers.q[number]), tl.trans(tlx.local_load(buffers.q[number])), of_queries)
+    tlx.local_store(buffers.of_rows[0], tl.exp2(shrink_of(diagonal(of_queries))))
+    tlx.local_store(buffers.of_rows[1], tl.exp2(shrink_of(diagonal(of_keys))))
 
 
 @mimw.jit
@@ -119,13 +137,16 @@ def gated(part, numbers, last, outputs):
 
 
 @mimw.jit
-def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bounds, table, problem, K: tl.constexpr):
+def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bounds, table, problem, K: tl.constexpr,
+                   NORM: tl.constexpr):
     """T, P, the last b, rows with gates and the bound of a chunk and head (forgotten.py); T and k_out only with beta, P and q_out
-    only with q."""
+    only with q. NORM: rows of q and k are divided by their norms."""
     TYPE: tl.constexpr = tlx.dtype_of(k)
     OPERAND: tl.constexpr = tl.bfloat16 if TYPE == tl.bfloat16 else tl.float32     # fp16 does not hold e^FAR
-    place, chunk = place_of(table, problem), buffers(q is not None, TYPE, tlx.dtype_of(g), OPERAND, K)
+    place, chunk = place_of(table, problem), buffers(q is not None, TYPE, tlx.dtype_of(g), OPERAND, K, NORM)
     begin(q, k, g, chunk, place, K)
+    if NORM:
+        put_norms(chunk, K)
     largest = tl.full((C if beta is not None else 1, ), float("-inf"), tl.float32)     # of gates in each row, or of b at the end
     nears = 0
     if beta is not None:

@@ -23,6 +23,7 @@ from .by_key_tiles import (
     put_operand,
     put_rows,
     row_of,
+    scaled_tile_of,
     sums_behind,
     sums_in_blocks,
     sums_of_others,
@@ -36,7 +37,7 @@ FLOOR = tl.constexpr(-9.5)
 @tle.struct
 class Part:
     """COLUMNS columns: of q (None without one), k and g as they came; and in the same places, later, of the products' operands:
-    q and k times e^(b - m), and k times e^(m - b)."""
+    q and k times e^(b - m), and k times e^(m - b). Besides what rows of q and k are multiplied by, None for nothing."""
 
     q: Any
     k: Any
@@ -44,6 +45,8 @@ class Part:
     rise_q: Any
     rise_k: Any
     fall: Any
+    of_q: Any
+    of_k: Any
 
 
 @tle.struct
@@ -59,7 +62,7 @@ class Outputs:
 @mimw.jit
 def near(part, outputs, x, before, behind):
     """Operands and rows with gates, by x = b - m, m and end - m, all for powers of 2. Of q only here, for want of registers."""
-    keys = tile_of(part.k)
+    keys = scaled_tile_of(part.k, part.of_k)
     tile = keys * tl.exp2(-x)
     put_operand(part.fall, tile)
     put_rows(outputs.w, tile * tl.exp2(behind)[None, None, :], outputs.K)
@@ -69,7 +72,7 @@ def near(part, outputs, x, before, behind):
     if outputs.k is not None:
         put_rows(outputs.k, tile * grown, outputs.K)
     if part.q is not None:
-        tile = tile_of(part.q) * rise
+        tile = scaled_tile_of(part.q, part.of_q) * rise
         put_operand(part.rise_q, tile)
         put_rows(outputs.q, tile * grown, outputs.K)
 
@@ -78,13 +81,13 @@ def near(part, outputs, x, before, behind):
 def far_rows(part, outputs, totals):
     """Rows with gates, by the sums of gates before and behind each row, since a difference of large sums has no digits left;
     operands are not written."""
-    keys, gates, (before, behind) = tile_of(part.k), tile_of(part.g), sums_of_others(totals)
+    keys, gates, (before, behind) = scaled_tile_of(part.k, part.of_k), tile_of(part.g), sums_of_others(totals)
     put_rows(outputs.w, keys * tl.exp2((sums_behind(gates) + behind) * LOG2_E), outputs.K)
     rise = tl.exp2((sums_in_blocks(gates)[0] + before) * LOG2_E)
     if outputs.k is not None:
         put_rows(outputs.k, keys * rise, outputs.K)
     if part.q is not None:
-        put_rows(outputs.q, tile_of(part.q) * rise, outputs.K)
+        put_rows(outputs.q, scaled_tile_of(part.q, part.of_q) * rise, outputs.K)
 
 
 @mimw.jit
@@ -99,9 +102,9 @@ def products(part, of_queries, of_keys):
 @mimw.jit
 def far(part, numbers, of_queries, of_keys):
     """The sums and products of blocks of rows, each with its own m, and of gates of FLOOR at least."""
-    n, keys, queries = tl.arange(0, BLOCKS), tile_of(part.k), None
+    n, keys, queries = tl.arange(0, BLOCKS), scaled_tile_of(part.k, part.of_k), None
     if part.q is not None:
-        queries = tile_of(part.q)
+        queries = scaled_tile_of(part.q, part.of_q)
     within, totals = sums_in_blocks(tl.maximum(tile_of(part.g), FLOOR) * LOG2_E)
     b = within + sums_of_others(everywhere(numbers, totals))[0]
     middles = everywhere(numbers, row_of(b, BLOCK // 2))

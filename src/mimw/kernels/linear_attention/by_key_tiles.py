@@ -24,6 +24,7 @@ COLUMNS = tl.constexpr(64)      # of keys at a time
 
 TILE = tl.constexpr(tlx.layout(((32, 4), (2, 16)), ((2, 64), (1, 256))))        # of (BLOCK, BLOCKS, COLUMNS)
 FLAT = tl.constexpr(tlx.layout(((32, 4), (2, 16)), ((2, 1024), (1, 64))))       # the same of (C, COLUMNS)
+BY_ROW = tl.constexpr(tlx.layout(((32, 4), (16, )), ((0, 1), (4, ))))           # of (BLOCK, BLOCKS): a number for each row of TILE
 OWN = tl.constexpr(tlx.layout(((32, 4), (2, )), ((2, 64), (1, ))))              # of (BLOCKS, COLUMNS): the warp's block
 ALL = tl.constexpr(tlx.layout(((32, 4), (2, 4)), ((2, 0), (1, 64))))            # of (BLOCKS, COLUMNS): all blocks in each warp
 ROWS = tl.constexpr(tlx.layout(((16, 2, 4), (32, )), ((64, 32, 1024), (1, ))))  # of (C, COLUMNS): two threads have a row
@@ -34,6 +35,16 @@ def tile_of(buffer):
     """A buffer of (C, COLUMNS) in fp32, as TILE."""
     tile = tl.reshape(tlx.local_load(buffer, layout=FLAT), (BLOCKS, BLOCK, COLUMNS))
     return tlx.require_layout(tl.permute(tile, (1, 0, 2)), TILE).to(tl.float32)
+
+
+@mimw.jit
+def scaled_tile_of(buffer, factors):
+    """The same with rows times numbers of a buffer of (C, ), unless that is None."""
+    if factors is None:
+        return tile_of(buffer)
+    else:
+        by_block = tlx.local_trans(tlx.local_reshape(factors, [BLOCKS, BLOCK]))
+        return tile_of(buffer) * tlx.local_load(by_block, layout=BY_ROW)[:, :, None]
 
 
 @mimw.jit

@@ -9,8 +9,10 @@ and so are R^T, N^T and O^T, [ROWS, C]. Only O, N and states that are stored go 
 
     R = V - E K S;  N = T R;  O = scale (E Q S + P N);  S' = e^b_C S + K^T diag(e^(b_C - b)) N
 
-With gates by key the rows of Q and K come with these factors, of K twice: `k` to read the state by, `w` to write it by. With keys
-of over 128 columns the state as an operand goes through shared memory, and O is begun when N is there, for want of registers.
+With gates by key the rows of Q and K come with these factors, of K twice: `k` to read the state by, `w` to write it by. Where rows
+of q and k are to be divided by their norms (Form.NORM) the factors of K do it, from memory (prepare.py), and those of Q, which come
+with P (roles.py). With keys of over 128 columns the state as an operand goes through shared memory, and O is begun when N is there,
+for want of registers.
 """
 
 from typing import Any
@@ -72,9 +74,17 @@ def sums_of(slot):
 
 
 @mimw.jit
+def factor_of(slot, number: tl.constexpr):
+    """Factors of a chunk's rows of keys (`put_factors`)."""
+    return tlx.local_load(tlx.local_slice(slot.factors, [number, 0], [1, C]))
+
+
+@mimw.jit
 def grown_of(slot, form):
-    """e^b of a chunk's rows; 1 where there are no gates, or rows have it already."""
-    if form.GATE == "head":
+    """e^b of a chunk's rows of keys; 1 where there are no gates, or rows have it already."""
+    if form.NORM:
+        return factor_of(slot, 0)
+    elif form.GATE == "head":
         return tl.exp2(sums_of(slot))[None, :]
     else:
         return 1.0
@@ -82,15 +92,19 @@ def grown_of(slot, form):
 
 @mimw.jit
 def decays_of(slot, form):
-    """(e^(b_C - b) of a chunk's rows, e^b_C). Read anew, since registers are few."""
-    if form.GATE == "none":
-        return 1.0, 1.0
-    elif form.GATE == "key":
-        return 1.0, tl.exp2(sums_of(slot))[None, :]
-    else:
+    """(e^(b_C - b) of a chunk's rows of keys, e^b_C). Read anew, since registers are few."""
+    left, decay = 1.0, 1.0
+    if form.GATE == "key":
+        decay = tl.exp2(sums_of(slot))[None, :]
+    elif form.NORM:
+        left = factor_of(slot, 1)
+        if form.GATE == "head":
+            decay = tl.exp2(tlx.local_load(tlx.local_slice(slot.factors, [3, C - 1], [1, 1])))
+    elif form.GATE == "head":
         b = sums_of(slot)
         last = tl.sum(tl.where(tl.arange(0, C) == C - 1, b, 0.0), 0)
-        return tl.exp2(last - b)[None, :], tl.exp2(last)
+        left, decay = tl.exp2(last - b)[None, :], tl.exp2(last)
+    return left, decay
 
 
 @mimw.jit
@@ -113,11 +127,11 @@ def written(slot, form):
 
 @mimw.jit
 def scores_of(slot, scores, chunk):
-    """P of a chunk: among its inputs, or from the pipe of scores."""
+    """The slot with P of a chunk: that of its inputs, or of the pipe of scores."""
     if scores is None:
-        return slot.P
+        return slot
     else:
-        return scores.wait(chunk).slot.P
+        return scores.wait(chunk).slot
 
 
 @mimw.jit
@@ -142,8 +156,10 @@ def place_of_operand(states, chunk, place, form):
 @mimw.jit
 def late_outputs(before, new, slot, scores, chunk, form):
     """E Q S + P N, transposed, when R and N in fp32 need no registers any more."""
-    out = tlx.async_dot_wait(0, tlx.async_dot(before, tlx.local_trans(slot.q))) * grown_of(slot, form)
-    return tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(scores_of(slot, scores, chunk)), out))
+    out = tlx.async_dot_wait(0, tlx.async_dot(before, tlx.local_trans(slot.q)))
+    scored = scores_of(slot, scores, chunk)
+    out *= tlx.local_load(scored.grown) if form.NORM else grown_of(slot, form)
+    return tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(scored.P), out))
 
 
 @mimw.jit
@@ -169,11 +185,18 @@ def compute(inputs, scores, results, befores, place, outside, span, problem, me:
         if form.DELTA:
             new = (new - tlx.async_dot_wait(0, read) * grown).to(TYPE)
         if form.OUT and into is None:
-            out = tlx.async_dot_wait(0, out) * grown
+            out = tlx.async_dot_wait(0, out)
+            if form.NORM:
+                scored = scores_of(slot, scores, chunk)
+                out *= tlx.local_load(scored.grown)
+            else:
+                out *= grown
         if form.DELTA:
             new = tlx.async_dot_wait(0, tlx.async_dot(new, tlx.local_trans(slot.T)))
         if form.OUT and into is None:
-            out = tlx.async_dot(new.to(TYPE), tlx.local_trans(scores_of(slot, scores, chunk)), out)
+            if not form.NORM:
+                scored = scores_of(slot, scores, chunk)
+            out = tlx.async_dot(new.to(TYPE), tlx.local_trans(scored.P), out)
         if form.STATES:
             give(results, chunk, new.to(TYPE))
         left, decay = decays_of(slot, form)

@@ -1,10 +1,10 @@
 """The recurrence of linear attention: one warp loads chunks by TMA, warp groups carry the state, another warp stores; on Hopper,
 and with FORM.TENSOR on Blackwell.
 
-Input: descriptors of q, k, v, of b, T and P of every chunk (prepare.py), the table of spans, states. Output: o, or for the
+Input: descriptors of q, k, v, of b, T, P and factors of every chunk (prepare.py), the table of spans, states. Output: o, or for the
 backward N and the state before each chunk; states behind spans. For example:
 
-    recurrence[(spans, HV, V / columns)](q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, ...)
+    recurrence[(spans, HV, V / columns)](q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, factors_desc, ...)
 
 A program takes one span, a sequence or a part of one, of one head, and the columns of values of its consumers; each has 64 of
 them, and never needs anything of the others. Pipes: `inputs`, load -> every consumer and `score`, a chunk at a time; `scores`,
@@ -27,13 +27,14 @@ from .blackwell import compute as compute_by_tensor_memory
 from .compute import Outside, compute
 from .forgotten import forgets, remembered
 from .nouns import ROWS, C, by_memory, scored, span_of, wide
+from .prepare import FACTORS
 from .roles import Descriptors, load, score, store, store_states
 
 
 @tle.struct
 class Chunk:
-    """Slots of a chunk: rows of q and k, and of w, those of v a consumer after the other, b, T and P; None for what a
-    form lacks."""
+    """Slots of a chunk: rows of q and k, and of w, those of v a consumer after the other, b, T, P and factors; None for
+    what a form lacks."""
 
     q: Any
     k: Any
@@ -42,12 +43,21 @@ class Chunk:
     b: Any
     T: Any
     P: Any
+    factors: Any
+
+
+@tle.struct
+class Scores:
+    """Slots of P, and, where queries are to be divided by their norms, of what Q S is multiplied by."""
+
+    P: Any
+    grown: Any
 
 
 @triton.constexpr_function
 def registers(form):
     """Of a thread of consumers, and of one of `score`: with the other warps, 24 each, what the file has."""
-    if wide(form):
+    if wide(form) or form.NORM and form.CONSUMERS == 1:
         return (240, 120)
     return (208, 72) if scored(form) else (240, 24)
 
@@ -68,9 +78,9 @@ def inputs_of(TYPE: tl.constexpr, form):
     chunk = Chunk(alloc(form.OUT, SLOTS, C, form.K, TYPE), alloc(form.GATE != "key" or form.DELTA, SLOTS, C, form.K, TYPE),
                   alloc(form.GATE == "key", SLOTS, C, form.K, TYPE),
                   alloc(not form.TRANSITION, SLOTS, form.CONSUMERS * C, ROWS, TYPE),
-                  alloc(form.GATE != "none", SLOTS, 1, form.K if form.GATE == "key" else C, tl.float32),
-                  alloc(form.DELTA, SLOTS, C, C, TYPE),
-                  alloc(form.OUT and form.GATE == "key", SLOTS, C, C, TYPE))
+                  alloc(form.GATE != "none" and not form.NORM, SLOTS, 1, form.K if form.GATE == "key" else C, tl.float32),
+                  alloc(form.DELTA, SLOTS, C, C, TYPE), alloc(form.OUT and form.GATE == "key", SLOTS, C, C, TYPE),
+                  alloc(form.NORM, SLOTS, FACTORS, C, tl.float32))
     if scored(form):
         return tle.pipe(chunk, capacity=SLOTS, readers=consumers(form.CONSUMERS, "score"), name="inputs")
     else:
@@ -82,7 +92,8 @@ def scores_of(TYPE: tl.constexpr, form):
     """The pipe of scores, where there is one."""
     if scored(form):
         SLOTS: tl.constexpr = 1 if wide(form) else 2
-        return tle.pipe(capacity=SLOTS, P=tle.gpu.alloc([SLOTS, C, C], TYPE), readers=consumers(form.CONSUMERS), name="scores")
+        scores = Scores(tle.gpu.alloc([SLOTS, C, C], TYPE), alloc(form.NORM, SLOTS, 1, C, tl.float32))
+        return tle.pipe(scores, capacity=SLOTS, readers=consumers(form.CONSUMERS), name="scores")
     else:
         return None
 
@@ -138,14 +149,14 @@ def effective(span, bounds, head, problem, form):
 
 
 @mimw.jit
-def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, o_desc, new_desc, states_desc, initial, final, bounds,
-               spans, problem, FORM: tl.constexpr):
+def recurrence(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, factors_desc, o_desc, new_desc, states_desc, initial, final,
+               bounds, spans, problem, FORM: tl.constexpr):
     """One span, head and FORM.CONSUMERS * ROWS columns of values. None stands for what FORM leaves out; with `bounds` only the
     state behind the span is wanted, and chunks that leave nothing in it are left out (forgotten.py)."""
     TYPE: tl.constexpr = tlx.dtype_of(w_desc if FORM.GATE == "key" else k_desc)
     head, column = tl.program_id(1), tl.program_id(2) * (FORM.CONSUMERS * ROWS)
     span = effective(span_of(spans, tl.program_id(0)), bounds, head, problem, FORM)
-    descs = Descriptors(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc)
+    descs = Descriptors(q_desc, k_desc, w_desc, v_desc, b_desc, T_desc, P_desc, factors_desc)
 
     REGISTERS: tl.constexpr = registers(FORM)
 

@@ -20,12 +20,12 @@ from .by_key_tiles import COLUMNS as PARTS
 from .join import COLUMNS, join
 from .kernel import recurrence
 from .nouns import ROWS, C, Form, Problem, by_memory, scored, wide
-from .prepare import prepare
+from .prepare import FACTORS, prepare
 from .tables import Tables
 
 CHUNK, WIDTH, PART = C.value, ROWS.value, PARTS.value
 WIDTHS = 64, 128, 256
-SHARED = 210 * 1024     # of shared memory, but for barriers and what copies of states between layouts take
+SHARED = 210 * 1024     # of shared memory, but for barriers, factors of queries and what copies of states between layouts take
 CONTRACT = Contract(
     "q?: =k (B, T, H, K) contiguous", "k: bf16|fp16 (B, T, H, K) contiguous", "v: =k (B, T, HV, V) contiguous",
     "g?: float (B, T, HV) or (B, T, HV, K) contiguous", "beta?: float (B, T, HV) contiguous", "o?: =k (B, T, HV, V) contiguous",
@@ -38,7 +38,8 @@ CONTRACT = Contract(
 class Workspace(NamedTuple):
     """Arrays that launches hand on, None for those that a call does without (see __init__.py): of each chunk and head b and T, and
     with gates by key P, and rows of q and k with their gates; where sequences are cut `bounds` of chunks' transitions, `sums` and
-    `transitions` of parts, and the states before parts, `starts`."""
+    `transitions` of parts, and the states before parts, `starts`; where rows are divided by their norms, but with gates by key,
+    `factors` of keys."""
 
     b: Any
     T: Any
@@ -50,6 +51,7 @@ class Workspace(NamedTuple):
     sums: Any = None
     transitions: Any = None
     starts: Any = None
+    factors: Any = None
 
     @property
     def gate(self) -> str:
@@ -57,9 +59,9 @@ class Workspace(NamedTuple):
         return "none" if self.b is None else "head" if self.w is None else "key"
 
 
-def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: bool = True) -> Workspace:
+def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: bool = True, l2norm: bool = False) -> Workspace:
     """The arrays of a call, made by empty(shape, type): of k's type where `type` is None, else of the named one, "fp32". P and q
-    are left out unless there are `scores`, where there will be no `o`."""
+    are left out unless there are `scores`, where there will be no `o`. `l2norm` as for `forward`."""
     K, HV, V = k.shape[3], v.shape[2], v.shape[3]
     places, spans, by_key = (tables.chunks.shape[0], HV), tables.spans.shape[0], g is not None and len(g.shape) == 4
 
@@ -72,11 +74,12 @@ def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: 
                      made(by_key and delta, *places, CHUNK, K), made(by_key, *places, CHUNK, K),
                      made(tables.cut and g is not None, *places, kind="fp32"),
                      made(tables.cut, spans, HV, K, V, kind="fp32"), made(tables.cut and delta, spans, HV, K, K, kind="fp32"),
-                     made(tables.cut, spans, HV, K, V, kind="fp32"))
+                     made(tables.cut, spans, HV, K, V, kind="fp32"),
+                     made(l2norm and not by_key, *places, FACTORS.value, CHUNK, kind="fp32"))
 
 
 def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | None = None, *, o=None, new=None, states=None,
-            initial=None, final=None, again: bool = False,
+            initial=None, final=None, again: bool = False, l2norm: bool = False,
             tensor_memory: bool = False) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
     """[(kernel, grid, args, meta), ..], to launch in this order.
 
@@ -89,16 +92,20 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
                         S^T before each chunk, both of k's type; one of the two forms a call
                initial  (N, HV, K, V) fp32, states before sequences, None for zeros; `final` is written, if there is one
                again    what `work` holds is there from an earlier call of the same arguments: only the recurrence is left
+               l2norm   rows of q and k are divided by sqrt(their sum of squares + 1e-6) first, in fp32; `work` is made for it
                tensor_memory    for chips that have some (blackwell.py), whose tensor cores add up nowhere else
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     results = "o" * (o is not None) + "new" * (new is not None) + "states" * (states is not None)
     of = CONTRACT.check(q=q, k=k, v=v, g=g, beta=beta, o=o, new=new, states=states, initial=initial, final=final, results=results,
                         of_q=q is not None)
+    factors = l2norm and work.gate != "key"
+    CONTRACT.demand((work.factors is not None) == factors, lambda:
+                    f"the workspace has {'no ' * factors}factors of norms, and l2norm is {l2norm}; make both with the same l2norm")
     problem = Problem(of.H, of.HV, of.K**-0.5 if scale is None else float(scale))
     steps = []
-    if not again and (g is not None or beta is not None):
-        steps.append(_prepare(None if work.P is None else q, k, g, beta, tables, work, problem))
+    if not again and (g is not None or beta is not None or l2norm):
+        steps.append(_prepare(None if work.P is None else q, k, g, beta, tables, work, problem, l2norm))
     if not again and tables.cut:
         steps += _parts(k, v, tables, work, problem, initial, tensor_memory)
     steps.append(_recurrence(q, k, v, tables.spans, work, problem, tensor_memory, o=o, new=new, states=states,
@@ -111,15 +118,16 @@ def _of_heads(x, width: int):
     return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, width)
 
 
-def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem) -> tuple:
+def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem, l2norm: bool) -> tuple:
     """The launch that makes b and T, and with gates by key P and rows with gates, of q only with one. By its registers five
     programs have place on an SM; with gates by key three, by shared memory, and registers are as many as three may have."""
     K, grid = k.shape[3], (tables.chunks.shape[0] * problem.HV, )
     if work.gate == "key":
         of_q = (None, None) if q is None else (work.P, work.q)
         args = (*(_of_heads(x, PART) for x in (q, k, g)), beta, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks)
-        return prepare_by_key, grid, (*args, problem), dict(K=K, num_warps=4, maxnreg=168)
-    args = None if beta is None else _of_heads(k, K // 2), g, beta, work.b, work.T, work.bounds, tables.chunks, problem
+        return prepare_by_key, grid, (*args, problem), dict(K=K, NORM=l2norm, num_warps=4, maxnreg=168)
+    keys = None if beta is None and work.factors is None else _of_heads(k, K // 2)
+    args = keys, g, beta, work.b, work.factors, work.T, work.bounds, tables.chunks, problem
     return prepare, grid, args, dict(K=K, num_warps=4, maxnreg=96)
 
 
@@ -141,7 +149,8 @@ def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, tensor_memory
     """One launch of the recurrence; without v that of transitions."""
     K = k.shape[3]
     V, gate = K if v is None else v.shape[3], work.gate
-    form = fitting(Form(K, V, 2, 2, work.T is not None, gate, o is not None, states is not None, v is None, tensor_memory))
+    form = fitting(Form(K, V, 2, 2, work.T is not None, gate, o is not None, states is not None, v is None, tensor_memory,
+                        work.factors is not None))
     describe = mimw.TensorDescriptor.from_tensor
 
     def flat(x, *block):
@@ -151,8 +160,9 @@ def _recurrence(q, k, v, spans, work: Workspace, problem: Problem, tensor_memory
         keys = *(flat(x, CHUNK, K) for x in (work.q if o is not None else None, work.k, work.w)),
     else:
         keys = _of_heads(q if o is not None else None, K), _of_heads(k, K), None
-    args = (*keys, _of_heads(v, WIDTH), flat(work.b, 1, K if gate == "key" else CHUNK), flat(work.T, CHUNK, CHUNK),
-            flat(work.P if o is not None and gate == "key" else None, CHUNK, CHUNK), _of_heads(o, WIDTH), _of_heads(new, WIDTH),
+    sums, scores = None if form.NORM else work.b, None if o is None else work.P
+    args = (*keys, _of_heads(v, WIDTH), flat(sums, 1, K if gate == "key" else CHUNK), flat(work.T, CHUNK, CHUNK),
+            flat(scores, CHUNK, CHUNK), flat(work.factors, FACTORS.value, CHUNK), _of_heads(o, WIDTH), _of_heads(new, WIDTH),
             flat(states, WIDTH, K), initial, final, bounds, spans, problem)
     grid = spans.shape[0], problem.HV, V // (WIDTH * int(form.CONSUMERS))
     return recurrence, grid, args, dict(FORM=form, num_warps=4)

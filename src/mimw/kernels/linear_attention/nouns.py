@@ -33,7 +33,8 @@ class Problem(NamedTuple):
 class Form:
     """Constants of the recurrence: columns of keys and of all values, consumers of ROWS columns of values each, slots of chunks;
     DELTA: there is beta; GATE: "none", "head" or "key"; what is written, O or (for the backward) N and the state before each
-    chunk; whether states are wanted as TRANSITION: of a state of ones, without values; TENSOR: sums lie in tensor memory."""
+    chunk; whether states are wanted as TRANSITION: of a state of ones, without values; TENSOR: sums lie in tensor memory; NORM:
+    rows of q and k are to be divided by their norms (with gates by key they have been)."""
 
     K: tl.constexpr
     V: tl.constexpr
@@ -45,6 +46,7 @@ class Form:
     STATES: tl.constexpr
     TRANSITION: tl.constexpr = False
     TENSOR: tl.constexpr = False
+    NORM: tl.constexpr = False
 
 
 @triton.constexpr_function

@@ -1,11 +1,13 @@
 """What each chunk needs of its own keys and gates: one program of 4 warps a chunk and head.
 
 Input: a map of k that ends with each sequence (attention_varlen/maps.py), K / 2 columns at a time; pointers of g and beta, and the
-table of chunks. Output: b and T of each chunk (see __init__.py):
+table of chunks. Output: b, T and factors of each chunk (see __init__.py):
 
-    prepare[(chunks * HV, )](k, g, beta, b, T, table, problem, ...)
+    prepare[(chunks * HV, )](k, g, beta, b, factors, T, bounds, table, problem, ...)
 
 Rows behind the end of a sequence have the last b, and zeros in T. Gates are one a head; by_key.py has those of keys' columns.
+With factors keys are to be divided by their norms. All that is made of them is linear in each, and their squares are the diagonal
+of the products that A needs anyway: so keys stay as they are, and products and gates get the norms, as powers of 2 like gates.
 """
 
 from typing import Any
@@ -22,6 +24,9 @@ from .inverse import OF_COLUMNS, OF_ROWS, inverse, of_room, room_of
 from .nouns import CHUNK_FIELDS, C
 
 LOG2_E = tl.constexpr(1.4426950408889634)
+EPSILON = tl.constexpr(1e-6)    # of the L2 norm, as fla has it
+FACTORS = tl.constexpr(4)       # of a row of keys: see `put_factors`
+SMALLEST = tl.constexpr(-126.0)     # of powers of 2 that fp32 holds with all digits
 LEAST = tl.constexpr(-128.0)    # e^-128 is 0 in fp32, as it is of less, whose sums would have no digits for other gates
 
 
@@ -85,6 +90,13 @@ def differences(of_rows, of_columns, DIAGONAL: tl.constexpr):
 
 
 @mimw.jit
+def decayed(products, of_rows, of_columns, DIAGONAL: tl.constexpr):
+    """Products times these. What is decayed to 0 is 0, also where it is not finite: rows whose squares overflow count as 0."""
+    decay = differences(of_rows, of_columns, DIAGONAL)
+    return tl.where(decay == 0.0, 0.0, products * decay)
+
+
+@mimw.jit
 def put_inverse(T_out, A, weight, place, room):
     """T of A, strictly lower triangular, but without the factor `weight`, beta, a buffer."""
     T = inverse(A * tlx.local_load(weight, layout=OF_ROWS)[:, None], room)
@@ -98,38 +110,80 @@ def diagonal(tile):
 
 
 @mimw.jit
-def prepare(k, g, beta, b_out, T_out, bounds, table, problem, K: tl.constexpr):
+def shrink_of(squares):
+    """The power of 2 by which a row is divided by its norm."""
+    return -0.5 * tl.log2(squares + EPSILON)
+
+
+@mimw.jit
+def put_factors(factors, b, last, shrink, place):
+    """Of rows of keys, by b, that of the last row, and the norm's factor, as powers of 2: what they are multiplied by where the
+    state is read, and where it is written; the power of 2 that P takes off its columns; and b."""
+    at = factors + place.number * (FACTORS * C) + tl.arange(0, C)
+    tl.store(at, tl.exp2(b + shrink))
+    tl.store(at + C, tl.exp2(last - b + shrink))
+    tl.store(at + 2 * C, b - shrink)
+    tl.store(at + 3 * C, b + tl.zeros((C, ), tl.float32))
+
+
+@mimw.jit
+def divided(products, shrink, b):
+    """Products of keys, below the diagonal, as of keys divided by their norms; and with decays by b, unless that is None. Both are
+    buffers."""
+    of_rows, of_columns = tlx.local_load(shrink, layout=OF_ROWS), -tlx.local_load(shrink, layout=OF_COLUMNS)
+    if b is not None:
+        of_rows += tlx.local_load(b, layout=OF_ROWS)
+        of_columns += tlx.local_load(b, layout=OF_COLUMNS)
+    return decayed(products, of_rows, of_columns, False)
+
+
+@mimw.jit
+def prepare(k, g, beta, b_out, factors, T_out, bounds, table, problem, K: tl.constexpr):
     """b and T of a chunk and head, and the bound of its transition (forgotten.py); T only with beta, b and the bound only with
-    g."""
+    g, factors only where keys are to be divided by their norms."""
     place = place_of(table, problem)
-    if beta is not None:
+    if k is not None:
         both, filled = tlx.storage_alias_spec(), tlx.alloc_barriers(1)
         keys, room = tlx.local_alloc((C, K // 2), tlx.dtype_of(k), 2, reuse=both), room_of(both)
         both.set_buffer_overlap(tlx.reuse_group(keys, of_room(room)))       # which are read when the inverse begins
         tlx.barrier_expect_bytes(filled[0], C * K * tlx.size_of(tlx.dtype_of(k)))
         bring(k, keys[0], place, place.of_key, 0, filled[0])
         bring(k, keys[1], place, place.of_key, K // 2, filled[0])
-        numbers = tlx.local_alloc((C, ), tl.float32, 2)      # b and beta
-        tlx.local_store(numbers[1], numbers_of(beta, place))
+        numbers = tlx.local_alloc((C, ), tl.float32, 2 if factors is None else 3)   # b, beta, and powers of 2 of norms
+        if beta is not None:
+            tlx.local_store(numbers[1], numbers_of(beta, place))
     if g is not None:
         gates = numbers_of(g, place)
         gates = tl.where(gates < LEAST, LEAST, gates)
         b = tl.cumsum(gates, 0)
         tl.store(b_out + place.number * C + tl.arange(0, C), b)
         bound = tl.sum(gates, 0)
-    if beta is not None:
+    if k is not None:
+        sums, last = 0.0, 0.0
         if g is not None:
-            tlx.local_store(numbers[0], b * LOG2_E)
+            sums = b * LOG2_E
+            tlx.local_store(numbers[0], sums)
         tlx.barrier_wait(filled[0], 0)
         products = tl.dot(tlx.local_load(keys[0]), tl.trans(tlx.local_load(keys[0])))
         products = tl.dot(tlx.local_load(keys[1]), tl.trans(tlx.local_load(keys[1])), products)
-        if bounds is not None:
-            bound += growth(diagonal(products), tlx.local_load(numbers[1]))
-        if g is not None:
-            of_rows, of_columns = tlx.local_load(numbers[0], layout=OF_ROWS), tlx.local_load(numbers[0], layout=OF_COLUMNS)
-            products *= differences(of_rows, of_columns, False)
-        else:
-            products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
-        put_inverse(T_out, products, numbers[1], place, room)
+        squares = diagonal(products)
+        if factors is not None:
+            shrink = shrink_of(squares)
+            tlx.local_store(numbers[2], shrink)
+            if g is not None:
+                last = tlx.local_load(tlx.local_slice(numbers[0], [C - 1], [1]))
+            put_factors(factors, sums, last, tlx.local_load(numbers[2]), place)
+            squares *= tl.exp2(2.0 * shrink)
+        if beta is not None:
+            if bounds is not None:
+                bound += growth(squares, tlx.local_load(numbers[1]))
+            if factors is not None:
+                products = divided(products, numbers[2], numbers[0] if g is not None else None)
+            elif g is not None:
+                of_rows, of_columns = tlx.local_load(numbers[0], layout=OF_ROWS), tlx.local_load(numbers[0], layout=OF_COLUMNS)
+                products *= differences(of_rows, of_columns, False)
+            else:
+                products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
+            put_inverse(T_out, products, numbers[1], place, room)
     if bounds is not None:
         tl.store(bounds + place.number, bound)

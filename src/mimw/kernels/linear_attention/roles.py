@@ -16,14 +16,15 @@ import mimw.tlx as tlx
 
 from ..attention_varlen.maps import FAR
 from .blackwell import product
+from .compute import factor_of
 from .nouns import ROWS, C
-from .prepare import between
+from .prepare import FACTORS, between, decayed, diagonal, shrink_of
 
 
 @tle.struct
 class Descriptors:
     """Of v (a chunk of a head), and of q and k: of a head, too, or with gates by key, as w then, of a place (a chunk and head, as
-    those of b, T and P are); None for those that a form lacks. Chunks of heads end with their sequence
+    those of b, T, P and factors are); None for those that a form lacks. Chunks of heads end with their sequence
     (attention_varlen/maps.py)."""
 
     q: Any
@@ -33,6 +34,7 @@ class Descriptors:
     b: Any
     T: Any
     P: Any
+    factors: Any = None
 
 
 @mimw.jit
@@ -60,7 +62,9 @@ def load(inputs, descs, span, head, column, problem, form):
             tle.gpu.copy(descs.k, slot.k, [C, form.K], rows_at(span, chunk, of_key, 0))
             if form.OUT:
                 tle.gpu.copy(descs.q, slot.q, [C, form.K], rows_at(span, chunk, of_key, 0))
-        if descs.b is not None:
+        if form.NORM:
+            tle.gpu.copy(descs.factors, slot.factors, [FACTORS, C], [place * FACTORS, 0])
+        elif form.GATE != "none":
             tle.gpu.copy(descs.b, slot.b, [1, slot.b.shape[1]], [place, 0])
         if not form.TRANSITION:
             for me in tl.static_range(form.CONSUMERS):
@@ -72,28 +76,38 @@ def load(inputs, descs, span, head, column, problem, form):
 
 
 @mimw.jit
-def queries_by_keys(slot, scoring, chunk):
-    """Q K^T of a chunk; by way of tensor memory, where there is some."""
+def queries_by(rows, slot, scoring, phase):
+    """Q times rows, transposed, of a chunk; by way of tensor memory, where there is some."""
     if scoring is None:
-        return tlx.async_dot_wait(0, tlx.async_dot(slot.q, tlx.local_trans(slot.k)))
+        return tlx.async_dot_wait(0, tlx.async_dot(slot.q, tlx.local_trans(rows)))
     else:
-        return product(scoring, slot.q, tlx.local_trans(slot.k), chunk & 1)
+        return product(scoring, slot.q, tlx.local_trans(rows), phase)
 
 
 @mimw.jit
 def score(inputs, scores, scoring, span, form):
-    """P of chunk after chunk, for all consumers; `scoring` of blackwell.py, or None."""
+    """P of chunk after chunk, for all consumers; `scoring` of blackwell.py, or None. Of rows that are to be divided by their norms
+    also what Q S is multiplied by."""
     for chunk in range(span.count):
         slot = inputs.wait(chunk).slot
-        products = queries_by_keys(slot, scoring, chunk)
-        if form.GATE == "head":
-            products *= between(tl.reshape(tlx.local_load(slot.b), (C, )), True)
+        if form.NORM:
+            of_rows = shrink_of(diagonal(queries_by(slot.q, slot, scoring, 0)))
+            products = queries_by(slot.k, slot, scoring, 1)
+            if form.GATE == "head":
+                of_rows += tl.reshape(factor_of(slot, 3), (C, ))
+            products = decayed(products, of_rows, tl.reshape(factor_of(slot, 2), (C, )), True)
         else:
-            products = tl.where(tl.arange(0, C)[:, None] >= tl.arange(0, C)[None, :], products, 0.0)
+            products = queries_by(slot.k, slot, scoring, chunk & 1)
+            if form.GATE == "head":
+                products *= between(tl.reshape(tlx.local_load(slot.b), (C, )), True)
+            else:
+                products = tl.where(tl.arange(0, C)[:, None] >= tl.arange(0, C)[None, :], products, 0.0)
         TYPE: tl.constexpr = slot.k.dtype
         inputs.release(chunk)
         given = scores.acquire(chunk)
         tlx.local_store(given.P, products.to(TYPE))
+        if form.NORM:
+            tlx.local_store(given.grown, tl.exp2(of_rows)[None, :])
         scores.commit(chunk)
 
 

@@ -58,7 +58,7 @@ def compute(inputs, scores, results, behinds, place, outside, span, problem, me:
             dN = tlx.async_dot_wait(0, dN)
             rows = tl.where(dN == dN, rows, dN)     # so that it has the layout of sums, which operands have: no way through memory
         D = tlx.async_dot(rows.to(TYPE), slot.q, D * decay)
-        P = scores_of(slot, scores, turn)
+        P = scores_of(slot, scores, turn).P
         if form.STATES or form.DELTA:
             dv = tlx.async_dot(do, P, dN * left)
             D, dv = tlx.async_dot_wait(0, D), tlx.async_dot_wait(0, dv)

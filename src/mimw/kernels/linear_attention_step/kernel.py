@@ -85,11 +85,12 @@ def three(a, b, c, d, e, f):
 
 @mimw.jit
 def products(q, k, epsilon, NORM: tl.constexpr):
-    """Factors that divide q and k by their norms, 1 where that is not asked for, and the product of both rows so divided."""
+    """Factors that divide q and k by their norms, 1 where that is not asked for, and the product of both rows so divided. A row
+    whose squares overflow counts as 0, also where the product of both does."""
     if NORM:
         of_q, of_k, both_rows = tl.reduce((q * q, k * k, q * k), 0, three)
         of_q, of_k = tl.rsqrt(of_q + epsilon), tl.rsqrt(of_k + epsilon)
-        return of_q, of_k, both_rows * of_q * of_k
+        return of_q, of_k, tl.where(tl.minimum(of_q, of_k) == 0.0, 0.0, both_rows * of_q * of_k)
     else:
         return 1.0, 1.0, tl.sum(q * k, 0)
 
