@@ -18,8 +18,8 @@ Input: the collected tests. Output: those without the long ones; on a GPU module
 `everywhere` a mark is about a GPU alone: a case on the simulator, whose name is that on the GPU without `gpu-`, always runs.
 Patterns are those of `fnmatch`; one that no case has is an error, and so is a module whose tests on a GPU are all long, a test
 whose cases are all long everywhere, or a `shown_by` that names no quick test: one of the module, of its folder by a file's name, or
-    @pytest.mark.long(shown_by="test_gemm.py::test_nothing_spills")     all cases; on a GPU but those of `but`
-a test may cost" and "Tests on a GPU".
+of any folder from tests/. A test that the command line names by `::` runs. Which cases may be long is said in CONTRIBUTING.md,
+"What a test may cost" and "Tests on a GPU".
 """
 
 from __future__ import annotations
