@@ -39,6 +39,7 @@ def test_ctas_that_meet_before_the_product(arrive):
     assert right(scaled_ring(MEET=True, ARRIVE=arrive), "random") == arrive
 
 
+@pytest.mark.long(but=["copied"], everywhere=True)
 @pytest.mark.parametrize("place", ["smem", "copied"])
 def test_the_odd_cta_has_scales_of_its_own(place):
     """Those of its rows, and those of all columns: nobody copies the even CTA's to the odd one."""

@@ -38,6 +38,8 @@ def launch(arrays, options, chosen, programs=2):
     return attention.arguments(*arrays, np.zeros(1, np.int32), programs, chosen=chosen, **options)
 
 
+@pytest.mark.long(everywhere=[
+    "full, two blocks", "fewer keys than a block", "causal", "all", "heads of 96 as one tile", "heads of 256"])
 @pytest.mark.parametrize("name", CASES)
 def test_results(machine, name):
     """Two programs compute several tiles each, so that every slot is used again."""
@@ -48,7 +50,7 @@ def test_results(machine, name):
     compare(arrays, options)
 
 
-@pytest.mark.long(but=["False-chosen0", "True-chosen2"], everywhere=True)
+@pytest.mark.long(but=["False-chosen0"], everywhere=True)
 @pytest.mark.parametrize("causal, chosen", [(False, KEYS_176), (True, KEYS_160), (True, TURNS_176)])
 def test_every_interleaving_is_right(causal, chosen):
     arrays, options = problem(2, 2, 1, 200, 330, causal=causal)
@@ -57,6 +59,7 @@ def test_every_interleaving_is_right(causal, chosen):
     assert report.ok, str(report)
 
 
+@pytest.mark.long(everywhere=["q_lengths0-*"])
 @pytest.mark.parametrize("q_lengths, k_lengths, chosen, shape", [
     ((70, 0, 300), (170, 5, 390), attention_varlen.Configuration(bn=160), (2, 1, 64)),
     ((70, 130), (100, 190), attention_varlen.Configuration(bn=176, ahead=False, whole=True), (2, 1, 96))])

@@ -92,6 +92,7 @@ def test_grouped_queries(machine, causal):
     check(machine, 1, 4, 2, 150, 150, 64, causal=causal)
 
 
+@pytest.mark.long(everywhere=["two slots"])
 @pytest.mark.parametrize("chosen", [Configuration(bm=64, q_stages=3), Configuration(bm=64)], ids=["deep", "two slots"])
 def test_configurations(machine, chosen):
     """Two heads on one head of keys: behind the last block of the first follows one in the middle of the second."""
@@ -120,7 +121,8 @@ CHANGES = {
 LIKE_OTHERS = "causal window", "to the left", "three keys"     # of the path of "window", and of "two keys" by other numbers
 
 
-@pytest.mark.long(but=[*(f"{name}-" for name in CHANGES if name not in LIKE_OTHERS), "all-one order"], everywhere=True)
+@pytest.mark.long(but=[*(f"{name}-" for name in CHANGES if name not in LIKE_OTHERS), "all-one order"], everywhere=[
+    "soft cap-", "slopes-", "sinks-", "all-one order", "two keys-"])
 @pytest.mark.parametrize("name, one_order", [     # in one order three of them reach nothing that "three keys" and "all" do not
     pytest.param(name, one_order, id=f"{name}-{'one order' if one_order else ''}",
                  marks=[pytest.mark.gpu] * (one_order and name in ("two keys", "causal window", "soft cap")))
@@ -130,6 +132,7 @@ def test_changed_scores(machine, name, one_order):
     check(machine, *shape, one_order=one_order, **options)
 
 
+@pytest.mark.long(everywhere=["shape1-False", "shape2-True"])
 @pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 2, 1, 70, 70, 80), False),
                                            ((1, 2, 1, 130, 130, 64), True),
                                            ((2, 2, 1, 70, 300, 128), False)])

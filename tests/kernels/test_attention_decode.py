@@ -71,6 +71,8 @@ def test_drawn_shares():
     assert found[0].tobytes() == found[1].tobytes() and not counter.any()
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "lengths1-1-form1-1-changes1", "lengths4-5-form4-2-changes4", "lengths5-3-form5-2-changes5", "lengths2-1-form2-1-changes2"])
 @pytest.mark.parametrize("lengths, programs, form, kv_heads, changes", [
     ([300, 0, 230], 5, FINISHED, 1, {}),                                        # cut anywhere, and nowhere
     ([1100, 20], 1, replace(FINISHED, drawn=1), 1, dict(heads=16)),             # the last keys by who comes first
@@ -95,7 +97,7 @@ def few_rows(lengths, programs, form, kv_heads, changes):
     assert not flags.any()
 
 
-@pytest.mark.long(but=["form0-*", "form2-*"], everywhere=True)
+@pytest.mark.long(but=["form2-*"], everywhere=True)
 @pytest.mark.parametrize("form, changes", [
     (FEW, dict(page=32)), (replace(FEW, bn=128), dict(heads=16)), (replace(FINISHED, bn=128), {})])
 def test_few_rows_of_e4m3(form, changes):
@@ -118,6 +120,7 @@ def always_differ(seen, problem, form):
     return problem.batches > 0
 
 
+@pytest.mark.long(but=["form0-None"], everywhere=True)
 @pytest.mark.parametrize("form, page", [(FEW, None), (FINISHED, 32)])
 def test_a_guess_that_was_wrong(monkeypatch, form, page):
     """Lengths that change while the launch ahead ends: what was loaded for others is thrown away, and the share found again."""
@@ -143,6 +146,7 @@ def test_blocks_are_asked_for_before_the_launch_ahead_has_ended():
     assert "cp.async.bulk.tensor.4d.shared" in behind and "prefetch.tensor" not in behind
 
 
+@pytest.mark.long(but=["form1"], everywhere=True)
 @pytest.mark.parametrize("form", [FEW, FINISHED])
 def test_few_rows_in_any_order(check_kernel, form):
     """Programs that read parts of each sequence, and the one of them that comes last."""

@@ -13,6 +13,10 @@ from tests.kernels.collectives_of_ranks import FORMS, collecting, same_bits, wor
 CASES = [(collective, form) for collective in COLLECTIVES for form in FORMS if collective == "all_reduce" or "two_shot" not in form]
 
 
+@pytest.mark.long(everywhere=[
+    "reduce_scatter-flagged-4", "all_reduce-flagged-2", "all_gather-ring-lag-4", "all_reduce-ring-4", "all_reduce-ring-lag-2",
+    "all_gather-ring-*", "all_reduce-two_shot-2", "reduce_scatter-ring-4", "all_gather-direct-4", "all_reduce-direct_two_shot-4",
+    "all_reduce-direct-2", "reduce_scatter-direct-4", "all_gather-flagged-*", "reduce_scatter-ring-lag-*"])
 @pytest.mark.parametrize("collective, form, gpus", [
     (*case, gpus) for case in CASES for gpus in ((2, 4) if case[0] == "all_reduce" else (4, ))])    # of two, all again below
 def test_sums_and_parts_are_numpys_launch_after_launch(collective, form, gpus):

@@ -91,6 +91,7 @@ def stolen(shape, chosen, programs, **more):
     return (a, b.T, c, counter), gemm.arguments(a, b.T, c, programs, chosen, flags=counter, **more)
 
 
+@pytest.mark.long(everywhere=["1-ping_pong", "2-cooperative"])
 @pytest.mark.parametrize("schedule", STOLEN)
 @pytest.mark.parametrize("programs", [1, 2])
 def test_stolen_tiles(machine, schedule, programs):
@@ -106,6 +107,7 @@ def test_stolen_tiles(machine, schedule, programs):
         assert counter[0] == 0
 
 
+@pytest.mark.long(but=["ping_pong"], everywhere=True)
 @pytest.mark.parametrize("schedule", STOLEN)
 def test_no_interleaving_of_stolen_tiles_is_wrong(schedule):
     _, (grid, args, meta) = stolen((2100, 80, 144), STOLEN[schedule], 2)

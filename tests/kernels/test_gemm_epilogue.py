@@ -122,6 +122,7 @@ def test_promoted_sums(machine, change):
         holds(machine, a, b, c, 4e-3, chosen, bias=bias, row_scale=rows, column_scale=columns, promoted=True)
 
 
+@pytest.mark.long(but=["ping-pong", "one consumer"], everywhere=True)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_no_interleaving_is_wrong(schedule):
     a, b, c, bias, residual, *_ = problem("bf16", (150, 136, 72))
@@ -147,7 +148,7 @@ def test_refusals(change, text):
         gemm.arguments(square, square, square, 1, **change)
 
 
-@pytest.mark.long(but=["chosen1"], everywhere=True)
+@pytest.mark.long(shown_by="test_nothing_spills")
 @pytest.mark.parametrize("chosen", [None, Configuration(**TALL | dict(stages=4))])
 def test_nothing_spills_of_promoted_sums(chosen, tmp_path):
     a = np.empty((1024, 1024), ml_dtypes.float8_e4m3fn)

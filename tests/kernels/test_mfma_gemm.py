@@ -99,6 +99,8 @@ def test_more_stages(stages):
         np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "gfx942-2-chosen3", "gfx950-1-chosen4", "gfx1250-1-chosen8", "gfx942-1-chosen0", "gfx950-2-chosen6", "gfx1250-2-chosen9"])
 @pytest.mark.parametrize("chip, size, chosen", [
     (chip, size, one) for chip in CHIPS for size in (1, 2)
     for one in (CONFIGURATIONS[chip][size][0], *((INTERLEAVED[chip][size], ) if chip in INTERLEAVED else ()))])
@@ -142,6 +144,7 @@ def test_rows_of_the_result_that_lie_apart():
 # ---- orders -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(but=["gfx942-ping-pong", "gfx950-interleave"], everywhere=True)
 @pytest.mark.parametrize("chip, form", [("gfx942", "ping-pong"), ("gfx950", "ping-pong"), ("gfx950", "interleave")])
 def test_every_order_of_the_waves(chip, form):
     """`mimw.check` runs it in other orders of what may happen in any."""

@@ -64,6 +64,7 @@ def test_tiles_that_stick_out(form, m, n, k):
     simulated(*problem("e2m1", "e2m1", m, n, k), FORMS[form])
 
 
+@pytest.mark.long(but=["chosen0", "chosen2"], everywhere=True)
 @pytest.mark.parametrize("chosen", [PING_PONG, INTERLEAVE, Configuration("ping-pong", 128, 256, side=32),
                                     Configuration("interleave", 64, 128)])
 def test_other_tiles_and_instructions(chosen):
@@ -100,6 +101,7 @@ def test_scales_at_the_ends(form):
     assert (found[0] == found[1]).all() and found[0].any()
 
 
+@pytest.mark.long(but=["ping-pong"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 def test_halves_and_slots_are_ordered(form):
     """No schedule of the waves races, and none gives another result."""
@@ -148,7 +150,7 @@ def compiled(a_format, b_format, chosen, in_order=False, k=1024, m=256):
     return found.amdgcn
 
 
-@pytest.mark.long(but=["e4m3-*"], everywhere=True)
+@pytest.mark.long(shown_by="test_the_code_of_waves_that_interleave")
 @pytest.mark.parametrize("a_format, b_format, in_order, each, multiplies", [
     ("e2m1", "e2m1", False, 32, "16x16x128"), ("e4m3", "e2m1", False, 16, "16x16x128")])
 def test_the_code_of_waves_that_take_turns(a_format, b_format, in_order, each, multiplies):

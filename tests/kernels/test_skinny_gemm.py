@@ -66,6 +66,7 @@ def test_the_order_of_sums_is_settled():
     assert len(set(results)) == 1
 
 
+@pytest.mark.long(but=["5"], everywhere=True)
 @pytest.mark.parametrize("programs", [2, 5])
 def test_no_interleaving_is_wrong(programs):
     grid, args, meta = skinny_gemm.arguments(*problem((3, 136, 200), programs), programs)

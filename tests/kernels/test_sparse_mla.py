@@ -141,6 +141,7 @@ def published(form):
         return mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
 
 
+@pytest.mark.long(but=["shared-3-229376"], everywhere=True)
 @pytest.mark.parametrize("form, products, total", [(pipelined, 6, 231304), (shared, 3, 229376)])
 def test_the_published_sizes_fit(form, products, total):
     found = published(form)

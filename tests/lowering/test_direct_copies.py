@@ -156,6 +156,7 @@ def pipelined(a, b, c, K, STAGES: tl.constexpr, BASE: tl.constexpr):
     tlx.buffer_store(acc.to(tl.float16), c, rows[:, None] * 128 + cols[None, :])
 
 
+@pytest.mark.long(but=["True"], everywhere=True)
 @pytest.mark.parametrize("base", [True, False])
 def test_a_wait_leaves_the_copies_of_later_groups_alone(base):
     """A group is 8 instructions of a lane: 32 KB by 256 lanes of 16 bytes. One barrier a step, behind the wait, is for both sides:

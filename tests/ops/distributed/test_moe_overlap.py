@@ -212,6 +212,7 @@ def test_as_on_gpus_the_same_bits_in_any_number_of_parts(at_gpus):
         assert all(torch.equal(one, other) for one, other in zip(found, whole)), (parts, chosen)
 
 
+@pytest.mark.long(shown_by="test_as_on_gpus_the_same_bits_in_any_number_of_parts")
 def test_four_ranks_with_an_expert_each():
     """A token has two experts, each at another rank; the last micro-batch is as large as the others."""
     def call(rank, parts):
