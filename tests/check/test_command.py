@@ -18,8 +18,8 @@ QUICK = "--mend-time", "0"      # no look for a change of the source: test_mends
 
 @pytest.mark.parametrize("arrive, status", [("True", 0), ("False", 1)])
 def test_the_exit_status_says_what_was_found(capsys, arrive, status):
-    words = ["check", f"{RING}:stored", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", f"ARRIVE={arrive}", "--search", "both", *QUICK]
-    assert main(words) == status
+    words = [f"{RING}:stored", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", f"ARRIVE={arrive}", "--search", "both", *QUICK]
+    assert main(["check", *words]) == status
     shown = capsys.readouterr().out
     assert ("ok: nothing found" in shown) if status == 0 else ("Mend:" in shown and "tlx.barrier_expect_bytes" in shown)
 

@@ -1,8 +1,8 @@
 """docs/tlx.md and docs/tle.md say what the code does: each row is made again from its probe, and the page around the rows.
 
 In parts, so that the chips' compilers can run on all cores: one test a probe, which may stand for several rows. To a binary each
-probe goes for two of the six chips, the next one for the next two, and no further than TTGIR for the others, behind which there are
-no refusals; `--long` makes all binaries.
+probe goes for one of the six chips, the next one for the next, and no further than TTGIR for the others, behind which there are no
+refusals; `--long` makes all binaries.
 """
 
 import functools
@@ -50,7 +50,7 @@ class Page:
 
 TLX = Page("tlx", _support("probes").PROBES)
 TLE = Page("tle", _support("tle_probes").PROBES)
-BINARIES = 2        # of the six chips, for each probe
+BINARIES = 1        # of the six chips, for each probe
 ROWS = [pytest.param(number, page, probe, id=f"{page.name}-{probe}")
         for page in (TLX, TLE) for number, probe in enumerate(page.groups)]
 
