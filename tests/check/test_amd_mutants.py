@@ -156,6 +156,7 @@ def test_waves_of_one_task_meet_on_both_sides_of_a_refill(target):
 
 # ---- the wrong half of the waves -------------------------------------------------------------------------------------
 
+@pytest.mark.long(but=["0-False-gfx942", "1-True-gfx950", "2-True-gfx1250", "3-False-gfx942"], everywhere=True)
 @pytest.mark.parametrize("target", AMD)
 @pytest.mark.parametrize("behind, ok", [(0, False), (1, True), (2, True), (3, False)])
 def test_a_wait_that_the_other_half_comes_to_too_late(target, behind, ok):

@@ -109,7 +109,7 @@ def compiled(dim: int, causal: bool, chosen: Configuration | None = None):
     return mimw.compile(attention.kernel, grid, *args, **meta, target="sm_90a")
 
 
-@pytest.mark.long(but=["128-True"], everywhere=True)       # 6 CPU seconds a form
+@pytest.mark.long(shown_by="test_blocks_of_any_extent_cost_their_keys")       # 6 CPU seconds a form
 @pytest.mark.parametrize("dim, causal", [(64, False), (96, True), (128, True), (192, False), (256, True)])
 def test_no_exponential_of_the_library_waits_for_a_product(dim, causal):
     """Of a block's exponentials the share that lies between a product's issue and the wait for it: today all of them."""

@@ -108,6 +108,7 @@ def test_cross_entropy(fla, smoothing, z, inplace):
     assert torch.allclose(z_losses, 0.5 * torch.logsumexp(logits.detach(), 1)**2 * (target != -100), rtol=1e-5)
 
 
+@pytest.mark.long(but=["None-False-True", "5-True-False"], everywhere=True)
 @pytest.mark.parametrize("window, sinks, packed", [(None, False, False), (5, True, False), (None, False, True)])
 def test_attention(fla, window, sinks, packed):
     torch.manual_seed(0)
@@ -166,6 +167,7 @@ def drawn(name, seed=0, **shape):
     return {one: given[one] for one in ("q", "k", "v", "g", "beta") if given[one] is not None}, given, options
 
 
+@pytest.mark.long(but=["chunk_gla", "chunk_delta_rule", "chunk_simple_gla"], everywhere=True)
 @pytest.mark.parametrize("name", CHUNKED)
 def test_chunked_linear_attention(fla, name):
     """Values and the gradient of v: all gradients are tests/ops/test_linear_attention.py's."""

@@ -122,6 +122,7 @@ def test_other_documents_at_a_later_call_and_other_blocks():
         ours(q, k, v, DOCUMENTS, block_mask(of(other)))
 
 
+@pytest.mark.long(but=["False"], everywhere=True)
 @pytest.mark.parametrize("quicker", [True, False])
 def test_without_force_both_are_timed(quicker, monkeypatch):
     timed = []

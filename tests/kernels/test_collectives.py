@@ -35,6 +35,9 @@ def test_a_sum_may_take_the_place_of_its_terms(form):
     assert same_bits(out, expected)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "all_gather-flagged", "all_reduce-direct", "all_reduce-direct_two_shot", "all_reduce-ring", "all_reduce-two_shot",
+    "reduce_scatter-ring-lag"])
 @pytest.mark.parametrize("collective, form", CASES)
 def test_no_race_and_no_deadlock_of_launches_behind_each_other(collective, form):
     (kernel, grid, args, meta), expected, out = collecting(collective, form, numbers=64 if form == "flagged" else 270, again=True,

@@ -47,6 +47,7 @@ def test_types_and_schedules(machine, dtype, schedule):
     holds(machine, problem((70, 0, 130, 1), 136, 80, dtype), TYPES[dtype][2], SCHEDULES[schedule])
 
 
+@pytest.mark.long(everywhere=["112-False", "176-True"])
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("chosen", [Configuration(bm=128, bn=176, stages=3, staging=1),
                                     Configuration(bm=64, bn=112, stages=3, staging=2, ping_pong=True)], ids=["176", "112"])

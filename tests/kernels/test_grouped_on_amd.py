@@ -24,9 +24,7 @@ def groups(sizes, n, k, dtype):
     return a, b.swapaxes(1, 2), ends, np.concatenate(parts)
 
 
-@pytest.mark.long(everywhere=True, but=[
-    "gfx950-float16-sizes0", "gfx950-float32-sizes1", "gfx950-float8_e4m3fn-sizes0", "gfx1250-float16-sizes1",
-    "gfx1250-float32-sizes0", "gfx1250-float8_e4m3fn-sizes1"])
+@pytest.mark.long(but=["gfx1250-float16-sizes1", "gfx950-float32-sizes1", "gfx950-float8_e4m3fn-sizes0"], everywhere=True)
 @pytest.mark.parametrize("sizes", [(300, 0, 84), (20, 70, 9)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, FP8])
 @pytest.mark.parametrize("chip", CHIPS)

@@ -166,6 +166,7 @@ def test_tables():
 
 # ---- what the backward takes ----------------------------------------------------------------------------------------------------
 
+@pytest.mark.long(everywhere=["kind0-2-64", "kind2-2-64", "kind4-1-256"])
 @pytest.mark.parametrize("kind, parts, K", [(GDN, 2, 64), (KDA, 1, 64), (SIMPLE, 2, 64), (GDN, 1, 256), (KDA, 1, 256)])
 def test_new_values_and_states_before_chunks(machine, kind, parts, K):
     case = Case(**kind, T=170, parts=parts, K=K)

@@ -49,9 +49,8 @@ def multiplied(chip, shape, dtype=np.float16, chosen=None, nk=True, wider=0, out
 
 
 @pytest.mark.long(everywhere=True, but=[
-    "gfx942-bfloat16-ping-pong", "gfx942-float8_e4m3fnuz-interleave", "gfx942-float8_e5m2fnuz-ping-pong",
-    "gfx950-bfloat16-interleave", "gfx950-float8_e4m3fn-ping-pong", "gfx950-float8_e5m2-interleave", "gfx1250-float16-ping-pong",
-    "gfx1250-float8_e4m3fn-interleave"])
+    "gfx1250-float16-ping-pong", "gfx942-bfloat16-ping-pong", "gfx942-float8_e4m3fnuz-interleave",
+    "gfx942-float8_e5m2fnuz-ping-pong", "gfx950-float8_e4m3fn-ping-pong", "gfx950-float8_e5m2-interleave"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chip, dtype", [("gfx942", BF16), ("gfx942", Z4), ("gfx942", Z5), ("gfx950", BF16), ("gfx950", E4),
                                          ("gfx950", E5), ("gfx1250", np.float16), ("gfx1250", E4)])
@@ -62,9 +61,7 @@ def test_types(chip, dtype, form):
     np.testing.assert_array_equal(c, a @ b)
 
 
-@pytest.mark.long(everywhere=True, but=[
-    "True-gfx942-ping-pong", "False-gfx942-interleave", "False-gfx950-ping-pong", "True-gfx950-interleave",
-    "True-gfx1250-interleave", "False-gfx1250-ping-pong"])
+@pytest.mark.long(but=["False-gfx950-ping-pong", "True-gfx1250-interleave", "True-gfx942-ping-pong"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("nk", [True, False])

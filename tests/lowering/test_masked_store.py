@@ -130,6 +130,9 @@ SHAPES = [("rows", 64, 64, False, 4), ("columns", 32, 128, False, 4), ("data", 1
           ("data", 8, 16, False, 4)]
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "fp16-float16-False-rows-64-16-True-4", "fp32-float32-True-data-16-32-False-2", "fp32-float32-True-rows-64-64-False-4",
+    "fp64-float64-False-data-8-16-False-4", "i8-int8-True-columns-32-128-False-4"])
 @pytest.mark.parametrize("kind, dtype, mma, mask, m, n, turned, warps", [      # every other one of the grid
     (*element, *shape) for a, element in enumerate(ELEMENTS) for b, shape in enumerate(SHAPES) if (a + b) % 2 == 0])
 def test_every_element_is_in_its_place(kind, dtype, mma, mask, m, n, turned, warps):

@@ -35,6 +35,9 @@ def plain(name, **sizes):
     return plain_of(kernel, grid, args, meta, "sm_90a")
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "attention-1", "attention:causal-1", "gated_mlp-1", "gated_mlp:gradient-1", "gemm_bias_gelu-1", "gemm_descriptors-2",
+    "gemm_persistent-1", "gemm_pointers-1"])
 @pytest.mark.parametrize("consumers", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_is_proved(name, consumers):
@@ -99,6 +102,9 @@ MUTANTS = {
 }
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "attention-every release without its predicate", "attention-products are waited for a product too late",
+    "attention-products of a loop are never waited for", "gemm_descriptors-no commit", "gemm_descriptors-no release"])
 @pytest.mark.parametrize("mistake", MUTANTS)
 @pytest.mark.parametrize("name", ["gemm_descriptors", "attention"])
 def test_a_mistake_is_found(name, mistake, monkeypatch):

@@ -111,6 +111,7 @@ TURNED_ROWS = tlx.shared_linear_layout_encoding(
     [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 8], [2, 16], [4, 32], [8, 0], [16, 0], [32, 0]])
 
 
+@pytest.mark.long(but=["gfx942-layout0-padded", "gfx950-layout1-linear"], everywhere=True)
 @pytest.mark.parametrize("shared", [PADDED, TURNED_ROWS], ids=["padded", "linear"])
 @pytest.mark.parametrize("target, layout", [("gfx942", GFX942), ("gfx950", GFX950)])
 def test_sixteen_bytes_of_pinned_buffers_are_one_read(target, layout, shared):

@@ -61,6 +61,7 @@ def compiled_gemm(guard=True, ending=True, element="fp16", bm=128, bn=128, bk=64
     return compiled(pair_gemm, names, BM=bm, BN=bn, BK=bk, STAGES=2, GUARD=guard, ENDING_SYNC=ending, **meta)
 
 
+@pytest.mark.long(but=["guarded"], everywhere=True)
 @pytest.mark.parametrize("guard", [True, False], ids=["guarded", "by both"])
 def test_the_gemm_compiles(guard, sass_has):
     found = compiled_gemm(guard)

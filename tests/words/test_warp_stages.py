@@ -231,6 +231,7 @@ def spins(a_ptr, b_ptr, c_ptr, K, FIRST: tl.constexpr, LAST: tl.constexpr):
         pass
 
 
+@pytest.mark.long(but=["0-3-gfx942", "2-2-gfx1250", "3-None-gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("first, last", [(0, 3), (3, None), (2, 2)])
 def test_behind_the_loop_all_waves_have_the_same_priority(first, last, chip):
