@@ -74,6 +74,7 @@ def test_sums_and_handovers(name):
     assert tuple([int(depth) for depth in one] for one in found) == SHAPES[name]
 
 
+@pytest.mark.long(but=["gemm_descriptors-*"], everywhere=True)
 @pytest.mark.parametrize("name, words", [
     ("gemm_descriptors", ("tcgen05.mma", "tcgen05.commit", "cp.async.bulk.tensor", "tcgen05.ld", "setmaxnreg")),
     ("attention", ("tcgen05.mma", "tcgen05.commit", "cp.async.bulk.tensor", "tcgen05.ld", "tcgen05.st", "setmaxnreg")),

@@ -63,6 +63,7 @@ def test_products_that_only_add_run_on_into_the_next_trip_together(name):
     assert all(ring.direct and ring.trails for ring in one.made.rings.rings)
 
 
+@pytest.mark.long(but=["gemm_descriptors"], everywhere=True)
 @pytest.mark.parametrize("name", ["gemm_descriptors", "attention"])
 def test_what_is_compiled_is_hopper_s(name):
     one = written(plain(name, **CASES[name]), Plan(consumers=2, stages=2))

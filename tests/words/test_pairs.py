@@ -91,6 +91,7 @@ def test_two_pairs_that_share_b(handed):
     np.testing.assert_array_equal(args[2], wanted)
 
 
+@pytest.mark.long(but=["handed on"], everywhere=True)
 @pytest.mark.parametrize("handed", [False, True], ids=["its own", "handed on"])
 def test_two_pairs_that_share_b_compile(handed):
     names = dict(a_desc="tensordesc<fp16[64, 64]>", b_desc="tensordesc<fp16[16, 64]>", c_ptr="*fp32", K="i32")
@@ -180,7 +181,7 @@ def test_products(case, acc):
     np.testing.assert_array_equal(c.astype(np.float32), wanted)
 
 
-@pytest.mark.long(but=list(map(str, CASES[::2])), everywhere=True)
+@pytest.mark.long(but=["(128, 128, 64, *", "(64, *", "(128, 64, 64, *"], everywhere=True)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_products_compile(case, sass_has):
     """With four warps or, where that takes LLVM a second and more, with eight."""
