@@ -121,7 +121,7 @@ def test_refusals(change, text):
         block_scaled_gemm.arguments(**arrays, programs=1)
 
 
-@pytest.mark.long(but=["chosen2-4"], everywhere=True)
+@pytest.mark.long(shown_by="test_skinny_scaled_gemm.py::test_nothing_spills")
 @pytest.mark.parametrize("chosen, groups", [(Configuration(), None), (replace(TALL, stages=4), 4),
                                             (replace(WIDE, staging=3, stages=4), 4)])
 def test_nothing_spills(chosen, groups, tmp_path):

@@ -73,7 +73,7 @@ def test_products_are_those_of_tensor_memory():
     assert "wgmma" not in ptx and "mma.sync" not in ptx
 
 
-@pytest.mark.long(but=["kind1-256"], everywhere=True)
+@pytest.mark.long(shown_by="test_products_are_those_of_tensor_memory")
 @pytest.mark.parametrize("kind, V", [(GDN, 128), (KDA, 256)])
 def test_forms_fit(kind, V):
     """Two consumers of heads of 128: 448 of 512 columns, else the compiler refuses it."""

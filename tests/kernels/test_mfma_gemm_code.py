@@ -73,7 +73,7 @@ PING_PONG = [   # chip, type, the product, how many in a run, how a copy reads a
     ("gfx942", Z5, "v_mfma_f32_16x16x32_bf8_bf8", 32, "buffer_load_dword", "ds_read_b128")]
 
 
-@pytest.mark.long(but=["gfx950-float8_e4m3fn-*"], everywhere=True)
+@pytest.mark.long(shown_by="test_mfma_scaled_gemm.py::test_the_code_of_waves_that_take_turns")
 @pytest.mark.parametrize("chip, dtype, product, run, copy, read", PING_PONG)
 def test_ping_pong(chip, dtype, product, run, copy, read):
     """Four stages, of which two are nothing but products, at a higher priority: 512 cycles of the matrix core each (16 products of

@@ -148,7 +148,7 @@ def compiled(a_format, b_format, chosen, in_order=False, k=1024, m=256):
     return found.amdgcn
 
 
-@pytest.mark.long(shown_by="test_the_code_of_waves_that_interleave")
+@pytest.mark.long(but=["e4m3-*"], everywhere=True)
 @pytest.mark.parametrize("a_format, b_format, in_order, each, multiplies", [
     ("e2m1", "e2m1", False, 32, "16x16x128"), ("e4m3", "e2m1", False, 16, "16x16x128")])
 def test_the_code_of_waves_that_take_turns(a_format, b_format, in_order, each, multiplies):

@@ -100,6 +100,7 @@ def test_refusals(change, text):
         skinny_gemm.arguments(**arrays, programs=1)
 
 
+@pytest.mark.long(shown_by="test_skinny_scaled_gemm.py::test_nothing_spills")
 def test_nothing_spills(tmp_path):
     arrays = problem((128, 512, 512), 132)
     _, args, meta = skinny_gemm.arguments(*arrays, 132)
