@@ -27,6 +27,7 @@ def test_the_ring(wait_full, wait_free):
     assert right(scaled_ring(WAIT_FULL=wait_full, WAIT_FREE=wait_free), "random") == (wait_full and wait_free)
 
 
+@pytest.mark.long(but=["True"], everywhere=True)
 @pytest.mark.parametrize("guard", SWITCHES)
 def test_who_calls_is_all_one(guard):
     """The even CTA copies and multiplies for both."""
