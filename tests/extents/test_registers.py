@@ -115,7 +115,7 @@ def test_the_gpu_agrees_on_a_tile_from_memory(name):
     np.testing.assert_array_equal(c, want)
 
 
-@pytest.mark.long(but=["tf32", "values of 80"], everywhere=True)
+@pytest.mark.long(but=["tf32"], everywhere=True)
 @pytest.mark.parametrize("name", FORMS)
 def test_what_the_loop_holds(name):
     """An instruction a step of either product, four registers of A each, powers of the author's columns only."""

@@ -34,7 +34,7 @@ def products(ptx: str) -> list[int]:
 
 
 # Other forms are a part of these, or the same by fewer columns.
-@pytest.mark.long(but=["48-sm_100a", "240-sm_103a", "B (K, N) in stripes-sm_100a", "all odd-sm_103a"], everywhere=True)
+@pytest.mark.long(but=["48-sm_100a", "240-sm_103a", "B (K, N) in stripes-sm_100a"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("form", FORMS)
 def test_one_instruction_has_the_authors_columns(form, chip):
@@ -107,7 +107,7 @@ def test_what_a_pair_has_not(bm, bn, said):
         mimw.compile(kernel, grid, *args, **meta)
 
 
-@pytest.mark.long(but=["False-True-1", "True-True-1"], everywhere=True)
+@pytest.mark.long(but=["True-True-1"], everywhere=True)
 @pytest.mark.parametrize("fenced, met, fences", [(False, True, 1), (True, True, 1), (True, False, 2)])
 def test_what_threads_store_is_fenced(fenced, met, fences):
     """By the author, if all warps meet behind it, or by the compiler in front of the product."""

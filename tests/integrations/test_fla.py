@@ -109,7 +109,7 @@ def test_cross_entropy(fla, smoothing, z, inplace):
     assert torch.allclose(z_losses, 0.5 * torch.logsumexp(logits.detach(), 1)**2 * (target != -100), rtol=1e-5)
 
 
-@pytest.mark.long(but=["None-False-True", "5-True-False"], everywhere=True)
+@pytest.mark.long(but=["None-False-True"], everywhere=True)
 @pytest.mark.parametrize("window, sinks, packed", [(None, False, False), (5, True, False), (None, False, True)])
 def test_attention(fla, window, sinks, packed):
     torch.manual_seed(0)

@@ -318,7 +318,7 @@ def test_experts_of_other_layouts(layout):
     alike(*results, torch.float32)
 
 
-@pytest.mark.long(but=["GptOss-*", "Llama-False-*"], everywhere=True)
+@pytest.mark.long(but=["Llama-False-*"], everywhere=True)
 @pytest.mark.parametrize("name, padded, operator", [
     ("Llama", False, "attention.default"), ("GptOss", False, "attention_with.default"), ("Llama", True, None)])
 def test_models_compiled_in_one_graph(name, padded, operator):

@@ -49,6 +49,7 @@ def attended(q, k, v, lengths):
     return o
 
 
+@pytest.mark.long(everywhere=["2-lengths2-1", "7-lengths1-2"])
 @pytest.mark.parametrize("programs, lengths, streams", [(1, [100, 0, 33], 2), (7, [200, 70], 2), (2, [100, 3], 1)])
 def test_any_number_of_workers(machine, programs, lengths, streams):
     """Whole sequences, sequences of two workers and of many, workers of one block, workers with nothing to do."""
@@ -72,7 +73,7 @@ def test_drawn_shares():
 
 
 @pytest.mark.long(everywhere=True, but=[
-    "lengths1-1-form1-1-changes1", "lengths4-5-form4-2-changes4", "lengths5-3-form5-2-changes5", "lengths2-1-form2-1-changes2"])
+    "lengths1-1-form1-1-changes1", "lengths4-5-form4-2-changes4", "lengths5-3-form5-2-changes5"])
 @pytest.mark.parametrize("lengths, programs, form, kv_heads, changes", [
     ([300, 0, 230], 5, FINISHED, 1, {}),                                        # cut anywhere, and nowhere
     ([1100, 20], 1, replace(FINISHED, drawn=1), 1, dict(heads=16)),             # the last keys by who comes first

@@ -141,7 +141,7 @@ def test_rows_of_the_result_that_lie_apart():
 # ---- orders -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long(but=["gfx942-ping-pong", "gfx950-interleave"], everywhere=True)
+@pytest.mark.long(but=["gfx942-ping-pong"], everywhere=True)
 @pytest.mark.parametrize("chip, form", [("gfx942", "ping-pong"), ("gfx950", "ping-pong"), ("gfx950", "interleave")])
 def test_every_order_of_the_waves(chip, form):
     """`mimw.check` runs it in other orders of what may happen in any."""

@@ -47,7 +47,7 @@ def test_a_cache_in_one_piece(machine):
     close(close_to, reference(close_to))
 
 
-@pytest.mark.long(but=["packed-case0-*", "packed-case2-*", "e4m3-*", "odd-*"], everywhere=["packed-case2-*", "e4m3-*", "odd-*"])
+@pytest.mark.long(but=["packed-case0-*", "packed-case2-*", "e4m3-*", "odd-*"], everywhere=["packed-case2-*", "odd-*"])
 @pytest.mark.parametrize("kind, case, options", [
     ("packed", dict(queries=2, heads=40, lengths=(0, 200), values=256), {}),        # rows at multiples of 8 bytes
     ("packed", dict(page=24, lengths=(30, 100)), dict(splits=1)),                   # of 4; pieces of rows in several pages

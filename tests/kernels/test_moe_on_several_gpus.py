@@ -109,7 +109,7 @@ def test_rows_come_back_weighted(routing, form):
     assert bits[0] == bits[1] == bits[2]
 
 
-@pytest.mark.long(but=["4-3-came", "2-4-words, one role", "2-4-two generations"], everywhere=True)
+@pytest.mark.long(but=["2-4-words, one role", "2-4-two generations"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("ranks, times", [(2, 4), (4, 3)])
 def test_launches_follow_each_other(form, ranks, times):

@@ -80,7 +80,7 @@ def test_attention_in_slices(chip):
 
 # ---- tasks -------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.long(but=["gfx942-True", "gfx950-False", "gfx1250-False"], everywhere=True)
+@pytest.mark.long(but=["gfx942-True", "gfx1250-False"], everywhere=True)
 @pytest.mark.parametrize("chip, buffer", [*((chip, buffer) for chip in CDNA for buffer in (False, True)), ("gfx1250", False)])
 def test_tasks(chip, buffer):
     a, b, c = random(128, 128), random(64, 128, seed=1), np.zeros((128, 64), np.float16)

@@ -66,7 +66,7 @@ def sums(x, y, ROUNDS: tl.constexpr, TURNED: tl.constexpr):
 def summed(chip, turned):
     x = np.empty((64, 64), np.float32)
     programs = 4 * {"gfx942": 304, "gfx950": 256}[chip]         # as many as are there at once
-    return mimw.predict(sums, (programs, ), x, np.empty((programs, 64), np.float32), 48, turned, target=chip)
+    return mimw.predict(sums, (programs, ), x, np.empty((programs, 64), np.float32), 24, turned, target=chip)
 
 
 @pytest.mark.long(but=["gfx950"], everywhere=True)

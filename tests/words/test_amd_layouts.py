@@ -79,6 +79,7 @@ def test_the_text_of_a_program():
         same_text(prepare(kernel, (1, ), arguments, {}, "gfx950"))
 
 
+@pytest.mark.long(but=["gfx942-layout1-*", "gfx950-layout[2456]-*"], everywhere=True)
 @pytest.mark.parametrize("target, layout, dtype, width, read, product", [
     ("gfx942", GFX942, "fp16", 8, "ds_read_b128", "v_mfma_f32_32x32x8_f16"),
     ("gfx942", MFMA(3, [16, 16, 16], True, [2, 2]), "bf16", 8, "ds_read_b128", "v_mfma_f32_16x16x16_bf16"),
