@@ -61,7 +61,7 @@ def test_the_example_runs_by_the_kernels_that_the_page_names(name):
 
 
 def test_chips_are_those_that_simulating_finds(request):
-    """Every other operator as one other chip, all chips in turn, by `--long` each; docs/support/operator_pages.py finds the whole."""
+    """Every other operator as one other chip, chips in turn, by `--long` each; docs/support/operator_pages.py finds the whole."""
     others = operator_chips.CHIPS[1:]
     for at, chip in enumerate(others):
         names = list(OF_ONE)[at::len(others) if request.config.getoption("long") else 2 * len(others)]
