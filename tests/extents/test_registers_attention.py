@@ -109,7 +109,7 @@ def compiled(dim: int, causal: bool, chosen: Configuration | None = None):
     return mimw.compile(attention.kernel, grid, *args, **meta, target="sm_90a")
 
 
-@pytest.mark.long(shown_by="test_blocks_of_any_extent_cost_their_keys")       # 6 CPU seconds a form
+@pytest.mark.long(shown_by="test_registers.py::test_what_the_loop_holds")       # 6 CPU seconds a form
 @pytest.mark.parametrize("dim, causal", [(64, False), (96, True), (128, True), (192, False), (256, True)])
 def test_no_exponential_of_the_library_waits_for_a_product(dim, causal):
     """Of a block's exponentials the share that lies between a product's issue and the wait for it: today all of them."""
@@ -122,7 +122,7 @@ FORMS = {"176 keys in turns": (128, TURNS_176), "160 keys": (128, KEYS_160),
          "heads of 96 as one tile": (96, Configuration(bn=144, k_stages=3, v_stages=3, whole=True))}
 
 
-@pytest.mark.long(but=["heads of 96 as one tile"], everywhere=True)
+@pytest.mark.long(shown_by="test_registers.py::test_what_the_loop_holds")
 @pytest.mark.parametrize("name", FORMS)
 def test_blocks_of_any_extent_cost_their_keys(name):
     """Loops of full attention: one product a step of either operand, exponentials of the author's columns, nothing spilled."""

@@ -80,6 +80,7 @@ def test_many_sequences_on_a_gpu(dim, causal):
         holds(Gpu(), lengths, lengths[::-1], 132, shape=(4, 2, dim, value_dim(dim)), causal=causal)
 
 
+@pytest.mark.long(shown_by="test_attention.py::test_every_interleaving_is_right")
 def test_no_interleaving_is_wrong():
     arrays = packed((70, 0, 20), (150, 3, 20), 1)
     grid, args, meta = attention_varlen.arguments(*arrays, np.zeros(1, np.int32), 2, 70, 150, causal=True)

@@ -162,6 +162,7 @@ def test_last_round(machine, monkeypatch, schedule, shape, programs):
     assert (results[0] == results[1]).all() and not flags.any()
 
 
+@pytest.mark.long(shown_by="test_gemm_any_columns.py::test_no_interleaving_is_wrong")
 @CUT
 def test_no_interleaving_of_a_last_round_is_wrong(monkeypatch):
     monkeypatch.setattr(gemm.configs, "CHUNK", 1000.0)

@@ -107,6 +107,7 @@ def test_refusals(change, text):
         grouped_gemm.arguments(**arrays, programs=1)
 
 
+@pytest.mark.long(shown_by="test_gemm_any_columns.py::test_what_the_rule_may_choose_spills_nothing")
 def test_nothing_spills(tmp_path):
     a, b = np.empty((512, 512), ml_dtypes.bfloat16), np.empty((8, 512, 512), ml_dtypes.bfloat16)
     _, args, meta = grouped_gemm.arguments(a, b, a, np.zeros(8, np.int32), 132)

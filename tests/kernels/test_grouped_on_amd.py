@@ -38,7 +38,7 @@ def test_groups_that_tiles_do_not_divide(chip, dtype, sizes):
     np.testing.assert_allclose(c, expected, rtol=0, atol=2e-3 * np.abs(expected).max())
 
 
-@pytest.mark.long(but=["gfx1250-float16-60"], everywhere=True)
+@pytest.mark.long(shown_by="test_mfma_gemm_code.py::test_gfx1250")
 @pytest.mark.parametrize("chip, dtype, rows", [
     ("gfx950", np.float16, 300), ("gfx950", FP8, 300), ("gfx1250", np.float16, 300), ("gfx1250", np.float16, 60)])
 def test_code(chip, dtype, rows):

@@ -100,7 +100,7 @@ INTERLEAVE = [
     ("gfx950", np.float16, "v_mfma_f32_32x32x16_f16", 16), ("gfx942", Z4, "v_mfma_f32_32x32x16_fp8_fp8", 16)]
 
 
-@pytest.mark.long(shown_by="test_mfma_scaled_gemm.py::test_the_code_of_waves_that_interleave")
+@pytest.mark.long(shown_by="test_mfma_scaled_gemm.py::test_the_code_of_waves_that_take_turns")
 @pytest.mark.parametrize("chip, dtype, product, run", INTERLEAVE)
 def test_interleave(chip, dtype, product, run):
     """Eight phases of two trips; in each a quarter's products, the reads of one operand and the copies of another."""

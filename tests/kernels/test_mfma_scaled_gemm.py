@@ -160,7 +160,7 @@ def test_the_code_of_waves_that_take_turns(a_format, b_format, in_order, each, m
     straight_to_lds(code, in_order)
 
 
-@pytest.mark.long(but=["e2m1-*"], everywhere=True)
+@pytest.mark.long(shown_by="test_the_code_of_waves_that_take_turns")
 @pytest.mark.parametrize("a_format, b_format, side, each", [("e2m1", "e2m1", 16, 128), ("e4m3", "e4m3", 32, 32)])
 def test_the_code_of_waves_that_interleave(a_format, b_format, side, each):
     """128 x 128 a wave in each step; waves meet twice a step."""

@@ -143,7 +143,7 @@ def test_refusals():
 
 # ---- the sizes of DeepSeek's models: 128 heads, 512 + 64 columns -------------------------------------------------------
 
-@pytest.mark.long(but=["own"], everywhere=True)
+@pytest.mark.long(shown_by="test_sparse_mla.py::test_the_published_sizes_fit")
 @pytest.mark.parametrize("kind", ["own", "packed"])
 def test_the_models_sizes_fit(kind):
     arrays = problem(batch=4, heads=128, values=512, lengths=(64, ) * 4)

@@ -78,6 +78,7 @@ def test_nothing_to_find():
     assert mimw.check(kernel, grid, *args, seeds=4, **meta).ok
 
 
+@pytest.mark.long(shown_by="test_nothing_to_find")
 def test_nothing_to_find_in_gradients():
     launches, _ = backward(2, True)
     kernel, grid, args, meta = launches[1]

@@ -80,7 +80,7 @@ def test_changed_scores(machine, name, one):
     check(machine, *shape[:5], 192, 128, one=one, **options)
 
 
-@pytest.mark.long(but=["False-False"], everywhere=True)
+@pytest.mark.long(shown_by="test_attention_backward.py::test_every_interleaving_is_right")
 @pytest.mark.parametrize("one", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 def test_every_interleaving_is_right(causal, one):

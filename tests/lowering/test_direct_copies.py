@@ -45,6 +45,7 @@ def test_the_tile_follows_its_buffer(target, pieces, base, layout):
     assert not count("ds_(write|store)", text)
 
 
+@pytest.mark.long(but=["False-gfx950", "True-gfx942"], everywhere=True)
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("base", [True, False])
 def test_gaps_within_the_range_of_a_wave(target, base):

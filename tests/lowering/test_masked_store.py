@@ -236,6 +236,7 @@ def test_what_the_tensor_core_reads_after_a_masked_store_is_fenced():
     assert found[-3:] == ["ttg.inline_asm", "fence_async_shared", "warp_group_dot "]
 
 
+@pytest.mark.long(everywhere=["False-columns-float16", "False-data-float32", "True-rows-int8"])
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32])
 @pytest.mark.parametrize("mask", ["rows", "columns", "data"])
 @pytest.mark.parametrize("turned", [False, True])

@@ -97,6 +97,7 @@ def test_every_form_compiles(target, width, kernel, constants):
     assert result.stage("cubin") and lines(result, "ptx", r"cp\.async\.bulk\.tensor\.2d.*\.bulk_group")
 
 
+@pytest.mark.long(but=["False-sm_90a", "True-sm_100a"], everywhere=True)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("slot", [False, True])
 def test_descriptors_of_the_kernel(target, slot):

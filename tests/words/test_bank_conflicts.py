@@ -63,6 +63,7 @@ def test_transposes(machine, dtype, shape):
     assert (y == x.transpose(0, 2, 1)).all()
 
 
+@pytest.mark.long(everywhere=["float16-shape2", "float32-shape2", "int64-shape1", "int8-shape0"])
 @pytest.mark.parametrize("shape", SHAPES[:3])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_transposes_between_tasks(machine, dtype, shape):

@@ -70,6 +70,7 @@ def rebased(x, y, start, FAR: tl.constexpr):
 
 # ---- values ----------------------------------------------------------------------------------------------------------
 
+@pytest.mark.long(but=["3-float16-gfx950", "None-float32-gfx942", "None-int8-gfx1250"], everywhere=True)
 @pytest.mark.parametrize("target", AMD)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 @pytest.mark.parametrize("other", [None, 3])
@@ -271,6 +272,7 @@ def test_atomics(target, element, instruction):
     assert count(instruction, relaxed) and not count("buffer_(wbl2|inv)", relaxed)
 
 
+@pytest.mark.long(but=["None-fp32-gfx942", "some-i64-gfx950"], everywhere=True)
 @pytest.mark.parametrize("target", CDNA)
 @pytest.mark.parametrize("element", ["fp32", "i64"])
 @pytest.mark.parametrize("mask", [None, "some"])
@@ -290,6 +292,7 @@ def test_a_mask_that_is_false_throughout(target, element):
     assert count("buffer_atomic_", text)
 
 
+@pytest.mark.long(but=["fp16-cmpswap-gfx942", "fp32-cmpswap-gfx950", "i32-add-gfx942", "i64-add_x2-gfx950"], everywhere=True)
 @pytest.mark.parametrize("target", CDNA)
 @pytest.mark.parametrize("element, instruction", [("i32", "add"), ("i64", "add_x2"), ("fp32", "cmpswap"), ("fp16", "cmpswap")])
 def test_atomics_that_other_gpus_see(target, element, instruction):

@@ -52,6 +52,7 @@ def test_accumulation_registers(target, group, dtype, registers):
     assert kernel.stage("llir").count(f'asm "", "{constraints}"') == registers // together
 
 
+@pytest.mark.long(but=["gfx1250-True", "gfx942-False", "gfx950-True"], everywhere=True)
 @pytest.mark.parametrize("hand_over", [False, True])
 @pytest.mark.parametrize("target", CHIPS)
 def test_vector_registers(target, hand_over):

@@ -71,6 +71,7 @@ def test_in_fp8_and_in_micro_batches():
     assert at_ranks(2, work) == [(True, True, (3, HIDDEN)), (True, True, (1, HIDDEN))]
 
 
+@pytest.mark.long(shown_by="test_in_fp8_and_in_micro_batches")
 def test_without_scales_in_micro_batches():
     def work(rank):
         random = torch.Generator().manual_seed(9)
