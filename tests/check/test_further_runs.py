@@ -106,7 +106,9 @@ LONG = {"Norm backward, ring", "Norm, ring", "Decoding, few rows", "Decoding, wa
         "Sparse MLA, pipe", "Product in microscaling formats, interleave", "Product of experts, scales of blocks",
         "Product of experts, rows by number", "Top-k, cluster", "GEMM, residual", "GEMM, ping-pong", "GEMM, one consumer",
         "GEMM, promoted sums, halves", "Tutorial 20", "Tutorial 10", "GEMM on matrix cores, interleaved",
-        "Gather, GEMM, scatter, Blackwell", "Block-scaled product", "MoE align, many tiles"}
+        "Gather, GEMM, scatter, Blackwell", "Block-scaled product", "MoE align, many tiles", "Tutorial 03", "Tutorial 04",
+        "Tutorial 05", "Tutorial 06", "Tutorial 09", "Tutorial 12", "Tutorial 18", "Tutorial 19", "Tutorial 21",
+        "Product of experts, few rows", "MoE align, pull", "Grouped product, ping-pong", "Linear attention, gradients"}
 
 
 @pytest.mark.long(but=[case.name for case in CASES if case.name not in LONG], everywhere=True)

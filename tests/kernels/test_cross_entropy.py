@@ -109,6 +109,7 @@ def test_rows_multiplied_in_place(machine):
     np.testing.assert_array_equal(x, before * factors[:, None])
 
 
+@pytest.mark.long(but=["ring-0.0-163", "ring of pairs-0.1-165"], everywhere=True)
 @pytest.mark.parametrize("choice, smoothing, n", [("cluster", 0.0, 168), ("ring", 0.0, 163), ("ring of pairs", 0.1, 165)])
 def test_clean(check_kernel, choice, smoothing, n):
     """In place, where most could go wrong."""

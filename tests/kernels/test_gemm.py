@@ -140,7 +140,8 @@ def shared(shape, chosen, programs, **more):
 
 
 @CUT
-@pytest.mark.long(but=["shape0-4-cooperative", "shape1-7-ping_pong", "shape2-3-ping_pong"], everywhere=True)
+@pytest.mark.long(but=["shape0-4-cooperative", "shape1-7-ping_pong", "shape2-3-ping_pong"], everywhere=[
+    "shape1-7-ping_pong", "shape2-3-ping_pong"])
 @pytest.mark.parametrize("schedule", ["cooperative", "ping_pong"])
 @pytest.mark.parametrize("shape, programs", [
     ((520, 264, 264), 4),       # shares that cut tiles, and span two, behind a whole one
