@@ -196,7 +196,7 @@ def assert_overlap(said):
     assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
 
 
-@pytest.mark.long(but=["any order"], everywhere=True)
+@pytest.mark.long(shown_by="tests/lowering/test_gemm.py::test_products_overlap_and_nothing_spills")
 @pytest.mark.parametrize("options, number", [(dict(chosen=Configuration()), 1), (dict(one_order=True), 2)],
                          ids=["any order", "one order"])
 def test_products_overlap_and_nothing_spills(options, number, tmp_path):
