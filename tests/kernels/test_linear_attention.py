@@ -166,7 +166,6 @@ def test_tables():
 
 # ---- what the backward takes ----------------------------------------------------------------------------------------------------
 
-@pytest.mark.long(everywhere=["kind0-2-64", "kind2-2-64", "kind4-1-256"])
 @pytest.mark.parametrize("kind, parts, K", [(GDN, 2, 64), (KDA, 1, 64), (SIMPLE, 2, 64), (GDN, 1, 256), (KDA, 1, 256)])
 def test_new_values_and_states_before_chunks(machine, kind, parts, K):
     case = Case(**kind, T=170, parts=parts, K=K)
@@ -188,7 +187,6 @@ def test_new_values_and_states_before_chunks(machine, kind, parts, K):
 
 # ---- interleavings, what is refused, and the machine code ------------------------------------------------------------------------
 
-@pytest.mark.long(but=["kind0-options0-64", "kind2-options2-64", "kind3-options3-256"], everywhere=True)
 @pytest.mark.parametrize("kind, options, K", [(GDN, {}, 64), (KDA, {}, 64), (GDN, dict(again=True), 64), (GDN, {}, 256)])
 def test_every_interleaving_is_right(kind, options, K):
     case = Case(**kind, T=260 if K == 64 else 200, K=K)
