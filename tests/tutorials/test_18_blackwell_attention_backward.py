@@ -17,7 +17,7 @@ CHIP = dict(target="sm_100a")
 
 @pytest.mark.long(everywhere=True, but=[
     "1-128-64-{}-False-float16-0.005", "1-256-128-{'PARTS': 8}-True-bfloat16-0.04",
-    "1-384-16-{'PARTS': 2, 'STAGES': 3}-True-bfloat16-0.04", "2-256-32-{'PARTS': 2}-True-bfloat16-0.04"])
+    "1-384-16-{'PARTS': 2, 'STAGES': 3}-False-float16-0.005", "2-256-32-{'PARTS': 2}-True-bfloat16-0.04"])
 @pytest.mark.parametrize("causal, dtype, allowed", [(False, np.float16, 5e-3), (True, ml_dtypes.bfloat16, 4e-2)])
 @pytest.mark.parametrize("heads, seq, dim, chosen", [
     (1, 128, 64, {}), (2, 256, 32, dict(PARTS=2)), (1, 384, 16, dict(PARTS=2, STAGES=3)), (1, 256, 128, dict(PARTS=8))], ids=str)
