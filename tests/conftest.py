@@ -44,6 +44,7 @@ from triton.runtime.cache import triton_key  # noqa: E402
 from mimw.compiler.pipeline import compiler_hash  # noqa: E402
 from mimw.testing import Golden, gpu_available  # noqa: E402
 from mimw.testing.machines import Gpu, Simulator  # noqa: E402
+from tests import processes  # noqa: E402
 from tests.process_server import PRELOADED  # noqa: E402
 
 pytest_plugins = ["mimw.testing.plugin", "tests.browser", "tests.machine_code", "tests.cpu_seconds", "tests.compiled_ahead",
@@ -110,6 +111,7 @@ def pytest_unconfigure():
     # Python takes everything apart at the end, which Triton's bindings want; before, pytest looks for garbage twice, a second each.
     atexit.register(gc.unfreeze)
     shutil.rmtree(_CACHE, ignore_errors=True)
+    processes.end()
 
 
 @pytest.fixture

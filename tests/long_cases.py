@@ -8,14 +8,18 @@
     @pytest.mark.parametrize(...)
     def test_what_the_loop_holds(form): ...
 
+    @pytest.mark.long(everywhere=["300-1", "64-1"])         where no GPU is these always run, on a GPU those of `but`, or all
+    @pytest.mark.long(shown_by="test_gemm.py::test_nothing_spills")     all are long; on a GPU but those of `but`
+
     pytest tests                    512 cases left out: they are long, --long runs them
     pytest --long tests             all
 
 Input: the collected tests. Output: those without the long ones; on a GPU modules that have some come first. Unless it says
 `everywhere` a mark is about a GPU alone: a case on the simulator, whose name is that on the GPU without `gpu-`, always runs.
-Patterns are those of `fnmatch`; one that no case has is an error, and so is a module whose tests on a GPU are all long, or a test
-whose cases are all long everywhere. A test that the command line names by `::` runs. Which cases may be long is said in
-CONTRIBUTING.md, "What a test may cost" and "Tests on a GPU".
+Patterns are those of `fnmatch`; one that no case has is an error, and so is a module whose tests on a GPU are all long, a test
+whose cases are all long everywhere, or a `shown_by` that names no quick test: one of the module, of its folder by a file's name, or
+of any folder from tests/. A test that the command line names by `::` runs. Which cases may be long is said in CONTRIBUTING.md,
+"What a test may cost" and "Tests on a GPU".
 """
 
 from __future__ import annotations
@@ -35,10 +39,21 @@ def case_of(item) -> str:
     return item.callspec.id.removeprefix("gpu-").removeprefix("simulator-") if hasattr(item, "callspec") else ""
 
 
+def _quick(item) -> tuple | list:
+    """The patterns of the cases that a mark leaves quick, here or on a GPU."""
+    of = item.get_closest_marker("long").kwargs
+    but, everywhere = of.get("but", ()), of.get("everywhere", False)
+    if item.get_closest_marker("gpu") is not None:
+        return but if "but" in of or not isinstance(everywhere, list) else ["*"]
+    if isinstance(everywhere, list):
+        return everywhere
+    if "shown_by" in of:
+        return ()
+    return but if everywhere else ["*"]
+
+
 def is_long(item) -> bool:
-    mark = item.get_closest_marker("long")
-    return (mark is not None and (mark.kwargs.get("everywhere") or item.get_closest_marker("gpu") is not None)
-            and not any(fnmatchcase(case_of(item), pattern) for pattern in mark.kwargs.get("but", ())))
+    return item.get_closest_marker("long") is not None and not any(fnmatchcase(case_of(item), pattern) for pattern in _quick(item))
 
 
 def unknown(items: list) -> list[str]:
@@ -46,7 +61,9 @@ def unknown(items: list) -> list[str]:
     cases = defaultdict(list)
     for item in items:
         if (mark := item.get_closest_marker("long")) is not None:
-            cases[item.nodeid.partition("[")[0], tuple(mark.kwargs.get("but", ()))].append(case_of(item))
+            everywhere = mark.kwargs.get("everywhere")
+            patterns = *mark.kwargs.get("but", ()), *(everywhere if isinstance(everywhere, list) else ())
+            cases[item.nodeid.partition("[")[0], patterns].append(case_of(item))
     return [f"{test}: no case is called {pattern!r}" for (test, patterns), names in cases.items() for pattern in patterns
             if not any(fnmatchcase(name, pattern) for name in names)]
 
@@ -61,12 +78,25 @@ def without_quick(items: list) -> list[str]:
 
 
 def _without_quick_case(items: list) -> list[str]:
-    """The tests that are long everywhere in all their cases."""
-    quick = defaultdict(bool)
+    """The tests that are long everywhere in all their cases, and those whose quick test is none."""
+    quick, shown = defaultdict(bool), {}
     for item in items:
-        if (mark := item.get_closest_marker("long")) is not None and mark.kwargs.get("everywhere"):
-            quick[item.nodeid.partition("[")[0]] |= not is_long(item)
-    return [f"{test}: no case is quick" for test, one in quick.items() if not one]
+        test = item.nodeid.partition("[")[0]
+        quick[test] |= not is_long(item)
+        if (mark := item.get_closest_marker("long")) is not None and (mark.kwargs.get("everywhere") or "shown_by" in mark.kwargs):
+            shown[test] = _named(mark.kwargs.get("shown_by", ""), test)
+    modules = {test.partition("::")[0] for test in quick}
+    return [f"{test}: no case is quick" + (f", nor is {named}, which is to show it" if named else "")
+            for test, named in shown.items() if not quick[test] and not quick.get(named, False)
+            and (not named or named.partition("::")[0] in modules)]
+
+
+def _named(shown_by: str, test: str) -> str:
+    """The test that `shown_by` names, from the root; "" where nothing is named."""
+    if not shown_by or shown_by.startswith("tests/"):
+        return shown_by
+    module = test.partition("::")[0]
+    return f"{module.rpartition('/')[0]}/{shown_by}" if "::" in shown_by else f"{module}::{shown_by}"
 
 
 def longest_first(items: list) -> None:

@@ -1,8 +1,10 @@
 """The process that `tests.processes` forks from: it imports what every command needs once, then becomes what it is asked for.
 
+    python process_server.py PATH FD [MODULE...]        listens at PATH, until nobody writes to the pipe FD any more
     in, one JSON object a line:    {"argv": ["-m", "mimw", "doctor"], "env": {...}, "cwd": ..., "out": file, "err": file}
     out, two lines for each:       the number of the child's process, then its `returncode` and the CPU seconds that it took
 
+All workers of the tests share it: each connection is served by a fork, which asks nothing of the others.
 A child ends as an interpreter does, with its exit status, traceback, `atexit` and flushed streams, but for taking all modules
 apart, which would cost more than most of what the tests ask.
 """
@@ -12,8 +14,11 @@ import gc
 import json
 import os
 import runpy
+import select
+import socket
 import sys
 import threading
+from contextlib import suppress
 from importlib import import_module
 
 PRELOADED = ("triton.backends.compiler", "triton.backends.amd.compiler", "triton.backends.nvidia.compiler", "mimw",
@@ -23,25 +28,40 @@ PRELOADED = ("triton.backends.compiler", "triton.backends.amd.compiler", "triton
              *(f"mimw.cli.{name}" for name in ("check", "compile", "doctor", "explain", "run", "simulate", "timeline")))
 
 
-def serve() -> None:
-    """Fork a child for each job, until there is nobody to serve."""
-    asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(nothing, 1)
-    for name in (*PRELOADED, *sys.argv[1:]):
+def serve(path: str, alive: str, *more: str) -> None:
+    """Fork a child for each connection, until there is nobody to serve. Who connects early waits for the imports."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(f"{path}.new")
+    listening.listen()
+    os.rename(f"{path}.new", path)
+    for name in (*PRELOADED, *more):
         import_module(name)
     from triton.runtime.cache import triton_key
 
     from mimw.compiler.pipeline import compiler_hash
     triton_key(), compiler_hash()  # what the first compilation of each would read all of Triton for
     gc.freeze()
+    while int(alive) not in select.select([listening, int(alive)], [], [])[0]:
+        connection, _ = listening.accept()
+        if not os.fork():
+            listening.close()
+            os.close(int(alive))
+            answer(connection)
+            os._exit(0)
+        connection.close()
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def answer(connection: socket.socket) -> None:
+    """Fork a child for each job of one process of the tests, until that one has ended."""
+    asked, answers = connection.makefile("r"), connection.makefile("w")
     while line := asked.readline():
         job = json.loads(line)
         child = os.fork()
         if not child:
-            asked.close()
-            answers.close()
+            os.close(connection.fileno())
             os._exit(ended(job))
         print(child, file=answers, flush=True)
         _, status, took = os.wait4(child, 0)
@@ -92,5 +112,5 @@ def become(job: dict) -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(*sys.argv[1:])
     os._exit(0)  # as its children

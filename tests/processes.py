@@ -10,45 +10,66 @@ folder, `sys.argv`, `sys.path`, `__main__`, exit status. What is about starting,
 """
 
 import atexit
+import fcntl
 import functools
 import json
 import os
 import select
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 _SERVER = Path(__file__).with_name("process_server.py")
+# Workers are forks of the process that imports this: the first that asks starts a server for all, which lives as long as one of
+# them does, since each holds this pipe. To import Triton and torch takes 2 and 9 CPU seconds.
+_FOLDER = tempfile.mkdtemp(prefix="mimw-processes-")
+_ALIVE, _HELD = os.pipe()
+_OWNER = os.getpid()
 seconds: list[float] = []       # of CPU, of each process that ran: no child of this one, so not among its times
 
 
 class _Server:
-    """One for this process, and one with more modules; it ends when its standard input does."""
+    """A connection of this process to the server, or to the one with more modules."""
 
     def __init__(self, *more: str):
-        code = f"exec(compile(open({str(_SERVER)!r}).read(), {str(_SERVER)!r}, 'exec'))"
-        self.process = subprocess.Popen([sys.executable, "-c", code, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        bufsize=0)  # nothing is read ahead of `select`
-
-        atexit.register(self.end)
-
-    def end(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
+        path = Path(_FOLDER, "-".join(("server", *more)))
+        with open(f"{path}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                code = f"exec(compile(open({str(_SERVER)!r}).read(), {str(_SERVER)!r}, 'exec'))"
+                self.started = subprocess.Popen([sys.executable, "-c", code, path, str(_ALIVE), *more], pass_fds=[_ALIVE],
+                                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                while not path.exists():
+                    assert self.started.poll() is None, "the server has ended before it listened"
+                    time.sleep(0.01)
+        self.connection = socket.socket(socket.AF_UNIX)
+        self.connection.connect(str(path))
+        self.answers = self.connection.makefile("rb", buffering=0)      # nothing is read ahead of `select`
 
     def run(self, job: dict, timeout: float) -> int:
-        self.process.stdin.write(json.dumps(job).encode() + b"\n")
-        child = int(self.process.stdout.readline())
-        ready, _, _ = select.select([self.process.stdout], [], [], timeout)
+        self.connection.sendall(json.dumps(job).encode() + b"\n")
+        child = int(self.answers.readline())
+        ready, _, _ = select.select([self.answers], [], [], timeout)
         if not ready:
             os.kill(child, signal.SIGKILL)
-        status, took = self.process.stdout.readline().split()
+        status, took = self.answers.readline().split()
         seconds.append(float(took))
         if not ready:
             raise subprocess.TimeoutExpired(job["argv"], timeout)
         return int(status)
+
+
+@atexit.register
+def end() -> None:
+    """Nothing of the servers is left behind the process that all workers are forks of. Called by conftest.py, where `tests.forked`
+    has that process end without looking further."""
+    if os.getpid() == _OWNER:
+        shutil.rmtree(_FOLDER, ignore_errors=True)
 
 
 @functools.cache

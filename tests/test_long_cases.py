@@ -12,10 +12,11 @@ class Item:
     """A collected test, with a mark `long` unless `but` is None."""
 
     def __init__(self, name: str, gpu: bool = True, but: list | None = None, path: str = "tests/test_a.py",
-                 everywhere: bool = False):
+                 everywhere: bool | list = False, shown_by: str = ""):
         self.path = path
-        self.nodeid, self.marks = f"{path}::{name}", {"gpu": gpu, "long": but is not None}
-        self.kwargs = ({"but": but} if but else {}) | ({"everywhere": True} if everywhere else {})
+        self.nodeid, self.marks = f"{path}::{name}", {"gpu": gpu, "long": but is not None or bool(everywhere or shown_by)}
+        self.kwargs = ({"but": but} if but else {}) | ({"everywhere": everywhere} if everywhere else {})
+        self.kwargs |= {"shown_by": shown_by} if shown_by else {}
         if "[" in name:
             self.callspec = SimpleNamespace(id=name.partition("[")[2][:-1])
 
@@ -82,3 +83,27 @@ def test_a_test_keeps_a_quick_case(monkeypatch):
     monkeypatch.setattr(long_cases, "unknown", lambda items: [])
     with pytest.raises(pytest.UsageError, match="test_a.py::test_c: no case is quick"):
         collected(monkeypatch, OF_ANY[1:], gpu=False)
+
+
+def test_other_cases_may_be_quick_where_no_gpu_is(monkeypatch):
+    """A list of those says nothing of a GPU."""
+    both = [Item(f"test_e[{machine}-{case}]", gpu=machine == "gpu", but=but, everywhere=["a"])
+            for machine in ("simulator", "gpu") for case in "ab" for but in (["b"], None)]
+    left = [f"test_e[{name}]" for name in ("simulator-a", "simulator-a", "gpu-a", "gpu-b", "gpu-b")]
+    assert collected(monkeypatch, both, gpu=True) == (left, 3)
+    with pytest.raises(pytest.UsageError, match="no case is called 'c'"):
+        collected(monkeypatch, [Item("test_e[a]", gpu=False, everywhere=["a", "c"])])
+
+
+def test_another_test_may_be_the_quick_one(monkeypatch):
+    """It is looked for where its module is collected; it must be quick."""
+    long = Item("test_f[a]", gpu=False, shown_by="test_b.py::test_g")
+    shown, other = Item("test_g[1]", gpu=False, path="tests/test_b.py"), Item("test_h", gpu=False, path="tests/test_b.py")
+    on_a_gpu = Item("test_f[gpu-a]", but=["a"], shown_by="tests/test_b.py::test_g")
+    assert collected(monkeypatch, [long, shown, other], gpu=False) == (["test_g[1]", "test_h"], 1)
+    assert collected(monkeypatch, [long, on_a_gpu, shown]) == (["test_f[gpu-a]", "test_g[1]"], 1)
+    assert collected(monkeypatch, [long], gpu=False) == ([], 1)
+    with pytest.raises(pytest.UsageError, match="test_f: no case is quick, nor is tests/test_b.py::test_g, which is to show it"):
+        collected(monkeypatch, [long, other], gpu=False)
+    with pytest.raises(pytest.UsageError, match="nor is tests/test_a.py::test_i"):
+        collected(monkeypatch, [Item("test_f[a]", gpu=False, shown_by="test_i")])

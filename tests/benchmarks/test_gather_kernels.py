@@ -8,6 +8,7 @@ from benchmarks import gather_kernels
 from benchmarks.gather_kernels import WAYS, launch_of, rows_of_tile
 
 
+@pytest.mark.long(but=["128-tl.load", "32-TMA", "32-cp.async", "4096-tl.load"], everywhere=True)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("row_bytes", [32, 128, 4096])
 def test_all_ways_gather_the_same(way, row_bytes, monkeypatch):

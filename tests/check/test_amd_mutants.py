@@ -156,6 +156,7 @@ def test_waves_of_one_task_meet_on_both_sides_of_a_refill(target):
 
 # ---- the wrong half of the waves -------------------------------------------------------------------------------------
 
+@pytest.mark.long(but=["0-False-gfx942", "1-True-gfx950", "2-True-gfx1250", "3-False-gfx942"], everywhere=True)
 @pytest.mark.parametrize("target", AMD)
 @pytest.mark.parametrize("behind, ok", [(0, False), (1, True), (2, True), (3, False)])
 def test_a_wait_that_the_other_half_comes_to_too_late(target, behind, ok):
@@ -225,6 +226,7 @@ def copied_values(target, base, layout=None, mask=None, n=64):
     return x, y
 
 
+@pytest.mark.long(but=["False-gfx1250", "True-gfx950", "False-gfx942"], everywhere=True)
 @pytest.mark.parametrize("target", AMD)
 @pytest.mark.parametrize("base", [True, False])
 def test_a_mask_that_is_not_constant_over_a_piece(target, base):
@@ -265,6 +267,7 @@ def test_an_offset_past_2_gib(target, kernel):
 
 # ---- padding ---------------------------------------------------------------------------------------------------------
 
+@pytest.mark.long(but=["reordered-gfx942", "plain-gfx1250", "within a wave-gfx950"], everywhere=True)
 @pytest.mark.parametrize("target", AMD)
 @pytest.mark.parametrize("layout, direct", [
     (padded(512), True), (padded(512, ROWS_REORDERED), True), (padded(64), False)], ids=["plain", "reordered", "within a wave"])

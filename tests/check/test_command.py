@@ -13,12 +13,13 @@ from tests.kernels import rings
 from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
 RING = rings.__file__
+QUICK = "--mend-time", "0"      # no look for a change of the source: test_mends.py is about that
 
 
 @pytest.mark.parametrize("arrive, status", [("True", 0), ("False", 1)])
 def test_the_exit_status_says_what_was_found(capsys, arrive, status):
-    words = ["check", f"{RING}:stored", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", f"ARRIVE={arrive}", "--search", "both"]
-    assert main(words) == status
+    words = [f"{RING}:stored", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", f"ARRIVE={arrive}", "--search", "both", *QUICK]
+    assert main(["check", *words]) == status
     shown = capsys.readouterr().out
     assert ("ok: nothing found" in shown) if status == 0 else ("Mend:" in shown and "tlx.barrier_expect_bytes" in shown)
 
@@ -32,7 +33,7 @@ def test_smaller_launches_are_named_and_can_be_left_out(capsys):
 
 
 def test_a_function_may_name_the_launch_and_the_report_may_be_json(capsys):
-    assert main(["check", f"{RING}:never_released", "--json"]) == 1
+    assert main(["check", f"{RING}:never_released", "--json", *QUICK]) == 1
     report = json.loads(capsys.readouterr().out)
     assert not report["ok"] and report["runs"] == 8
     assert {finding["kind"] for finding in report["findings"]} <= {"TooManyArrivals", "SlotReusedEarly", "CopyReadEarly"}
@@ -41,7 +42,7 @@ def test_a_function_may_name_the_launch_and_the_report_may_be_json(capsys):
 
 def test_a_finding_is_replayed(capsys):
     """By its seed; by another one the interleaving, and what is found first, may differ."""
-    main(["check", f"{RING}:never_released", "--seeds", "3", "--json"])
+    main(["check", f"{RING}:never_released", "--seeds", "3", "--json", *QUICK])
     for finding in json.loads(capsys.readouterr().out)["findings"]:
         assert main(["check", f"{RING}:never_released", "--replay", json.dumps(finding["seed"]), "--json"]) == 1
         (again, ) = json.loads(capsys.readouterr().out)["findings"]
@@ -57,7 +58,7 @@ def test_what_cannot_be_checked_is_told_apart_from_what_is_wrong(capsys, words):
 
 
 def test_what_the_compiler_refuses_is_found(capsys):
-    assert main(["check", f"{RING}:stored", "--args", "fp16[64,32]/32,32", "fp16[64,32]", "4", "ARRIVE=True"]) == 1
+    assert main(["check", f"{RING}:stored", "--args", "fp16[64,32]/32,32", "fp16[64,32]", "4", "ARRIVE=True", *QUICK]) == 1
 
 
 def test_arguments_are_made_up():

@@ -100,7 +100,15 @@ LONG = {"Norm backward, ring", "Norm, ring", "Decoding, few rows", "Decoding, wa
         "Decoding, many rows", "Attention, packed sequences, backward", "Attention, packed sequences, backward, one order",
         "Attention, backward, one order", "2-simplicial attention, backward", "GEMM, promoted sums, two at a time",
         "Top-k selector, cluster", "Product of experts, scales of blocks, few rows", "Block-scaled product, tall",
-        "MLA decoding, packed cache", "Lightning indexer, pages", "Lightning indexer, bf16", "Product of experts, rows picked"}
+        "MLA decoding, packed cache", "Lightning indexer, pages", "Lightning indexer, bf16", "Product of experts, rows picked",
+        "Cross entropy, ring", "Attention, packed sequences", "Attention, backward", "Linear attention, gates by key",
+        "Linear attention, gradients by roles", "Linear attention, Blackwell", "Attention, packed sequences, backward, wide",
+        "Sparse MLA, pipe", "Product in microscaling formats, interleave", "Product of experts, scales of blocks",
+        "Product of experts, rows by number", "Top-k, cluster", "GEMM, residual", "GEMM, ping-pong", "GEMM, one consumer",
+        "GEMM, promoted sums, halves", "Tutorial 20", "Tutorial 10", "GEMM on matrix cores, interleaved",
+        "Gather, GEMM, scatter, Blackwell", "Block-scaled product", "MoE align, many tiles", "Tutorial 03", "Tutorial 04",
+        "Tutorial 05", "Tutorial 06", "Tutorial 09", "Tutorial 12", "Tutorial 18", "Tutorial 19", "Tutorial 21",
+        "Product of experts, few rows", "MoE align, pull", "Grouped product, ping-pong", "Linear attention, gradients"}
 
 
 @pytest.mark.long(but=[case.name for case in CASES if case.name not in LONG], everywhere=True)

@@ -126,6 +126,7 @@ SAMPLE = {("START.md", 11, "more slots than fit"), ("START.md", 12, "a wrong num
           ("new two_tasks", 30, "a release too early")}
 
 
+@pytest.mark.long(but=["START.md", "new gemm", "new two_tasks", "tutorial 11"], everywhere=True)
 @pytest.mark.parametrize("name", ["START.md", "new gemm", "new two_tasks", "tutorial 01", "tutorial 11"])
 def test_a_mend_is_applied_and_the_check_is_clean(kernels, name):
     """The result is numpy's then, too. All mistakes: `python -m benchmarks.mends`."""
@@ -208,6 +209,7 @@ def test_what_only_the_result_shows_is_mended_where_results_are_expected(broken,
     assert "WrongResult" in capsys.readouterr().out and "A[slot], [m, i * BK]" in path.read_text()
 
 
+@pytest.mark.long(shown_by="test_a_change_after_which_less_is_found_is_a_first_step")
 def test_two_mistakes_are_mended_together(broken):
     """Neither alone: with either one left the kernel gets stuck, or reads what nobody has written."""
     path = broken("START.md", *WAITS_WRONG)

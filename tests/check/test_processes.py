@@ -232,6 +232,7 @@ def test_how_many_processes(monkeypatch):
 # ---- mimw.check -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(but=["switch1-options1", "switch2-options2"], everywhere=True)
 @pytest.mark.parametrize("switch, options", [
     (dict(), {}), (dict(RELEASE_FIRST=True), {}), (dict(FIRST_PARITY=0), {}), (dict(), dict(search="both", limit=5))])
 def test_the_report_is_the_same_with_any_number_of_processes(eager, switch, options):
@@ -289,7 +290,8 @@ told = []
 for jobs in "1", "3":
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        assert main(["check", {tma_pipeline.__file__ + ":released_before_the_wait"!r}, "--jobs", jobs, "--json"]) == 1
+        words = ["--jobs", jobs, "--json", "--mend-time", "0"]
+        assert main(["check", {tma_pipeline.__file__ + ":released_before_the_wait"!r}, *words]) == 1
     told += [json.loads(out.getvalue()), len(forked)]
 print(json.dumps(told))
 """

@@ -98,6 +98,6 @@ def test_the_command(capsys):
     from mimw.cli import main
 
     from .test_time import KERNELS
-    assert main(["check", f"{KERNELS}:released_before_the_wait", "--protocol", "--seeds", "2"]) == 1
+    assert main(["check", f"{KERNELS}:released_before_the_wait", "--protocol", "--seeds", "2", "--mend-time", "0"]) == 1
     shown = capsys.readouterr().out
     assert "OperandOverwritten" in shown and "tile data was left out" in shown

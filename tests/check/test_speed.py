@@ -1,10 +1,13 @@
 """The GEMM that people run is checked while they wait."""
 
+import pytest
+
 from benchmarks.check_speed import GOAL, measure
 
 CORES, SLOWER = 2, 2  # twice as slow as the machine that the goal is for
 
 
+@pytest.mark.long(shown_by="test_a_sample_of_a_large_gemm_costs_what_its_ctas_do")
 def test_a_gemm_of_1024_is_checked_while_one_waits():
     """Bounded in CPU time, so that what else runs on the machine matters little."""
     report, _, cpu = measure()

@@ -62,14 +62,14 @@ def test_a_long_run_tells_from_within():
 def test_the_command_tells_on_stderr(monkeypatch, capsys):
     monkeypatch.setattr("mimw.tools.search.meter.QUIET", 0.0)
     monkeypatch.setattr("mimw.tools.search.meter.BETWEEN", 0.0)
-    assert main(["check", f"{KERNELS}:released_before_the_wait", "--seeds", "3", "--jobs", "1"]) == 1
+    assert main(["check", f"{KERNELS}:released_before_the_wait", "--seeds", "3", "--jobs", "1", "--mend-time", "0"]) == 1
     told = capsys.readouterr().err.splitlines()
     assert any(line.startswith("mimw: 3 of 3 runs, 1 found, ") and line.endswith("operations/s") for line in told)
     assert any("about" in line and line.endswith("s left") for line in told)
 
 
 def test_a_short_check_tells_nothing(capsys):
-    assert main(["check", f"{KERNELS}:released_before_the_wait", "--seeds", "1"]) == 1
+    assert main(["check", f"{KERNELS}:released_before_the_wait", "--seeds", "1", "--mend-time", "0"]) == 1
     assert not capsys.readouterr().err
 
 

@@ -153,6 +153,7 @@ def is_ordered(done: list[str], writer: str, reader: str) -> bool:
     return holds(write, read, TO_READ.get((writer, reader), [])) and holds(read, write, TO_WRITE[reader, writer])
 
 
+@pytest.mark.long(but=["tma-*", "threads-copy"], everywhere=True)
 @each_pair
 def test_the_order_in_one_task(writer, reader):
     done = steps(assembly(writer, reader))

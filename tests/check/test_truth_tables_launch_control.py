@@ -196,6 +196,7 @@ HARMLESS = {
 }
 
 
+@pytest.mark.long(but=["one"], everywhere=True)
 @pytest.mark.parametrize("launch", [shared_out(), shared_out(stages=2), shared_out_in_pairs(stages=2)], ids=["one", "two", "pairs"])
 def test_mutants(launch):
     kernel, grid, args, meta = launch

@@ -173,6 +173,7 @@ def test_a_commit_is_the_pairs(two, wait):
             assert (args[1] == 16).all()
 
 
+@pytest.mark.long(but=["both"], everywhere=True)
 @pytest.mark.parametrize("commit", ["both", "even"])
 def test_a_commit_of_a_pair_compiles(commit):
     """To the same instruction, said or not: the even CTA's, for both."""
@@ -231,6 +232,7 @@ def test_a_commit_for_which_nobody_waits(ending, last):
     assert [one.site.line for one in remarks] == ([line_of(freed, "# late")] if ending and last == "free" else [])
 
 
+@pytest.mark.long(but=["done"], everywhere=True)
 @pytest.mark.parametrize("last", ["free", "done"])
 def test_the_end_behind_the_last_commit_compiles(last):
     """One more commit, for both, and a wait behind it."""

@@ -27,6 +27,7 @@ def test_the_ring(wait_full, wait_free):
     assert right(scaled_ring(WAIT_FULL=wait_full, WAIT_FREE=wait_free), "random") == (wait_full and wait_free)
 
 
+@pytest.mark.long(but=["True"], everywhere=True)
 @pytest.mark.parametrize("guard", SWITCHES)
 def test_who_calls_is_all_one(guard):
     """The even CTA copies and multiplies for both."""
@@ -39,6 +40,7 @@ def test_ctas_that_meet_before_the_product(arrive):
     assert right(scaled_ring(MEET=True, ARRIVE=arrive), "random") == arrive
 
 
+@pytest.mark.long(but=["copied"], everywhere=True)
 @pytest.mark.parametrize("place", ["smem", "copied"])
 def test_the_odd_cta_has_scales_of_its_own(place):
     """Those of its rows, and those of all columns: nobody copies the even CTA's to the odd one."""

@@ -83,6 +83,7 @@ def reused(how="barrier", read="load", before=False, after=False):
 HOW = ["barrier", "warp barrier", "named barrier", "atomic"]
 
 
+@pytest.mark.long(but=["store-atomic", "*barrier"], everywhere=True)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("read", ["load", "gather", "store"])
 def test_a_slot_that_is_touched_and_filled_again(how, read):
@@ -96,6 +97,7 @@ def test_a_slot_that_is_touched_and_filled_again(how, read):
     assert f"the {verb} is in the generic proxy and tma_load overwrites through the asynchronous proxy" in finding.message
 
 
+@pytest.mark.long(but=["*barrier", "False-False-atomic", "True-False-atomic"], everywhere=True)
 @pytest.mark.parametrize("how", HOW)
 @rows("before", "after")
 def test_a_fence_of_the_author_on_either_side(how, before, after):

@@ -70,6 +70,7 @@ def scaled(steps=3, shared=False, fence=True, wait_free=True, early=False, copy=
     return scale_ring, (1, ), arrays, dict(meta, target="sm_100a")
 
 
+@pytest.mark.long(but=["True-True-True", "False-True-True", "True-False-True", "True-True-False"], everywhere=True)
 @rows("shared", "fence", "wait_free")
 def test_stored_scales(shared, fence, wait_free):
     """What another task stores needs a fence of that task, and room that a commit behind the copy has given back."""

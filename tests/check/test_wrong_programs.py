@@ -75,11 +75,11 @@ def test_a_store_to_shared_memory_and_a_tma_store_without_a_fence():
 def test_the_command_says_the_same(capsys, name, kind, lines):
     """As JSON for programs, and as text with the source lines of all tasks involved."""
     file = tma_pipeline.__file__
-    assert main(["check", f"{file}:{name}", "--json"]) == 1
+    assert main(["check", f"{file}:{name}", "--json", "--mend-time", "0"]) == 1
     (finding, ) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["kind"] == kind
     assert [(site["file"], site["line"]) for site in finding["sites"][:2]] == [(file, line_of(text)) for text in lines]
-    assert main(["check", f"{file}:{name}"]) == 1
+    assert main(["check", f"{file}:{name}", "--mend-time", "0"]) == 1
     shown = capsys.readouterr().out
     assert shown.startswith(f"{kind}: ") and "\nMend: " in shown and "Shown by grid=(1,), K=" in shown
     assert all(text in shown for text in lines)
@@ -122,6 +122,7 @@ def test_arrays_are_left_as_they_were():
     assert (args[2].base.array == 0).all()
 
 
+@pytest.mark.long(but=["configuration3"], everywhere=True)
 @pytest.mark.parametrize("configuration", [dict(), dict(ping_pong=True, bn=128), dict(stages=2, staging=1),
                                            dict(bm=64, consumers=1, stages=3)])
 def test_the_library_gemm_is_right_under_every_interleaving(configuration):

@@ -50,7 +50,8 @@ WORDS = ["symmetric:i32[1]", "symmetric:i32[1]", "symmetric:i32[1]", "i32[3]", "
 
 def test_check_a_kernel(script, capsys):
     assert main(["check", f"{script}:stream", "--gpus", "2", "--seeds", "2", "--args", *WORDS]) == 0
-    assert main(["check", f"{script}:stream", "--gpus", "2", "--seeds", "2", "--json", "--args", "i32[1]", *WORDS[1:]]) == 1
+    words = ["--json", "--mend-time", "0", "--args", "i32[1]", *WORDS[1:]]
+    assert main(["check", f"{script}:stream", "--gpus", "2", "--seeds", "2", *words]) == 1
     assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["findings"][0]["kind"] == "PeerUnreachable"
 
 

@@ -10,6 +10,10 @@ CASE = f"{tensor_product.__file__}:tensor_product_case"
 CHIP = ["--target", "sm_100a"]
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "False-check---seeds-2---no-rounds---ctas-sample-ok: nothing found in 2 runs", "False-timeline-",
+    "True-check---seeds-2---no-rounds-ok: nothing found in 2 runs", "True-compile---emit-ptx-",
+    "True-explain-tensor memory: 128 of 512 columns-multiplier-nvmma(128-byte swizzle, 16-bit)", "True-predict-"])
 @pytest.mark.parametrize("command, expected", [
     (["explain"], ["tensor memory: 128 of 512 columns", "multiplier", "nvmma(128-byte swizzle, 16-bit)"]),
     (["compile", "--emit", "ptx"], [".target sm_100a", "tcgen05.mma"]),

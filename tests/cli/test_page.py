@@ -12,7 +12,7 @@ FILE = tma_pipeline.__file__
 
 def test_check_writes_a_page_of_what_it_found_and_of_nothing(tmp_path, capsys):
     path = tmp_path / "page.html"
-    assert main(["check", f"{FILE}:released_before_the_wait", "--seeds", "1", "--html", str(path)]) == 1
+    assert main(["check", f"{FILE}:released_before_the_wait", "--seeds", "1", "--mend-time", "0", "--html", str(path)]) == 1
     assert f"page: {path}" in capsys.readouterr().out and "OperandOverwritten" in path.read_text()
     assert main(["check", f"{FILE}:right_pipeline", "--seeds", "1", "--no-rounds", "--json", "--html", str(path)]) == 0
     told = capsys.readouterr()

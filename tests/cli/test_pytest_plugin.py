@@ -164,6 +164,7 @@ def test_plain():
     assert done.returncode == 0 and "mimw check" not in done.stdout, done.stdout
 
 
+@pytest.mark.long(but=["words0*", "words3*"], everywhere=True)
 @pytest.mark.parametrize("words, said", [
     (["--mimw-check", "tests"], "'tests' is no number of interleavings; with a path behind it, write --mimw-check=8 tests"),
     (["--mimw-check=0"], "'0' is no number of interleavings"),

@@ -10,7 +10,6 @@ import mimw.ops.distributed  # noqa: E402
 from docs.support import operator_chips, operator_pages, operator_speed, operator_table, performance  # noqa: E402
 from docs.support.operator_examples import OF_ONE, OF_SEVERAL  # noqa: E402
 from docs.support.operator_facts import DOCS, TOOLS, operators_of_torch, owner, shown  # noqa: E402
-from tests.every import every  # noqa: E402
 from tests.ranks import at_ranks  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -55,29 +54,33 @@ def test_a_page_has_its_example():
         assert f"```python\n{example}```\n" in path.read_text()
 
 
-@every(OF_ONE)
-def test_the_example_runs_by_the_kernels_that_the_page_names(name):
-    assert operator_chips.run(name) == KEPT[name]["sm_90a"]
+@pytest.mark.long(but=["every other one"], everywhere=True)     # the test below runs the others, each as another chip
+@pytest.mark.parametrize("first", [0, 1], ids=["every other one", "the others"])
+def test_the_example_runs_by_the_kernels_that_the_page_names(first):
+    names = list(OF_ONE)[first::2]
+    assert {name: operator_chips.run(name) for name in names} == {name: KEPT[name]["sm_90a"] for name in names}
 
 
-def test_chips_are_those_that_simulating_finds():
-    """Each operator as one other chip, all chips in turn; the whole is found by docs/support/operator_pages.py."""
-    others = operator_chips.CHIPS[1:]
+def test_chips_are_those_that_simulating_finds(request):
+    """Every other operator as one other chip, all chips in turn, by `--long` each; docs/support/operator_pages.py finds all."""
+    others, examples = operator_chips.CHIPS[1:], list(OF_ONE) if request.config.getoption("long") else list(OF_ONE)[1::2]
     for at, chip in enumerate(others):
-        names = list(OF_ONE)[at::len(others)]
+        names = examples[at::len(others)]
         found = operator_chips.found([chip], names)
         assert found == {name: {chip: KEPT[name][chip]} for name in names}
 
 
-def test_examples_of_several_gpus_run():
-    """Of the pages under operators/distributed, by two ranks of the CPU, one behind the other."""
+def test_examples_of_several_gpus_run(request):
+    """Of the pages under operators/distributed, every other one, by `--long` all; by two ranks of the CPU, one behind the other."""
+    examples = list(OF_SEVERAL.items())[::1 if request.config.getoption("long") else 2]
+
     def work(rank):
         torch.manual_seed(rank)
-        for name, text in OF_SEVERAL.items():
+        for name, text in examples:
             exec(compile(text, f"<example of {name}>", "exec"), {})
-        return len(OF_SEVERAL)
+        return len(examples)
 
-    assert at_ranks(2, work) == [14, 14]
+    assert len(OF_SEVERAL) == 14 and at_ranks(2, work) == [len(examples)] * 2
 
 
 def test_an_example_that_is_wrong_is_found(monkeypatch):

@@ -69,23 +69,27 @@ def sentences(path: Path) -> list[str]:
 @cache
 def messages(path: Path) -> list[tuple[int, str]]:
     """Line and text of what a file may print: its texts of five words or more that are no docstrings, and name no register."""
-    nodes = list(ast.walk(ast.parse(path.read_text())))
-    left_out = {id(node.body[0].value) for node in nodes
-                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and isinstance(node.body[0], ast.Expr)}
-    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
-    found = []
-    for node in nodes:
-        if id(node) in left_out or id(node) in parts:
-            continue
+    found, left = [], [ast.parse(path.read_text())]
+    while left:     # a third of what `ast.walk` takes, which asks each name for its children
+        node = left.pop()
         if isinstance(node, ast.JoinedStr):
             text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            left += (part for part in node.values if not isinstance(part, ast.Constant))
+        elif isinstance(node, ast.Constant):
             text = node.value
         else:
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
+                del node.body[0]
+            for name in node._fields:
+                value = getattr(node, name)
+                if isinstance(value, list):
+                    left += (one for one in value if isinstance(one, ast.AST))
+                elif isinstance(value, ast.AST) and value._fields:
+                    left.append(value)
             continue
-        if text.count(" ") >= 4 and ".reg ." not in text and "\n@" not in text and ".b64" not in text:
+        if isinstance(text, str) and text.count(" ") >= 4 and ".reg ." not in text and "\n@" not in text and ".b64" not in text:
             found.append((node.lineno, text))
-    return found
+    return sorted(found)
 
 
 FILES = [path.relative_to(PACKAGE).as_posix() for path in sorted(PACKAGE.rglob("*.py"))

@@ -35,6 +35,7 @@ def fresh(kernel):
     return kernel
 
 
+@pytest.mark.long(but=["exact-sm_90a-*", "padded-gfx950-*"], everywhere=True)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("chip", ["sm_90a", "gfx950"])
 def test_results_are_numpys(case, chip, form):

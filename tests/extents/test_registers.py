@@ -115,7 +115,7 @@ def test_the_gpu_agrees_on_a_tile_from_memory(name):
     np.testing.assert_array_equal(c, want)
 
 
-@pytest.mark.long(but=["values of 80", "two blocks of rows", "fp8, two warpgroups", "tf32", "keys last"], everywhere=True)
+@pytest.mark.long(but=["tf32"], everywhere=True)
 @pytest.mark.parametrize("name", FORMS)
 def test_what_the_loop_holds(name):
     """An instruction a step of either product, four registers of A each, powers of the author's columns only."""
@@ -134,6 +134,7 @@ def test_what_the_loop_holds(name):
         assert not loop.count("SHFL.IDX|STSM|LDSM|STS|LDS"), "the weights stay where they are"
 
 
+@pytest.mark.long(but=["176", "fp8, two warpgroups"], everywhere=True)
 @pytest.mark.parametrize("name", ["176", "fp8, only N odd", "fp8, two warpgroups"])
 def test_the_product_itself_packs_its_operand(name):
     """Triton moves conversions of layouts across elementwise assembly: one that packed neighbours packed others than those along

@@ -38,6 +38,7 @@ def launch(arrays, options, chosen, programs=2):
     return attention.arguments(*arrays, np.zeros(1, np.int32), programs, chosen=chosen, **options)
 
 
+@pytest.mark.long(everywhere=["fewer keys than a block", "all", "heads of 96 as one tile", "heads of 256"])
 @pytest.mark.parametrize("name", CASES)
 def test_results(machine, name):
     """Two programs compute several tiles each, so that every slot is used again."""
@@ -48,7 +49,7 @@ def test_results(machine, name):
     compare(arrays, options)
 
 
-@pytest.mark.long(but=["False-chosen0", "True-chosen2"], everywhere=True)
+@pytest.mark.long(but=["False-chosen0"], everywhere=True)
 @pytest.mark.parametrize("causal, chosen", [(False, KEYS_176), (True, KEYS_160), (True, TURNS_176)])
 def test_every_interleaving_is_right(causal, chosen):
     arrays, options = problem(2, 2, 1, 200, 330, causal=causal)
@@ -57,6 +58,7 @@ def test_every_interleaving_is_right(causal, chosen):
     assert report.ok, str(report)
 
 
+@pytest.mark.long(everywhere=["q_lengths0-*"])
 @pytest.mark.parametrize("q_lengths, k_lengths, chosen, shape", [
     ((70, 0, 300), (170, 5, 390), attention_varlen.Configuration(bn=160), (2, 1, 64)),
     ((70, 130), (100, 190), attention_varlen.Configuration(bn=176, ahead=False, whole=True), (2, 1, 96))])
@@ -106,7 +108,7 @@ def compiled(dim: int, causal: bool, chosen: Configuration | None = None):
     return mimw.compile(attention.kernel, grid, *args, **meta, target="sm_90a")
 
 
-@pytest.mark.long(but=["128-True"], everywhere=True)       # 6 CPU seconds a form
+@pytest.mark.long(shown_by="test_registers.py::test_what_the_loop_holds")       # 6 CPU seconds a form
 @pytest.mark.parametrize("dim, causal", [(64, False), (96, True), (128, True), (192, False), (256, True)])
 def test_no_exponential_of_the_library_waits_for_a_product(dim, causal):
     """Of a block's exponentials the share that lies between a product's issue and the wait for it: today all of them."""
@@ -119,7 +121,7 @@ FORMS = {"176 keys in turns": (128, TURNS_176), "160 keys": (128, KEYS_160),
          "heads of 96 as one tile": (96, Configuration(bn=144, k_stages=3, v_stages=3, whole=True))}
 
 
-@pytest.mark.long(but=["heads of 96 as one tile"], everywhere=True)
+@pytest.mark.long(shown_by="test_registers.py::test_what_the_loop_holds")
 @pytest.mark.parametrize("name", FORMS)
 def test_blocks_of_any_extent_cost_their_keys(name):
     """Loops of full attention: one product a step of either operand, exponentials of the author's columns, nothing spilled."""

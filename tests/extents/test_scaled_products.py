@@ -25,6 +25,7 @@ def test_the_simulator_gives_numpys_numbers(name, form, monkeypatch):
     np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.long(but=["fp8 and fp4", "rows alone", "bf16"], everywhere=True)
 @pytest.mark.parametrize("name", FORMS)
 def test_there_is_a_binary(name):
     args, meta, *_ = odd_scaled.launch(*FORMS[name])

@@ -87,6 +87,7 @@ def calls_below_plainly(x):
     tl.store(x, below(1.0, 0))
 
 
+@pytest.mark.long(but=["calls_endless_of_ours"], everywhere=True)
 @pytest.mark.parametrize("kernel", [calls_endless, calls_endless_of_ours])
 def test_a_recursion_without_an_end_is_told(kernel):
     for tool in (mimw.simulate, mimw.compile):

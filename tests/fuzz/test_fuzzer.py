@@ -87,6 +87,7 @@ HELD = {}
 PLANTED = {"plain": ("maxsi", _smaller_for_larger), "looped": ("local_store", _forgets_a_store)}
 
 
+@pytest.mark.long(but=["plain"], everywhere=True)
 @pytest.mark.parametrize("family", PLANTED)
 def test_a_bug_of_the_simulator_is_found_and_shrunk(family, monkeypatch, tmp_path):
     name, wrong = PLANTED[family]

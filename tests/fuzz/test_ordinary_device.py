@@ -26,6 +26,7 @@ def simulated(monkeypatch):
     monkeypatch.setattr(device, "STOCK", 1)
 
 
+@pytest.mark.long(but=["7"], everywhere=True)
 @pytest.mark.parametrize("seed", [WHOLE, FRACTIONS])
 def test_a_program_is_launched_plain_and_under_a_plan(seed, simulated):
     found = judged(seed, ("gpu", ))

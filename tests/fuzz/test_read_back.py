@@ -21,6 +21,7 @@ PROGRAMS = (
     (1, "planes"), (2, "rates"))
 
 
+@pytest.mark.long(but=["*-None", "14-stream", "*-blackwell", "53-amd", "1-*", "0-*", "2-*"], everywhere=True)
 @pytest.mark.parametrize("seed, only", PROGRAMS)
 def test_what_is_compiled_is_what_is_recorded(seed, only, tmp_path):
     program, kernel = shared(seed, only)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from triton.runtime.autotuner import Autotuner
 
 torch = pytest.importorskip("torch", reason="operators of torch need torch")
 
@@ -108,6 +109,7 @@ def test_cross_entropy(fla, smoothing, z, inplace):
     assert torch.allclose(z_losses, 0.5 * torch.logsumexp(logits.detach(), 1)**2 * (target != -100), rtol=1e-5)
 
 
+@pytest.mark.long(but=["None-False-True"], everywhere=True)
 @pytest.mark.parametrize("window, sinks, packed", [(None, False, False), (5, True, False), (None, False, True)])
 def test_attention(fla, window, sinks, packed):
     torch.manual_seed(0)
@@ -166,6 +168,7 @@ def drawn(name, seed=0, **shape):
     return {one: given[one] for one in ("q", "k", "v", "g", "beta") if given[one] is not None}, given, options
 
 
+@pytest.mark.long(but=["chunk_gla", "chunk_delta_rule", "chunk_simple_gla"], everywhere=True)
 @pytest.mark.parametrize("name", CHUNKED)
 def test_chunked_linear_attention(fla, name):
     """Values and the gradient of v: all gradients are tests/ops/test_linear_attention.py's."""
@@ -221,6 +224,8 @@ X = torch.zeros(4, 32)
 
 
 def test_fla_asks_says_why_and_computes_itself(fla, caplog, monkeypatch):
+    """By one configuration of its kernels: to compile the 39 that it compares takes 20 CPU seconds."""
+    monkeypatch.setattr(Autotuner, "prune_configs", lambda self, given: self.configs[:1])
     with caplog.at_level(logging.INFO, "fla.backends"):
         with suppress(ValueError):      # fla's own kernel has the call: it is simulated, or refuses these tensors beside a GPU
             assert not fla.group_norm(X, X[0], None, num_groups=2).any()

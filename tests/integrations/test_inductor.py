@@ -133,6 +133,7 @@ def test_grouped_products():
     torch.testing.assert_close(y[8:].float(), (a[8:] @ b[1]).float(), rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.long(but=["False-False", "True-True"], everywhere=True)
 @pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no grouped product")
 @pytest.mark.parametrize("autotuned, dynamic", [(True, False), (True, True), (False, False)])
 def test_grouped_products_are_timed_under_max_autotune(autotuned, dynamic, monkeypatch):

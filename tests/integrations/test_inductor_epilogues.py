@@ -80,6 +80,7 @@ CASES = {
 }
 
 
+@pytest.mark.long(but=["silu of a sum", "a residual", "scales", "gelu"], everywhere=True)
 @pytest.mark.parametrize("name", CASES)
 def test_an_epilogue_is_read_and_right(name):
     function, wanted = CASES[name]

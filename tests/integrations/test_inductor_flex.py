@@ -121,6 +121,7 @@ FORMS = {
 }
 
 
+@pytest.mark.long(but=["lengths1", "lengths2"], everywhere=True)
 @pytest.mark.parametrize("lengths", FORMS)
 def test_forms_and_their_gradients(lengths, monkeypatch):
     given, asked = leaves(*lengths), []
@@ -153,6 +154,7 @@ def _asked(asked, attention):
     return call
 
 
+@pytest.mark.long(but=["False"], everywhere=True)
 @pytest.mark.parametrize("inside", [False, True])
 def test_grouped_heads_a_layout_and_a_mask_made_inside(inside):
     def two(b, h, q, k):
@@ -240,6 +242,7 @@ def test_blocks_that_are_computed_stay_and_other_blocks_at_a_later_call_are_an_e
         assert passed(f, *leaves(), mask)[1] == ["check", "attend"] * allowed
 
 
+@pytest.mark.long(but=["False"], everywhere=True)
 @pytest.mark.parametrize("quicker", [True, False])
 def test_without_force_flex_attention_is_timed_compiled(quicker, monkeypatch):
     timed = []

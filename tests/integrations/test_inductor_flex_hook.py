@@ -48,20 +48,22 @@ FORMS = {
     "rows that see nothing": (None, lambda b, h, q, k: (q % 3 != 1) & (k // 2 % 2 == 0), (False, (None, None), None))}
 
 
-def test_forms_and_their_gradients(monkeypatch, caplog):
+def test_forms_and_their_gradients(monkeypatch, caplog, request):
+    """Every other form, by `--long` each."""
+    forms = dict(list(FORMS.items())[::1 if request.config.getoption("long") else 2])
     given, asked = leaves(kv_heads=1), []
     monkeypatch.setattr(inductor.flex.call.ops, "attention", _asked(asked, inductor.flex.call.ops.attention))
-    masks = [block_mask(mask_mod) for _, mask_mod, _ in FORMS.values()]
+    masks = [block_mask(mask_mod) for _, mask_mod, _ in forms.values()]
 
     def f(q, k, v):
         return [flex_attention(q, k, v, score_mod=score_mod, block_mask=mask, enable_gqa=True, return_aux=AuxRequest(lse=True))
-                for (score_mod, _, _), mask in zip(FORMS.values(), masks)]
+                for (score_mod, _, _), mask in zip(forms.values(), masks)]
 
     with caplog.at_level(logging.INFO, "mimw"):
         results, found = passed(f, *given)
-    assert found.count("attend_by_mod") == len(FORMS) and found.count("check_mask") == len(FORMS)
-    assert sum("by ops.attention with the score_mod" in one.getMessage() for one in caplog.records) == len(FORMS)
-    for options, (o, aux), (name, (score_mod, mask_mod, (is_causal, window, text))) in zip(asked, results, FORMS.items()):
+    assert found.count("attend_by_mod") == len(forms) and found.count("check_mask") == len(forms)
+    assert sum("by ops.attention with the score_mod" in one.getMessage() for one in caplog.records) == len(forms)
+    for options, (o, aux), (name, (score_mod, mask_mod, (is_causal, window, text))) in zip(asked, results, forms.items()):
         assert (options["causal"], options["window"]) == (is_causal, window), name
         assert text is None or options["score_mod"].text == text
         q, k, v = given
@@ -122,6 +124,7 @@ def test_other_documents_at_a_later_call_and_other_blocks():
         ours(q, k, v, DOCUMENTS, block_mask(of(other)))
 
 
+@pytest.mark.long(but=["False"], everywhere=True)
 @pytest.mark.parametrize("quicker", [True, False])
 def test_without_force_both_are_timed(quicker, monkeypatch):
     timed = []

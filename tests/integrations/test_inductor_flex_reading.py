@@ -138,6 +138,7 @@ class Draw:
 KNOWN = ("no query sees a key", "the last queries see no key", "slopes are for distances", "that is no slope times the distance")
 
 
+@pytest.mark.long(but=["0.0-120-60"], everywhere=True)
 @pytest.mark.parametrize("wild, cases, least", [(0.0, 120, 60), (0.3, 150, 25)])
 def test_random_functions(wild, cases, least):
     """What is understood is what the function says; of the known forms all are, but for lengths that ours have no option for."""

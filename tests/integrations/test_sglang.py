@@ -73,6 +73,7 @@ def test_experts_that_are_left_to_sglang(monkeypatch):
     assert left()
 
 
+@pytest.mark.long(but=["options0"], everywhere=True)
 @pytest.mark.parametrize("options", [{}, dict(left=9, softcap=3.0, sinks=torch.tensor([0.5, -1.0, 2.0, 0.0]))])
 def test_decoding_reads_the_pages(options):
     given = cached([40, 7, 30], [1, 1, 1], 4, 2, 16, 16, torch.float16)

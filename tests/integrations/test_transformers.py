@@ -70,6 +70,7 @@ def alike(found, wanted, dtype):
         assert (one - other).abs().max() <= bound * max(1, other.abs().max())
 
 
+@pytest.mark.long(but=["Mixtral-dtype2-*", "Llama-dtype0-*", "GptOss-dtype4-*", "Gemma2-*"], everywhere=True)
 @pytest.mark.parametrize("name, dtype, padded, options", [
     ("Llama", torch.float32, True, {}), ("Llama", torch.bfloat16, False, dict(position_ids=PACKED, use_cache=False)),
     ("Mixtral", torch.float32, False, {}), ("Mixtral", torch.bfloat16, False, {}),
@@ -120,6 +121,7 @@ def test_patched_modules_and_loss():
     torch.testing.assert_close(ours.causal_lm_loss(logits, labels, 7, num_items_in_batch=torch.tensor(5)), whole)
 
 
+@pytest.mark.long(but=["Gemma2-*", "Llama-dtype0", "Mixtral-*"], everywhere=True)
 @pytest.mark.parametrize("name, dtype", [("Llama", torch.float32), ("Llama", torch.bfloat16), ("Mixtral", torch.float32),
                                          ("Gemma2", torch.float32)])
 def test_fused_loss_is_that_of_logits_which_are_not_made(name, dtype, monkeypatch):
@@ -316,6 +318,7 @@ def test_experts_of_other_layouts(layout):
     alike(*results, torch.float32)
 
 
+@pytest.mark.long(but=["Llama-False-*"], everywhere=True)
 @pytest.mark.parametrize("name, padded, operator", [
     ("Llama", False, "attention.default"), ("GptOss", False, "attention_with.default"), ("Llama", True, None)])
 def test_models_compiled_in_one_graph(name, padded, operator):

@@ -97,6 +97,7 @@ def test_fuzzed_programs(seed):
         same_module(launch)
 
 
+@pytest.mark.long(but=["gemm", "topk", "sparse_mla"], everywhere=True)
 @pytest.mark.parametrize("name", LIBRARY)
 def test_library(name):
     launch = captured(LIBRARY[name])

@@ -22,6 +22,8 @@ def bases(layout):
     return tuple(tuple(map(tuple, part)) for part in (layout.reg_bases, layout.lane_bases, layout.warp_bases))
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "fp32-*", "fp8e5-16x128b", "fp8e5-32x32b", "fp16-16x64b", "fp16-16x256b", "i32-16x256b", "bf16-32x32b", "fp8e4nv-16x64b"])
 @pytest.mark.parametrize("atom", ATOMS)
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_tiles(element, atom):

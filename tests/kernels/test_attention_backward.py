@@ -72,14 +72,15 @@ def check(machine, *shape, dtype=np.float16, one_order=False, **options):
         np.testing.assert_allclose(found, wanted[3], rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.long(but=["bfloat16-128-True", "float16-64-True", "float16-96-False", "float16-24-True"], everywhere=True)
+@pytest.mark.long(but=["bfloat16-128-True", "float16-64-True", "float16-96-False", "float16-24-True"], everywhere=[
+    "bfloat16-128-True", "float16-96-False", "float16-24-True"])
 @pytest.mark.parametrize("dtype, dim, causal", [(np.float16, 128, False), (BF16, 128, True), (BF16, 64, False),
                                                 (np.float16, 64, True), (np.float16, 96, False), (np.float16, 24, True)])
 def test_types_and_head_dims(machine, dtype, dim, causal):
     check(machine, 1, 2, 1, 256, 256, dim, dtype=dtype, causal=causal)
 
 
-@pytest.mark.long(but=["1-300-True", "65-257-True", "200-60-False"], everywhere=True)
+@pytest.mark.long(but=["1-300-True", "65-257-True", "200-60-False"], everywhere=["65-257-True", "200-60-False"])
 @pytest.mark.parametrize("seq_q, seq_k, causal", [(3, 3, True), (1, 300, True), (128, 129, False), (65, 257, True),
                                                   (200, 60, False)])
 def test_lengths(machine, seq_q, seq_k, causal):
@@ -92,6 +93,7 @@ def test_grouped_queries(machine, causal):
     check(machine, 1, 4, 2, 150, 150, 64, causal=causal)
 
 
+@pytest.mark.long(everywhere=["two slots"])
 @pytest.mark.parametrize("chosen", [Configuration(bm=64, q_stages=3), Configuration(bm=64)], ids=["deep", "two slots"])
 def test_configurations(machine, chosen):
     """Two heads on one head of keys: behind the last block of the first follows one in the middle of the second."""
@@ -120,7 +122,8 @@ CHANGES = {
 LIKE_OTHERS = "causal window", "to the left", "three keys"     # of the path of "window", and of "two keys" by other numbers
 
 
-@pytest.mark.long(but=[*(f"{name}-" for name in CHANGES if name not in LIKE_OTHERS), "all-one order"], everywhere=True)
+@pytest.mark.long(but=[*(f"{name}-" for name in CHANGES if name not in LIKE_OTHERS), "all-one order"], everywhere=[
+    "soft cap-", "slopes-", "sinks-", "all-one order"])
 @pytest.mark.parametrize("name, one_order", [     # in one order three of them reach nothing that "three keys" and "all" do not
     pytest.param(name, one_order, id=f"{name}-{'one order' if one_order else ''}",
                  marks=[pytest.mark.gpu] * (one_order and name in ("two keys", "causal window", "soft cap")))
@@ -130,6 +133,7 @@ def test_changed_scores(machine, name, one_order):
     check(machine, *shape, one_order=one_order, **options)
 
 
+@pytest.mark.long(everywhere=["shape1-False", "shape2-True"])
 @pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 2, 1, 70, 70, 80), False),
                                            ((1, 2, 1, 130, 130, 64), True),
                                            ((2, 2, 1, 70, 300, 128), False)])
@@ -192,7 +196,7 @@ def assert_overlap(said):
     assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
 
 
-@pytest.mark.long(but=["any order"], everywhere=True)
+@pytest.mark.long(shown_by="tests/lowering/test_gemm.py::test_products_overlap_and_nothing_spills")
 @pytest.mark.parametrize("options, number", [(dict(chosen=Configuration()), 1), (dict(one_order=True), 2)],
                          ids=["any order", "one order"])
 def test_products_overlap_and_nothing_spills(options, number, tmp_path):

@@ -68,6 +68,7 @@ def test_the_order_that_was_faster(blocks, heads, batches, bands):
     assert bands_of(blocks, heads, batches, "auto") == bands
 
 
+@pytest.mark.long(but=[""], everywhere=True)
 @pytest.mark.parametrize("one_order", [False, True], ids=["", "one order"])
 def test_the_same_bits_in_both_orders(one_order):
     found = []

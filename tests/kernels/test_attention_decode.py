@@ -12,9 +12,8 @@ import mimw
 import mimw.tlx as tlx
 from benchmarks.mutation_kernels import CASES
 from mimw.kernels import attention_decode
-from mimw.kernels.attention_decode import Configuration, flags_for, producer, room_for
+from mimw.kernels.attention_decode import Configuration, configs, flags_for, producer, room_for
 from mimw.kernels.attention_decode import splits as side
-from mimw.kernels.attention_decode.configs import MOST_LENGTHS
 from mimw.kernels.attention_decode.few_rows_epilogue.fp8 import halves
 from mimw.runtime.simulate import prepare
 from tests.compiling import stopping, to_assembly
@@ -49,6 +48,7 @@ def attended(q, k, v, lengths):
     return o
 
 
+@pytest.mark.long(everywhere=["2-lengths2-1", "7-lengths1-2"])
 @pytest.mark.parametrize("programs, lengths, streams", [(1, [100, 0, 33], 2), (7, [200, 70], 2), (2, [100, 3], 1)])
 def test_any_number_of_workers(machine, programs, lengths, streams):
     """Whole sequences, sequences of two workers and of many, workers of one block, workers with nothing to do."""
@@ -71,6 +71,8 @@ def test_drawn_shares():
     assert found[0].tobytes() == found[1].tobytes() and not counter.any()
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "lengths1-1-form1-1-changes1", "lengths4-5-form4-2-changes4", "lengths5-3-form5-2-changes5"])
 @pytest.mark.parametrize("lengths, programs, form, kv_heads, changes", [
     ([300, 0, 230], 5, FINISHED, 1, {}),                                        # cut anywhere, and nowhere
     ([1100, 20], 1, replace(FINISHED, drawn=1), 1, dict(heads=16)),             # the last keys by who comes first
@@ -95,7 +97,7 @@ def few_rows(lengths, programs, form, kv_heads, changes):
     assert not flags.any()
 
 
-@pytest.mark.long(but=["form0-*", "form2-*"], everywhere=True)
+@pytest.mark.long(but=["form2-*"], everywhere=True)
 @pytest.mark.parametrize("form, changes", [
     (FEW, dict(page=32)), (replace(FEW, bn=128), dict(heads=16)), (replace(FINISHED, bn=128), {})])
 def test_few_rows_of_e4m3(form, changes):
@@ -118,6 +120,7 @@ def always_differ(seen, problem, form):
     return problem.batches > 0
 
 
+@pytest.mark.long(but=["form0-None"], everywhere=True)
 @pytest.mark.parametrize("form, page", [(FEW, None), (FINISHED, 32)])
 def test_a_guess_that_was_wrong(monkeypatch, form, page):
     """Lengths that change while the launch ahead ends: what was loaded for others is thrown away, and the share found again."""
@@ -128,8 +131,10 @@ def test_a_guess_that_was_wrong(monkeypatch, form, page):
 
 @pytest.mark.long(but=["form1"], everywhere=True)
 @pytest.mark.parametrize("form", [FEW, FINISHED, SMALL])
-def test_more_sequences_than_are_looked_at_at_once(form):
-    few_rows([number % 4 for number in range(MOST_LENGTHS + 20)], 3, form, 1, {})
+def test_more_sequences_than_are_looked_at_at_once(monkeypatch, form):
+    """Of 32 that are looked at at a time, where a GPU has 256."""
+    monkeypatch.setattr(configs, "MOST_LENGTHS", 32)
+    few_rows([number % 4 for number in range(52)], 3, form, 1, {})
 
 
 def test_blocks_are_asked_for_before_the_launch_ahead_has_ended():
@@ -143,6 +148,7 @@ def test_blocks_are_asked_for_before_the_launch_ahead_has_ended():
     assert "cp.async.bulk.tensor.4d.shared" in behind and "prefetch.tensor" not in behind
 
 
+@pytest.mark.long(but=["form1"], everywhere=True)
 @pytest.mark.parametrize("form", [FEW, FINISHED])
 def test_few_rows_in_any_order(check_kernel, form):
     """Programs that read parts of each sequence, and the one of them that comes last."""

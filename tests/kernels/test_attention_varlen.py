@@ -53,7 +53,8 @@ ON_A_GPU = {    # what differs little in the simulator, where each takes a third
 }
 
 
-@pytest.mark.long(but=["longer, none, shorter", "sinks, no keys", "all", "heads of 192"], everywhere=True)
+@pytest.mark.long(but=["longer, none, shorter", "sinks, no keys", "all", "heads of 192"], everywhere=[
+    "all", "longer, none, shorter", "heads of 192"])
 @pytest.mark.parametrize("name", CASES)
 def test_sequences(machine, name):
     q_lengths, k_lengths, options = CASES[name]
@@ -79,6 +80,7 @@ def test_many_sequences_on_a_gpu(dim, causal):
         holds(Gpu(), lengths, lengths[::-1], 132, shape=(4, 2, dim, value_dim(dim)), causal=causal)
 
 
+@pytest.mark.long(shown_by="test_attention.py::test_every_interleaving_is_right")
 def test_no_interleaving_is_wrong():
     arrays = packed((70, 0, 20), (150, 3, 20), 1)
     grid, args, meta = attention_varlen.arguments(*arrays, np.zeros(1, np.int32), 2, 70, 150, causal=True)

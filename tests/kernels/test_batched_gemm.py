@@ -83,6 +83,7 @@ def test_refusals(change, text):
         batched_gemm.arguments(**matrices, programs=1)
 
 
+@pytest.mark.long(shown_by="tests/lowering/test_gemm.py::test_products_overlap_and_nothing_spills")
 def test_nothing_spills(tmp_path):
     a = np.empty((4, 1024, 1024), ml_dtypes.bfloat16)
     _, args, meta = batched_gemm.arguments(a, a, a, 132)

@@ -55,6 +55,7 @@ def test_one_matrix(machine, shape, chosen):
     holds(machine, (a, b, c, *both), exact(a, b, *both), chosen=chosen)
 
 
+@pytest.mark.long(everywhere=["chosen0"])
 @pytest.mark.parametrize("chosen", [SQUARE, WIDE])
 def test_results_in_fp32(machine, chosen):
     """Of 128 products the tensor cores keep 14 bits of the sum; sums of these are fp32."""
@@ -62,6 +63,7 @@ def test_results_in_fp32(machine, chosen):
     holds(machine, (a, b, c, *both), exact(a, b, *both), chosen=chosen, allowed=1e-3)
 
 
+@pytest.mark.long(everywhere=["sizes4-2-chosen4", "sizes0-3-chosen0", "sizes2-132-chosen2", "sizes1-1-chosen1"])
 @pytest.mark.parametrize("sizes, programs, chosen", [((70, 0, 130, 1), 3, SQUARE), ((0, 0), 1, SQUARE), ((128, 128), 132, SQUARE),
                                                      ((70, 0, 300, 1), 2, TALL), ((70, 0, 130, 1), 2, WIDE)])
 def test_contiguous_groups(machine, sizes, programs, chosen):
@@ -84,7 +86,7 @@ def test_masked_groups(machine, counts, chosen):
     holds(machine, (a, b, c, scale_a, scale_b), wanted, 3, chosen, np.array(counts, np.int32))
 
 
-@pytest.mark.long(but=["chosen0", "chosen2"], everywhere=True)
+@pytest.mark.long(but=["chosen0"], everywhere=True)
 @pytest.mark.parametrize("chosen", [SQUARE, TALL, WIDE])
 def test_no_interleaving_is_wrong(chosen):
     arrays = problem((200, 272), 136, 2)
@@ -119,7 +121,7 @@ def test_refusals(change, text):
         block_scaled_gemm.arguments(**arrays, programs=1)
 
 
-@pytest.mark.long(but=["chosen2-4"], everywhere=True)
+@pytest.mark.long(shown_by="test_skinny_scaled_gemm.py::test_nothing_spills")
 @pytest.mark.parametrize("chosen, groups", [(Configuration(), None), (replace(TALL, stages=4), 4),
                                             (replace(WIDE, staging=3, stages=4), 4)])
 def test_nothing_spills(chosen, groups, tmp_path):

@@ -18,6 +18,7 @@ def findings(**problem):
     return Search(prepare(kernel, grid, args, dict(meta), "sm_90a")).all([0, 1, 2], "random", 1, shrink=False).findings
 
 
+@pytest.mark.long(but=["problem0"], everywhere=True)
 @pytest.mark.parametrize("problem", [
     {"ranks": 2, "m": 200, "n": 72, "k": 80, "programs": 2, "parcel": 3, "consumers": 2, "ping_pong": True},
     {"ranks": 3, "m": 260, "programs": 2, "everywhere": True, "dtype": np.float16, "bm": 128, "consumers": 2, "staging": 2}])
@@ -28,6 +29,7 @@ def test_sums_of_launches_that_follow_each_other(problem):
         assert error_of(c, expected) < 0.01
 
 
+@pytest.mark.long(but=["False"], everywhere=True)
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_two_launches_in_a_row_are_right(everywhere):
     assert not findings(launches=2, everywhere=everywhere)

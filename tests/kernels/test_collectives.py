@@ -13,6 +13,10 @@ from tests.kernels.collectives_of_ranks import FORMS, collecting, same_bits, wor
 CASES = [(collective, form) for collective in COLLECTIVES for form in FORMS if collective == "all_reduce" or "two_shot" not in form]
 
 
+@pytest.mark.long(everywhere=[
+    "reduce_scatter-flagged-4", "all_reduce-flagged-2", "all_gather-ring-lag-4", "all_reduce-ring-4", "all_reduce-ring-lag-2",
+    "all_gather-ring-*", "all_reduce-two_shot-2", "reduce_scatter-ring-4", "all_gather-direct-4", "all_reduce-direct_two_shot-4",
+    "all_reduce-direct-2", "reduce_scatter-direct-4", "all_gather-flagged-*", "reduce_scatter-ring-lag-*"])
 @pytest.mark.parametrize("collective, form, gpus", [
     (*case, gpus) for case in CASES for gpus in ((2, 4) if case[0] == "all_reduce" else (4, ))])    # of two, all again below
 def test_sums_and_parts_are_numpys_launch_after_launch(collective, form, gpus):
@@ -31,6 +35,9 @@ def test_a_sum_may_take_the_place_of_its_terms(form):
     assert same_bits(out, expected)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "all_gather-flagged", "all_reduce-direct", "all_reduce-direct_two_shot", "all_reduce-ring", "all_reduce-two_shot",
+    "reduce_scatter-ring-lag"])
 @pytest.mark.parametrize("collective, form", CASES)
 def test_no_race_and_no_deadlock_of_launches_behind_each_other(collective, form):
     (kernel, grid, args, meta), expected, out = collecting(collective, form, numbers=64 if form == "flagged" else 270, again=True,

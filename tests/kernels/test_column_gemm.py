@@ -134,7 +134,7 @@ def test_weights_leave_l2_first():
         assert ("L2::evict_first" in ptx_of(column_gemm.kernel, args, meta)) == streamed
 
 
-@pytest.mark.long(but=["shape0-fp8", "shape1-bf16"], everywhere=True)
+@pytest.mark.long(shown_by="test_gemm_any_columns.py::test_what_the_rule_may_choose_spills_nothing")
 @pytest.mark.parametrize("shape, dtype", [((64, 10240, 512), "fp8"), ((16, 6144, 512), "bf16"), ((128, 24576, 512), "bf16"),
                                           ((128, 32768, 512), "fp8")])
 def test_nothing_spills(tmp_path, shape, dtype):

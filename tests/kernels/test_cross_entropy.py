@@ -55,6 +55,7 @@ def test_losses_and_gradients(machine, choice, dtype, smoothing, z, in_place, ca
     np.testing.assert_allclose(dx.astype(np.float64), expected[2], rtol=1e-3, atol=1e-6 if dtype == np.float32 else 1e-3)
 
 
+@pytest.mark.long(everywhere=["ring of pairs-bfloat16-0.0-False-None", "ring-float32-0.1-True-2.0"])
 @pytest.mark.parametrize("choice, dtype, smoothing, in_place, cap", [
     ("ring", np.float32, 0.1, True, 2.0), ("ring of pairs", ml_dtypes.bfloat16, 0.0, False, None),
     ("ring of pairs", np.float32, 0.1, True, None)])
@@ -108,6 +109,7 @@ def test_rows_multiplied_in_place(machine):
     np.testing.assert_array_equal(x, before * factors[:, None])
 
 
+@pytest.mark.long(but=["ring-0.0-163", "ring of pairs-0.1-165"], everywhere=True)
 @pytest.mark.parametrize("choice, smoothing, n", [("cluster", 0.0, 168), ("ring", 0.0, 163), ("ring of pairs", 0.1, 165)])
 def test_clean(check_kernel, choice, smoothing, n):
     """In place, where most could go wrong."""

@@ -131,6 +131,7 @@ SIGNATURE = {"a_desc": "tensordesc<bf16[1,64]>", "b_desc": "tensordesc<bf16[64,2
              "source_ptr": "*i32", "target_ptr": "*i32", "R": "i32", "N": "i32", "K": "i32", "C_ROWS": "i32"}
 
 
+@pytest.mark.long(shown_by="tests/lowering/test_row_copies.py::test_every_form_compiles")
 def test_compiled_for_blackwell(sass_has):
     """Four warps gather 32 rows each, four scatter 128 in four pieces; two accumulators fill tensor memory; nothing is spilt."""
     result = compile_kernel(fused.blackwell_kernel, SIGNATURE, Configuration().meta(2, 2, False, True), "sm_100a")

@@ -91,6 +91,7 @@ def stolen(shape, chosen, programs, **more):
     return (a, b.T, c, counter), gemm.arguments(a, b.T, c, programs, chosen, flags=counter, **more)
 
 
+@pytest.mark.long(everywhere=["1-ping_pong", "2-cooperative"])
 @pytest.mark.parametrize("schedule", STOLEN)
 @pytest.mark.parametrize("programs", [1, 2])
 def test_stolen_tiles(machine, schedule, programs):
@@ -106,6 +107,7 @@ def test_stolen_tiles(machine, schedule, programs):
         assert counter[0] == 0
 
 
+@pytest.mark.long(but=["ping_pong"], everywhere=True)
 @pytest.mark.parametrize("schedule", STOLEN)
 def test_no_interleaving_of_stolen_tiles_is_wrong(schedule):
     _, (grid, args, meta) = stolen((2100, 80, 144), STOLEN[schedule], 2)
@@ -138,7 +140,8 @@ def shared(shape, chosen, programs, **more):
 
 
 @CUT
-@pytest.mark.long(but=["shape0-4-cooperative", "shape1-7-ping_pong", "shape2-3-ping_pong"], everywhere=True)
+@pytest.mark.long(but=["shape0-4-cooperative", "shape1-7-ping_pong", "shape2-3-ping_pong"], everywhere=[
+    "shape1-7-ping_pong", "shape2-3-ping_pong"])
 @pytest.mark.parametrize("schedule", ["cooperative", "ping_pong"])
 @pytest.mark.parametrize("shape, programs", [
     ((520, 264, 264), 4),       # shares that cut tiles, and span two, behind a whole one
@@ -160,6 +163,7 @@ def test_last_round(machine, monkeypatch, schedule, shape, programs):
     assert (results[0] == results[1]).all() and not flags.any()
 
 
+@pytest.mark.long(shown_by="test_gemm_any_columns.py::test_no_interleaving_is_wrong")
 @CUT
 def test_no_interleaving_of_a_last_round_is_wrong(monkeypatch):
     monkeypatch.setattr(gemm.configs, "CHUNK", 1000.0)

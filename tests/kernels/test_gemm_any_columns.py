@@ -41,6 +41,8 @@ def holds(c, want, allowed=2e-3):
     np.testing.assert_allclose(c.astype(np.float32), want, rtol=0, atol=allowed * np.abs(want).max())
 
 
+@pytest.mark.long(everywhere=[
+    "B (K, N)-176", "B (N, K)-three equal pieces", "B (K, N)-turns", "B (N, K)-two staging tiles", "B (N, K)-tall"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("nk", [True, False], ids=["B (N, K)", "B (K, N)"])
 def test_products(machine, schedule, nk):
@@ -69,6 +71,7 @@ def test_types(machine, inputs, output):
     holds(c, want, 5e-3)
 
 
+@pytest.mark.long(everywhere=["shape1-7-176", "shape0-7-turns"])
 @pytest.mark.parametrize("schedule", ["176", "turns"])
 @pytest.mark.parametrize("shape, programs", [((520, 392, 264), 7), ((100, 264, 456), 7)])
 def test_the_last_round_is_shared_out(machine, monkeypatch, schedule, shape, programs):
@@ -195,7 +198,7 @@ def test_what_the_rule_may_choose_spills_nothing(columns, turns):
     assert found.stack_bytes == 0
 
 
-@pytest.mark.long(but=["*-chosen2-*"], everywhere=True)
+@pytest.mark.long(shown_by="test_what_the_rule_may_choose_spills_nothing")
 @pytest.mark.parametrize("inputs, chosen, more", [
     (FP8, Configuration(bm=256, bn=160, stages=3, staging=1), {}), (FP8, Configuration(bm=256, bn=192, stages=3, staging=1), {}),
     (FP8, Configuration(bm=128, bn=176, stages=5, staging=1), {"promoted": True}),
@@ -208,6 +211,7 @@ def test_larger_tiles_spill_nothing(inputs, chosen, more):
     assert found.stack_bytes == 0 and f"m64n{chosen.bn}k" in found.ptx
 
 
+@pytest.mark.long(shown_by="test_what_the_rule_may_choose_spills_nothing")
 def test_a_residual_takes_a_stage_where_it_must():
     wide = Configuration(bm=128, bn=240, stages=8, staging=1)
     assert wide.fitted(2, 2, False).stages == 4 and wide.fitted(2, 2, False, residual=True).stages == 3
@@ -215,7 +219,7 @@ def test_a_residual_takes_a_stage_where_it_must():
     assert found.stack_bytes == 0
 
 
-@pytest.mark.long(but=["gelu"], everywhere=True)
+@pytest.mark.long(shown_by="test_what_the_rule_may_choose_spills_nothing")
 @pytest.mark.parametrize("more", [{"activation": "gelu"}, {"residual": np.zeros((256, 512), BF16)}], ids=["gelu", "residual"])
 def test_an_activation_ends_the_turns_of_wide_sums(more):
     turns = Configuration(bm=128, bn=176, stages=8, staging=1, ping_pong=True)
@@ -279,6 +283,7 @@ def test_the_search_knows_such_tiles():
     assert all(one.shared_bytes(2, 2, False) <= SHARED_BYTES - BESIDES and one.stages > 1 for one in found)
 
 
+@pytest.mark.long(but=["B (K, N)"], everywhere=True)
 @pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
 @pytest.mark.parametrize("nk", [True, False], ids=["B (N, K)", "B (K, N)"])
 def test_operators_give_one_tensor_for_all_maps(nk):

@@ -122,6 +122,7 @@ def test_promoted_sums(machine, change):
         holds(machine, a, b, c, 4e-3, chosen, bias=bias, row_scale=rows, column_scale=columns, promoted=True)
 
 
+@pytest.mark.long(but=["ping-pong", "one consumer"], everywhere=True)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_no_interleaving_is_wrong(schedule):
     a, b, c, bias, residual, *_ = problem("bf16", (150, 136, 72))
@@ -147,7 +148,7 @@ def test_refusals(change, text):
         gemm.arguments(square, square, square, 1, **change)
 
 
-@pytest.mark.long(but=["chosen1"], everywhere=True)
+@pytest.mark.long(shown_by="tests/kernels/test_gemm_any_columns.py::test_what_the_rule_may_choose_spills_nothing")
 @pytest.mark.parametrize("chosen", [None, Configuration(**TALL | dict(stages=4))])
 def test_nothing_spills_of_promoted_sums(chosen, tmp_path):
     a = np.empty((1024, 1024), ml_dtypes.float8_e4m3fn)
@@ -156,6 +157,7 @@ def test_nothing_spills_of_promoted_sums(chosen, tmp_path):
     assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said
 
 
+@pytest.mark.long(shown_by="tests/kernels/test_gemm_any_columns.py::test_what_the_rule_may_choose_spills_nothing")
 def test_nothing_spills(tmp_path):
     a, b = np.empty((1024, 1024), ml_dtypes.bfloat16), np.empty((1024, 1024), ml_dtypes.bfloat16)
     chosen = Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True)

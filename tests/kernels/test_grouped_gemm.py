@@ -47,6 +47,7 @@ def test_types_and_schedules(machine, dtype, schedule):
     holds(machine, problem((70, 0, 130, 1), 136, 80, dtype), TYPES[dtype][2], SCHEDULES[schedule])
 
 
+@pytest.mark.long(everywhere=["112-False", "176-True"])
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("chosen", [Configuration(bm=128, bn=176, stages=3, staging=1),
                                     Configuration(bm=64, bn=112, stages=3, staging=2, ping_pong=True)], ids=["176", "112"])
@@ -106,6 +107,7 @@ def test_refusals(change, text):
         grouped_gemm.arguments(**arrays, programs=1)
 
 
+@pytest.mark.long(shown_by="test_gemm_any_columns.py::test_what_the_rule_may_choose_spills_nothing")
 def test_nothing_spills(tmp_path):
     a, b = np.empty((512, 512), ml_dtypes.bfloat16), np.empty((8, 512, 512), ml_dtypes.bfloat16)
     _, args, meta = grouped_gemm.arguments(a, b, a, np.zeros(8, np.int32), 132)

@@ -24,9 +24,7 @@ def groups(sizes, n, k, dtype):
     return a, b.swapaxes(1, 2), ends, np.concatenate(parts)
 
 
-@pytest.mark.long(everywhere=True, but=[
-    "gfx950-float16-sizes0", "gfx950-float32-sizes1", "gfx950-float8_e4m3fn-sizes0", "gfx1250-float16-sizes1",
-    "gfx1250-float32-sizes0", "gfx1250-float8_e4m3fn-sizes1"])
+@pytest.mark.long(but=["gfx1250-float16-sizes1", "gfx950-float32-sizes1", "gfx950-float8_e4m3fn-sizes0"], everywhere=True)
 @pytest.mark.parametrize("sizes", [(300, 0, 84), (20, 70, 9)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, FP8])
 @pytest.mark.parametrize("chip", CHIPS)
@@ -40,7 +38,7 @@ def test_groups_that_tiles_do_not_divide(chip, dtype, sizes):
     np.testing.assert_allclose(c, expected, rtol=0, atol=2e-3 * np.abs(expected).max())
 
 
-@pytest.mark.long(but=["gfx950-float8_e4m3fn-300", "gfx1250-float16-60"], everywhere=True)
+@pytest.mark.long(shown_by="test_mfma_gemm_code.py::test_gfx1250")
 @pytest.mark.parametrize("chip, dtype, rows", [
     ("gfx950", np.float16, 300), ("gfx950", FP8, 300), ("gfx1250", np.float16, 300), ("gfx1250", np.float16, 60)])
 def test_code(chip, dtype, rows):

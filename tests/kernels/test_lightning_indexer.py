@@ -59,6 +59,7 @@ def close_in_pages(machine, problem, fill):
         close(machine, scores[batch], exact if fill else np.where(np.isneginf(exact), 7, exact))
 
 
+@pytest.mark.long(everywhere=["chosen1-3"])
 @pytest.mark.parametrize("chosen, programs", [(APART, 1), (TOGETHER, 3)])
 def test_bounds(machine, chosen, programs):
     """Some queries see nothing; a chunk of which nobody sees anything; scores beyond the bounds are filled, or left."""
@@ -80,7 +81,7 @@ def test_causal_without_scales(machine, dtype, chosen):
     close(machine, scores, reference(q, k, weights, 1, [0] * 7, np.arange(7) + 204), dtype == E4M3)
 
 
-@pytest.mark.long(but=["None", "chosen2"], everywhere=True)
+@pytest.mark.long(but=["None", "chosen2"], everywhere=["chosen2"])
 @pytest.mark.parametrize("chosen", [None, Configuration(2, 64, 4, True, 2, 1, 128), Configuration(2, 128, 2, False, 2, 1, 128)])
 def test_rows_of_256_bytes(machine, chosen):
     """In two parts; queries of four consumers are 512 rows of each."""
@@ -110,7 +111,7 @@ def test_pages(machine, queries, page, fill):
     close_in_pages(machine, arrays, fill)
 
 
-@pytest.mark.long(but=["16", "256"], everywhere=True)
+@pytest.mark.long(but=["256"], everywhere=True)
 @pytest.mark.parametrize("page", [16, 32, 256])
 def test_pages_compile(page):
     """The scales of each page begin where TMA writes."""
@@ -130,6 +131,7 @@ def test_pages_behind_the_keys_may_hold_anything(machine):
     close_in_pages(machine, arrays, True)
 
 
+@pytest.mark.long(but=["chosen0"], everywhere=True)
 @pytest.mark.parametrize("chosen", [APART, TOGETHER])
 def test_every_interleaving_is_right(check_kernel, chosen):
     q, k, weights, scores, scale = problem(s=5, t=150)

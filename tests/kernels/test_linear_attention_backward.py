@@ -107,9 +107,11 @@ def test_chunked_gradients_are_those_of_the_recurrence(gates, delta):
 
 # ---- gradients of chunks, by themselves -----------------------------------------------------------------------------------------
 
-@pytest.mark.long(everywhere=True, but=[
+@pytest.mark.long(but=[
     "none-False-type_0-more0", "head-False-type_2-more2", "head-True-type_3-more3", "head-True-type_4-more4",
-    "key-False-type_5-more5", "key-True-type_7-more7", "key-True-type_8-more8"])
+    "key-False-type_5-more5", "key-True-type_7-more7", "key-True-type_8-more8"], everywhere=[
+    "none-False-type_0-more0", "head-False-type_2-more2", "head-True-type_4-more4", "key-False-type_5-more5",
+    "key-True-type_8-more8"])
 @pytest.mark.parametrize("gates, delta, type_, more", [
     ("none", False, torch.float32, dict(T=70, H=2, HV=4, V=24)), ("none", True, torch.bfloat16, dict(T=64)),
     ("head", False, torch.float16, dict(T=1)), ("head", True, torch.float32, dict(HV=2, ends=PACKED)),
@@ -129,6 +131,7 @@ def test_gradients_of_chunks(machine, gates, delta, type_, more):
     case.right({torch.float32: 5e-5 if simulated else 1e-2, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}[type_])
 
 
+@pytest.mark.long(everywhere=["type_2-0.0002", "type_1-4e-05"])
 @pytest.mark.parametrize("type_, beta", [(torch.bfloat16, 1e-6), (torch.bfloat16, 4e-5), (torch.float16, 2e-4)])
 def test_dbeta_of_small_betas(machine, type_, beta):
     """Some rows' gradients are N dv / beta^2, of numbers that bf16 holds, or computed anew; dbeta alone is compared there."""
@@ -150,9 +153,10 @@ def test_a_program_looks_at_many_chunks_where_there_are_many():
 
 # ---- with the recurrence --------------------------------------------------------------------------------------------------------
 
-@pytest.mark.long(everywhere=True, but=[
+@pytest.mark.long(but=[
     "head-True-4-more1", "head-False-3-more2", "key-True-2-more3", "head-True-2-more5", "none-True-1-more7", "none-False-2-more8",
-    "key-True-1-more10"])
+    "key-True-1-more10"], everywhere=[
+    "head-True-2-more5", "none-True-1-more7", "head-True-4-more1"])
 @pytest.mark.parametrize("gates, delta, parts, more", [
     ("head", True, 1, dict(K=128, V=128, T=70)), ("head", True, 4, dict(T=250)), ("head", False, 3, dict(T=190, V=128)),
     ("key", True, 2, dict(T=250, ends=[0, 5, 5, 250])), ("key", False, 3, dict(T=190)),
@@ -167,6 +171,7 @@ def test_gradients(machine, gates, delta, parts, more):
     case.right(1.2e-2)
 
 
+@pytest.mark.long(everywhere=["head-True-type_3-more3", "head-True-type_0-more0", "none-True-type_1-more1"])
 @pytest.mark.parametrize("gates, delta, type_, more", [
     ("head", True, torch.bfloat16, dict(V=128, T=140)), ("none", True, torch.float16, dict(T=70, HV=2)),
     ("head", False, torch.bfloat16, dict(T=150, ends=PACKED, HV=2)),
@@ -187,7 +192,7 @@ def test_by_roles_is_for_keys_of_64_and_128_columns_and_gates_a_head():
         assert "gradients" in names and "gradients_by_roles" not in names
 
 
-@pytest.mark.long(but=["True-False-more1", "False-False-more2", "True-True-more3"], everywhere=True)
+@pytest.mark.long(but=["True-False-more1", "False-False-more2", "True-True-more3"], everywhere=["True-False-more1"])
 @pytest.mark.parametrize("delta, far, more", [
     (True, False, dict(T=140)), (True, False, dict(T=70, HV=2, ends=[0, 5, 5, 70], decay=(-2, 0))),
     (False, False, dict(T=64, K=256, V=256)), (True, True, dict(T=66, K=64, decay=(-60, -20)))])
@@ -232,6 +237,7 @@ def test_tables_go_from_the_last_part_to_the_first():
     assert not backward.tables(forward.tables(2, 100)).cut
 
 
+@pytest.mark.long(but=["head-64", "key-64"], everywhere=True)
 @pytest.mark.parametrize("gates, K", [("head", 64), ("key", 64), ("head", 256)])
 def test_every_interleaving_is_right(gates, K):
     case = Case(torch.bfloat16, gates=gates, delta=True, T=260 if K == 64 else 200, K=K, V=64)
@@ -246,6 +252,7 @@ def test_every_interleaving_by_roles_is_right():
     every_interleaving_is_right(steps, 3, seeds=3)
 
 
+@pytest.mark.long(shown_by="test_wide_heads_fit")
 def test_by_roles_fits():
     """Shared memory; and registers, of which addresses that are moved out of the loop would take too many. The eight warps move no
     tile from one to another."""
@@ -258,6 +265,7 @@ def test_by_roles_fits():
     assert products.count("ttng.warp_group_dot ") == 2 * 6 + 4 and "ttg.convert_layout" not in products
 
 
+@pytest.mark.long(but=["256"], everywhere=True)
 @pytest.mark.parametrize("K", [128, 256])
 def test_wide_heads_fit(K):
     """Operands come from registers and from slots, none by way of other memory; with keys of 256 D from a slot of results."""

@@ -25,6 +25,7 @@ class Blackwell:
         mimw.simulate(kernel, grid, *args, target=CHIP, races=True, **meta)
 
 
+@pytest.mark.long(but=["kind2-more2", "kind3-more3", "kind4-more4", "kind5-more5", "kind7-more7"], everywhere=True)
 @pytest.mark.parametrize("kind, more", [
     (GDN, dict(T=300, parts=3, V=128)), (KDA, dict(T=200, cu_seqlens=[0, 5, 5, 200], parts=2)), (GLA, dict(T=65, HV=2)),
     (DELTA, dict(T=64)), (SIMPLE, dict(T=130, K=128, V=64, decay=(-60.0, -20.0))), (NONE, dict(T=1, V=256)),
@@ -34,6 +35,7 @@ def test_each_member_of_the_family(kind, more):
     right(Blackwell, Case(**kind, **more, tensor_memory=True))
 
 
+@pytest.mark.long(but=["kind0", "kind2"], everywhere=True)
 @pytest.mark.parametrize("kind", [GDN, KDA, SIMPLE])
 def test_new_values_and_states_before_chunks(kind):
     case = Case(**kind, T=170, tensor_memory=True)
@@ -46,6 +48,7 @@ def test_new_values_and_states_before_chunks(kind):
     close(case.final, exact.final)
 
 
+@pytest.mark.long(but=["kind0"], everywhere=True)
 @pytest.mark.parametrize("kind", [GDN, KDA])
 def test_every_interleaving_is_right(kind):
     case = Case(**kind, T=260, tensor_memory=True)
@@ -70,7 +73,7 @@ def test_products_are_those_of_tensor_memory():
     assert "wgmma" not in ptx and "mma.sync" not in ptx
 
 
-@pytest.mark.long(but=["kind1-256"], everywhere=True)
+@pytest.mark.long(shown_by="test_products_are_those_of_tensor_memory")
 @pytest.mark.parametrize("kind, V", [(GDN, 128), (KDA, 256)])
 def test_forms_fit(kind, V):
     """Two consumers of heads of 128: 448 of 512 columns, else the compiler refuses it."""

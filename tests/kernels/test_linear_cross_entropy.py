@@ -69,6 +69,7 @@ def test_refused():
         linear_cross_entropy.launches(np.empty((70, 80), np.float16), weight.T, targets, lse, own, room, 2)
 
 
+@pytest.mark.long(shown_by="test_cross_entropy.py::test_compiled")
 def test_compiled(tmp_path):
     """No spills with the tile that long products take, and powers by one instruction."""
     x, weight = np.empty((1024, 512), ml_dtypes.bfloat16), np.empty((8192, 512), ml_dtypes.bfloat16)

@@ -49,9 +49,8 @@ def multiplied(chip, shape, dtype=np.float16, chosen=None, nk=True, wider=0, out
 
 
 @pytest.mark.long(everywhere=True, but=[
-    "gfx942-bfloat16-ping-pong", "gfx942-float8_e4m3fnuz-interleave", "gfx942-float8_e5m2fnuz-ping-pong",
-    "gfx950-bfloat16-interleave", "gfx950-float8_e4m3fn-ping-pong", "gfx950-float8_e5m2-interleave", "gfx1250-float16-ping-pong",
-    "gfx1250-float8_e4m3fn-interleave"])
+    "gfx1250-float16-ping-pong", "gfx942-bfloat16-ping-pong", "gfx942-float8_e4m3fnuz-interleave",
+    "gfx942-float8_e5m2fnuz-ping-pong", "gfx950-float8_e4m3fn-ping-pong", "gfx950-float8_e5m2-interleave"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chip, dtype", [("gfx942", BF16), ("gfx942", Z4), ("gfx942", Z5), ("gfx950", BF16), ("gfx950", E4),
                                          ("gfx950", E5), ("gfx1250", np.float16), ("gfx1250", E4)])
@@ -62,9 +61,7 @@ def test_types(chip, dtype, form):
     np.testing.assert_array_equal(c, a @ b)
 
 
-@pytest.mark.long(everywhere=True, but=[
-    "True-gfx942-ping-pong", "False-gfx942-interleave", "False-gfx950-ping-pong", "True-gfx950-interleave",
-    "True-gfx1250-interleave", "False-gfx1250-ping-pong"])
+@pytest.mark.long(but=["False-gfx950-ping-pong", "True-gfx1250-interleave", "True-gfx942-ping-pong"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("nk", [True, False])
@@ -99,6 +96,8 @@ def test_more_stages(stages):
         np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "gfx942-2-chosen3", "gfx950-1-chosen4", "gfx1250-1-chosen8", "gfx942-1-chosen0", "gfx950-2-chosen6", "gfx1250-2-chosen9"])
 @pytest.mark.parametrize("chip, size, chosen", [
     (chip, size, one) for chip in CHIPS for size in (1, 2)
     for one in (CONFIGURATIONS[chip][size][0], *((INTERLEAVED[chip][size], ) if chip in INTERLEAVED else ()))])
@@ -142,6 +141,7 @@ def test_rows_of_the_result_that_lie_apart():
 # ---- orders -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(but=["gfx942-ping-pong"], everywhere=True)
 @pytest.mark.parametrize("chip, form", [("gfx942", "ping-pong"), ("gfx950", "ping-pong"), ("gfx950", "interleave")])
 def test_every_order_of_the_waves(chip, form):
     """`mimw.check` runs it in other orders of what may happen in any."""

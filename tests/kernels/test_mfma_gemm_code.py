@@ -73,7 +73,7 @@ PING_PONG = [   # chip, type, the product, how many in a run, how a copy reads a
     ("gfx942", Z5, "v_mfma_f32_16x16x32_bf8_bf8", 32, "buffer_load_dword", "ds_read_b128")]
 
 
-@pytest.mark.long(but=["gfx950-float8_e4m3fn-*", "gfx942-*"], everywhere=True)
+@pytest.mark.long(shown_by="test_mfma_scaled_gemm.py::test_the_code_of_waves_that_take_turns")
 @pytest.mark.parametrize("chip, dtype, product, run, copy, read", PING_PONG)
 def test_ping_pong(chip, dtype, product, run, copy, read):
     """Four stages, of which two are nothing but products, at a higher priority: 512 cycles of the matrix core each (16 products of
@@ -100,7 +100,7 @@ INTERLEAVE = [
     ("gfx950", np.float16, "v_mfma_f32_32x32x16_f16", 16), ("gfx942", Z4, "v_mfma_f32_32x32x16_fp8_fp8", 16)]
 
 
-@pytest.mark.long(but=["gfx950-*"], everywhere=True)
+@pytest.mark.long(shown_by="test_mfma_scaled_gemm.py::test_the_code_of_waves_that_take_turns")
 @pytest.mark.parametrize("chip, dtype, product, run", INTERLEAVE)
 def test_interleave(chip, dtype, product, run):
     """Eight phases of two trips; in each a quarter's products, the reads of one operand and the copies of another."""
@@ -126,6 +126,7 @@ def test_b_by_rows_is_read_transposed():
     assert sum(line.startswith("buffer_load_dwordx4") and line.endswith("lds") for line in lines) == 4
 
 
+@pytest.mark.long(shown_by="tests/lowering/test_direct_copies.py::test_what_masked_elements_become")
 def test_an_end_of_k_within_a_chunk_is_copied_as_wide():
     """By a mask over pieces of 16 bytes; and an epilogue leaves the registers that it needs."""
     scales = {name: np.zeros(256, np.float32) for name in ("bias", "row_scale", "column_scale")}

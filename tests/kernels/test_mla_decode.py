@@ -24,7 +24,7 @@ def run(machine, arrays, programs=3, **options):
         machine.launch(kernel, grid, *args, **meta)
 
 
-@pytest.mark.long(but=["case0-*", "case1-*", "case3-*", "case6-*"], everywhere=True)
+@pytest.mark.long(but=["case0-*", "case1-*", "case3-*", "case6-*"], everywhere=["case1-*", "case3-*", "case6-*"])
 @pytest.mark.parametrize("case, programs, options", [
     (dict(lengths=(100, 300)), 3, {}),                                          # a sequence of two groups' shares
     (dict(queries=2, heads=16, lengths=(1, 200)), 3, dict(splits=1)),           # one launch; a query that sees no key
@@ -47,7 +47,7 @@ def test_a_cache_in_one_piece(machine):
     close(close_to, reference(close_to))
 
 
-@pytest.mark.long(but=["packed-case0-*", "packed-case2-*", "e4m3-*", "odd-*"], everywhere=True)
+@pytest.mark.long(but=["packed-case0-*", "packed-case2-*", "e4m3-*", "odd-*"], everywhere=["packed-case2-*", "odd-*"])
 @pytest.mark.parametrize("kind, case, options", [
     ("packed", dict(queries=2, heads=40, lengths=(0, 200), values=256), {}),        # rows at multiples of 8 bytes
     ("packed", dict(page=24, lengths=(30, 100)), dict(splits=1)),                   # of 4; pieces of rows in several pages
@@ -70,7 +70,7 @@ def test_caches_of_e4m3(machine, kind, case, options):
     close(arrays, reference(arrays, stands_for))
 
 
-@pytest.mark.long(but=["own", "packed"], everywhere=True)
+@pytest.mark.long(but=["own"], everywhere=True)
 @pytest.mark.parametrize("kind", ["own", "e4m3", "packed"])
 def test_pages_that_are_none_count_as_zeros(kind):
     """In all forms, as TMA reads them."""
@@ -89,6 +89,7 @@ def test_pages_that_are_none_count_as_zeros(kind):
     close(arrays, reference(arrays._replace(table=table), np.concatenate([stands_for, np.zeros_like(stands_for[:1])])))
 
 
+@pytest.mark.long(but=["own"], everywhere=True)
 @pytest.mark.parametrize("kind", ["own", "packed"])
 def test_no_interleaving_is_wrong(kind):
     arrays = problem(queries=2, heads=48, lengths=(3, 200))
@@ -142,7 +143,7 @@ def test_refusals():
 
 # ---- the sizes of DeepSeek's models: 128 heads, 512 + 64 columns -------------------------------------------------------
 
-@pytest.mark.long(but=["own"], everywhere=True)
+@pytest.mark.long(shown_by="test_sparse_mla.py::test_the_published_sizes_fit")
 @pytest.mark.parametrize("kind", ["own", "packed"])
 def test_the_models_sizes_fit(kind):
     arrays = problem(batch=4, heads=128, values=512, lengths=(64, ) * 4)

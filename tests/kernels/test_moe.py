@@ -58,7 +58,8 @@ def holds(machine, arrays, chosen, dtype="bf16", programs=3):
     np.testing.assert_allclose(out.astype(np.float64), wanted, rtol=0, atol=TYPES[dtype][1] * np.abs(wanted).max())
 
 
-@pytest.mark.long(but=["decoding", "ping-pong", "two CTAs an SM", "few rows, drawn", "cooperative, rows copied"], everywhere=True)
+@pytest.mark.long(but=["decoding", "ping-pong", "two CTAs an SM", "few rows, drawn", "cooperative, rows copied"], everywhere=[
+    "decoding", "ping-pong", "few rows, drawn", "cooperative, rows copied"])
 @pytest.mark.parametrize("cut", CUTS)
 def test_cuts(machine, cut):
     """Extents that no tile divides, more blocks than one for some experts, and last blocks of which half is padding."""
@@ -72,7 +73,7 @@ def quantised(rows):
     return ((wide / scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float64) * scale).reshape(len(rows), -1)[:, :rows.shape[1]]
 
 
-@pytest.mark.long(but=["sizes1-*", "sizes3-*"], everywhere=True)
+@pytest.mark.long(but=["sizes1-*", "sizes3-*"], everywhere=["sizes3-*"])
 @pytest.mark.parametrize("sizes, bm, swapped", [((9, 2, 2, 128, 208), 16, 0), ((40, 2, 2, 128, 400), 128, 0),
                                                 ((9, 2, 2, 128, 208), 16, 1), ((20, 2, 2, 256, 144), 32, 2)])
 def test_fp8_with_scales(machine, sizes, bm, swapped):
@@ -126,7 +127,7 @@ def blocked(sizes, counts, bm, drawn, programs=3, halves=(64, 64)):
     return launches, y, wanted, used
 
 
-@pytest.mark.long(but=["sizes0-*", "sizes2-*", "sizes3-*"], everywhere=True)
+@pytest.mark.long(but=["sizes0-*", "sizes2-*", "sizes3-*"], everywhere=["sizes0-*", "sizes3-*"])
 @pytest.mark.parametrize("sizes, counts, bm, drawn, half", [
     ((128, 208), (5, 0, 17, 1), 16, False, 64), ((128, 208), (5, 0, 17, 1), 16, True, 64), ((256, 400), (130, 60), 128, True, 64),
     ((128, 128), (0, 0), 64, True, 64), ((256, 400), (130, 60), 128, True, 128), ((128, 272), (5, 0, 70, 1), 64, False, 128)])

@@ -37,6 +37,7 @@ def test_three_ranks_with_scales_one_of_them_without_tokens():
         assert_dispatched(made)
 
 
+@pytest.mark.long(but=["1-any", "2-own experts alone", "1-nobody chooses"], everywhere=True)
 @pytest.mark.parametrize("warps, routing", [(1, "any"), (2, "any"), (1, "nobody chooses"), (2, "own experts alone")])
 def test_warps_take_whole_rows_to_their_places(warps, routing):
     """Three choices a token, with scales, more rows than slots; one of the programs' rings goes around several times."""
@@ -89,9 +90,9 @@ def combining_as(form, *shape, chosen=moe_combine.Configuration(4, 8, 1, 2), **h
 
 
 @pytest.mark.long(everywhere=True, but=[
-    "*-any", "sent-*", "came-own experts alone", "two generations-nobody chooses", "one role-one expert has all",
-    "one role, one generation-no experts by other numbers", "words-others' experts alone", "words, two generations-nobody chooses",
-    "words, one role-one expert has all"])
+    "sent-*", "came-any", "words, two generations-any", "came-own experts alone", "two generations-nobody chooses",
+    "one role, one generation-no experts by other numbers", "words-others' experts alone",
+    "words, two generations-nobody chooses", "words, one role-one expert has all"])
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_come_back_weighted(routing, form):
@@ -108,7 +109,7 @@ def test_rows_come_back_weighted(routing, form):
     assert bits[0] == bits[1] == bits[2]
 
 
-@pytest.mark.long(but=["4-3-came", *(f"2-4-{form}" for form in FORMS if form != "came")], everywhere=True)
+@pytest.mark.long(but=["2-4-words, one role", "2-4-two generations"], everywhere=True)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("ranks, times", [(2, 4), (4, 3)])
 def test_launches_follow_each_other(form, ranks, times):
@@ -131,6 +132,7 @@ def tell_without_a_fence(board, job):
         tlx.signal(there + tlx.world_rank(job.world), sem="relaxed")
 
 
+@pytest.mark.long(but=["tell_begun-tell_without_a_fence-came-13", "half_of-always_the_first-two generations-12"], everywhere=True)
 @pytest.mark.parametrize("name, instead, form, columns", [
     ("half_of", always_the_first, "two generations", 12), ("half_of", always_the_first, "one role", 12),
     ("half_of", always_the_first, "words, one role", 12), ("tell_begun", tell_without_a_fence, "came", 13),
@@ -182,6 +184,7 @@ def test_three_ranks_one_of_them_without_tokens():
         np.testing.assert_allclose(out[:len(expected)].astype(float), expected, atol=5e-3)
 
 
+@pytest.mark.long(but=["dispatch, listed", "combine"], everywhere=True)
 @pytest.mark.parametrize("launch", [
     dispatching(2, 4, 2, 2, 8, programs=2)[0], dispatching(2, 7, 2, 1, 8, programs=1, chosen=replace(SMALL, whole=2))[0],
     listing(2, 4, 2, 2, 8, programs=1, block=2, times=2)[0],

@@ -97,6 +97,7 @@ def test_one_column(machine):
     check_norm(machine, *numbers((3, 1), 1, 1), norm.configuration(3, 1, 2))
 
 
+@pytest.mark.long(but=["ring of pairs-4", "cluster-3", "loops-3"], everywhere=True)
 @pytest.mark.parametrize("choice, seeds", [("ring", 4), ("ring of pairs", 4), ("drawn", 4), ("cluster", 3), ("loops", 3)])
 def test_clean(check_kernel, choice, seeds):
     x, w, b = numbers((11, 168), 168, 168)
@@ -115,6 +116,7 @@ def compiled(by, rows, n, dtype=ml_dtypes.bfloat16, residual=False, chosen=None)
     return by(found.fn, found.signature, constants, target="sm_90a", options=found.options, attrs=found.attrs), meta
 
 
+@pytest.mark.long(shown_by="test_direct_compiled")
 def test_the_ring_of_long_rows_compiled(tmp_path):
     """Copies of whole chunks by one thread, wide accesses, no spills, and all of it fits."""
     found, meta = compiled(to_assembly, 1152, 65536)
@@ -124,6 +126,7 @@ def test_the_ring_of_long_rows_compiled(tmp_path):
     assert "0 bytes spill stores" in assembled(ptx, tmp_path)
 
 
+@pytest.mark.long(but=["4-65536-False-16"], everywhere=True)
 @pytest.mark.parametrize("rows, n, residual, ctas", [(4, 65536, False, 16), (4096, 4096, True, 1)])
 def test_direct_compiled(rows, n, residual, ctas, tmp_path):
     found, meta = compiled(to_assembly, rows, n, residual=residual)

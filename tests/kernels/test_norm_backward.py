@@ -60,6 +60,8 @@ def check_gradients(machine, close, *args, **options):
             np.testing.assert_allclose(one.astype(np.float64), other, rtol=close, atol=close)
 
 
+@pytest.mark.long(everywhere=[
+    "ring of pairs-fp32-132", "ahead-bf16-200", "ring-fp16-256", "loops-fp16-200", "cluster-fp32-132", "direct-bf16-200"])
 @pytest.mark.parametrize("choice, dtype, n", [("ring", "fp16", 256), ("ring of pairs", "bf16", 200), ("ring of pairs", "fp32", 132),
                                               ("blocks", "bf16", 200), ("ahead", "bf16", 200), ("turns", "fp32", 132),
                                               ("direct", "bf16", 200), ("cluster", "fp32", 132), ("loops", "fp16", 200)])
@@ -69,6 +71,7 @@ def test_rows(machine, dtype, n, choice):
     check_gradients(machine, ROUNDED[dtype] * 2, x, dy, w, CHOICES[choice], sums_dtype=np.float32)
 
 
+@pytest.mark.long(everywhere=["ahead", "loops", "direct"])
 @pytest.mark.parametrize("choice", ["ring of pairs", "ahead", "turns", "direct", "loops"])
 def test_rms_with_a_gradient_more(machine, choice):
     x, dy, more, w = numbers((5, 168), (5, 168), (5, 168), 168)
@@ -89,6 +92,7 @@ def test_rows_that_are_apart(machine):
     check_gradients(machine, 4e-3, x[:, 3:163], dy[:, :160], w, LOOPED)
 
 
+@pytest.mark.long(but=["ahead-bf16-shape2-3", "cluster-fp32-shape4-3", "turns-fp32-shape3-2"], everywhere=True)
 @pytest.mark.parametrize("choice, dtype, shape, seeds", [("ring", "fp16", (9, 256), 4), ("ring of pairs", "fp32", (9, 132), 4),
                                                          ("ahead", "bf16", (5, 168), 3), ("turns", "fp32", (8, 132), 2),
                                                          ("cluster", "fp32", (9, 132), 3)])
@@ -112,6 +116,7 @@ def test_sums_are_the_same_in_every_interleaving(choice):
     assert len(seen) == 1
 
 
+@pytest.mark.long(but=["4-65536-True", "4096-4096-True"], everywhere=True)
 @pytest.mark.parametrize("rows, n, centred", [(1152, 65536, False), (4, 65536, True), (4096, 4096, True)])
 def test_compiled(rows, n, centred, tmp_path):
     """Wide accesses, and no spills. Of the ring only the producer loads, one number of each of two rows: ptxas has consumers wait

@@ -83,8 +83,7 @@ def runs(chip, kernel, grid, args, meta, *wanted, has=()):
 # ---- products -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long(everywhere=True, but=[
-    "float16-False-0.001-gfx942", "float16-False-0.001-gfx1250", "float32-False-0.002-gfx942", "float32-True-*-gfx950"])
+@pytest.mark.long(but=["float16-False-0.001-gfx942", "float16-False-0.001-gfx1250"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype, exact, allowed", [(np.float16, False, 1e-3), (np.float32, False, 2e-3), (np.float32, True, 1e-6)])
 def test_plain_matmul(chip, dtype, exact, allowed):
@@ -116,7 +115,7 @@ def test_kernels_of_tasks(chip):
         simulated(chip, *launch, *wanted)
 
 
-@pytest.mark.long(but=["gemm-gfx942", "attention-gfx1250"], everywhere=True)      # grouped products run on all
+@pytest.mark.long(but=["gemm-gfx942"], everywhere=True)      # grouped products run on all
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", ["gemm", "attention"])
 def test_code_of_tasks(name, chip):
@@ -165,6 +164,7 @@ def test_plain_attention_and_its_gradients(chip):
         runs(chip, *launch, *found, has=(PRODUCT, ))
 
 
+@pytest.mark.long(but=["gfx942-256-float16"], everywhere=True)
 @pytest.mark.parametrize("chip, dim, dtype", [("gfx942", 256, np.float16), ("gfx950", 128, np.float16)])
 def test_gradients_of_wide_heads_spill_nothing(chip, dim, dtype):
     """The configuration for NVIDIA's chips, of eight warps, spills here."""
@@ -174,7 +174,7 @@ def test_gradients_of_wide_heads_spill_nothing(chip, dim, dtype):
     compiled(chip, *of_keys)
 
 
-@pytest.mark.long(but=["gfx950", "gfx1250"], everywhere=True)
+@pytest.mark.long(but=["gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_attention_decode(chip):
     """A sequence of whole tiles and one of few keys; on one chip in two parts, whose sums a second launch puts together."""
@@ -201,7 +201,7 @@ def test_sparse_mla(chip):
     mla.close((wide(out), lse), mla.reference(*arrays))
 
 
-@pytest.mark.long(but=["gfx942"], everywhere=True)
+@pytest.mark.long(shown_by="test_plain_attention_and_its_gradients")
 @pytest.mark.parametrize("chip", CHIPS)
 def test_simplicial_attention_and_its_gradients(chip):
     arrays = q, k, v, *_ = simplicial.inputs(1, 2, 1, 9, 14, 16, np.float16)
@@ -285,7 +285,7 @@ def test_topk(chip):
     runs(chip, plain_topk.kernel, grid, args, meta, (values, np.take_along_axis(x, order, 1), 0), (indices, order, 0))
 
 
-@pytest.mark.long(but=["gfx942"], everywhere=True)
+@pytest.mark.long(shown_by="test_topk")
 @pytest.mark.parametrize("chip", CHIPS)
 def test_topk_selector(chip):
     """By one program a row, in no layout of 32 lanes: a window over two tiles, and one with fewer numbers than wanted."""

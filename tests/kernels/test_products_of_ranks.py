@@ -29,6 +29,7 @@ def simulated(made, launches: int = 1) -> float:
     return max(errors)
 
 
+@pytest.mark.long(but=["2-512-64-64-2-more1", "3-195-64-64-2-more2"], everywhere=True)
 @pytest.mark.parametrize("ranks, m, n, k, programs, more", [
     (2, 200, 72, 80, 2, PING_PONG), (2, 512, 64, 64, 2, TWO | {"b_is_nk": True}), (3, 195, 64, 64, 2, {"dtype": np.float16}),
     (4, 256, 40, 64, 3, {"bn": 128, "partials": "float32"})])
@@ -36,6 +37,7 @@ def test_sums_are_scattered(ranks, m, n, k, programs, more):
     assert simulated(scattering(ranks, m, n, k, programs, **more), 2) < 0.01
 
 
+@pytest.mark.long(but=["3-130-64-64-2-more1"], everywhere=True)
 @pytest.mark.parametrize("ranks, m, n, k, programs, more", [(2, 200, 72, 80, 2, PING_PONG), (3, 130, 64, 64, 2, TWO)])
 def test_sums_are_everywhere_the_same_to_the_bit(ranks, m, n, k, programs, more):
     made = scattering(ranks, m, n, k, programs, everywhere=True, **more)
@@ -45,6 +47,7 @@ def test_sums_are_everywhere_the_same_to_the_bit(ranks, m, n, k, programs, more)
     assert error_of(c, expected) < 0.01
 
 
+@pytest.mark.long(but=["2-512-64-64-2-more1", "3-300-64-64-5-more2"], everywhere=True)
 @pytest.mark.parametrize("ranks, m, n, k, programs, more", [
     (2, 200, 72, 80, 2, PING_PONG | {"longest": 400}), (2, 512, 64, 64, 2, TWO | {"b_is_nk": True, "group_m": 2}),
     (3, 300, 64, 64, 5, {"dtype": np.float16}), (4, 256, 40, 64, 3, {"bn": 128, "longest": 1024})])
@@ -79,6 +82,7 @@ def test_signals_are_opened_by_one_program_of_each_rank():
     assert not any(one.any() for one in arrived)
 
 
+@pytest.mark.long(but=["gathering-more2", "scattering-more3"], everywhere=True)
 @pytest.mark.parametrize("make, more", [(scattering, {"twice": True}), (scattering, {"twice": True, "everywhere": True}),
                                         (gathering, {"twice": True}), (scattering, PING_PONG)])
 def test_one_launch_and_two_in_a_row_are_right(make, more):

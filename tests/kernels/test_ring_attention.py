@@ -47,6 +47,7 @@ def check(results, names, size, causal, balanced=True, **sizes):
             np.testing.assert_allclose(found.astype(np.float64), part, rtol=0, atol=4e-3, err_msg=f"{name} of rank {rank}")
 
 
+@pytest.mark.long(but=["3-True-True-options1", "1-True-True-options4"], everywhere=True)
 @pytest.mark.parametrize("size, causal, balanced, options", [
     (2, True, True, dict(heads=2, kv_heads=1)), (3, True, True, dict(heads=2, kv_heads=1)),
     (2, True, False, dict(length=128, batch=2)), (4, False, True, dict(length=128)), (1, True, True, dict()),
@@ -62,6 +63,7 @@ def test_values_call_after_call(size, causal, balanced, options):
             o[...] = lse[...] = np.nan
 
 
+@pytest.mark.long(but=["2-False-True-options2", "3-True-False-options1"], everywhere=True)
 @pytest.mark.parametrize("size, causal, balanced, options", [
     (2, True, True, dict(heads=2)), (3, True, False, dict(length=128)), (2, False, True, dict(length=128, dim=128))])
 def test_gradients(size, causal, balanced, options):
@@ -76,6 +78,7 @@ def test_nothing_to_find():
     assert mimw.check(kernel, grid, *args, seeds=4, **meta).ok
 
 
+@pytest.mark.long(shown_by="test_nothing_to_find")
 def test_nothing_to_find_in_gradients():
     launches, _ = backward(2, True)
     kernel, grid, args, meta = launches[1]

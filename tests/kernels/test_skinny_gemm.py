@@ -66,6 +66,7 @@ def test_the_order_of_sums_is_settled():
     assert len(set(results)) == 1
 
 
+@pytest.mark.long(but=["5"], everywhere=True)
 @pytest.mark.parametrize("programs", [2, 5])
 def test_no_interleaving_is_wrong(programs):
     grid, args, meta = skinny_gemm.arguments(*problem((3, 136, 200), programs), programs)
@@ -99,6 +100,7 @@ def test_refusals(change, text):
         skinny_gemm.arguments(**arrays, programs=1)
 
 
+@pytest.mark.long(shown_by="test_skinny_scaled_gemm.py::test_nothing_spills")
 def test_nothing_spills(tmp_path):
     arrays = problem((128, 512, 512), 132)
     _, args, meta = skinny_gemm.arguments(*arrays, 132)

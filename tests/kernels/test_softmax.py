@@ -88,6 +88,7 @@ def test_the_gradient_of_a_cluster_is_clean(check_kernel, chosen):
     check_kernel(kernel, grid, *args, seeds=3, shrink=False, rounds=False, **meta)
 
 
+@pytest.mark.long(but=["4-65536"], everywhere=True)
 @pytest.mark.parametrize("rows, n", [(1152, 65536), (4, 65536)])
 def test_compiled(rows, n, tmp_path):
     """Wide accesses, and no spills."""

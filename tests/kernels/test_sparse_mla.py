@@ -62,7 +62,9 @@ def close(found, expected):
         assert (out * exact).sum() / np.sqrt((out**2).sum() * (exact**2).sum()) > 0.9999
 
 
-@pytest.mark.long(but=["case0-*", "case1-*", "case3-*-shared", "case4-*-pipelined"])
+@pytest.mark.long(but=["case0-*", "case1-*", "case3-*-shared", "case4-*-pipelined"], everywhere=[
+    "case0-options0-shared", "case1-options1-pipelined", "case2-options2-shared", "case3-options3-shared",
+    "case4-options4-shared"])
 @pytest.mark.parametrize("form", [pipelined, shared])
 @pytest.mark.parametrize("case, options", [
     (dict(topk=256), {}), (dict(lengths=(70, 128)), dict(scale=0.5)), (dict(lengths=(0, 1)), {}),
@@ -72,6 +74,7 @@ def test_forms(machine, form, case, options):
     close(run(machine, arrays, form=form, **options), reference(*arrays, **options))
 
 
+@pytest.mark.long(everywhere=["None-case1-options1", "shared-case0-options0", "shared-case2-options2"])
 @pytest.mark.parametrize("case, options", [(dict(b=2, hkv=2, h=128, s=2), {}), (dict(s=5, topk=64, skv=64), dict(causal=True)),
                                            (dict(topk=192), {})])
 @pytest.mark.parametrize("form", [None, shared])
@@ -141,6 +144,7 @@ def published(form):
         return mimw.compile(kernel, grid, *args, target="sm_90a", **meta)
 
 
+@pytest.mark.long(but=["shared-3-229376"], everywhere=True)
 @pytest.mark.parametrize("form, products, total", [(pipelined, 6, 231304), (shared, 3, 229376)])
 def test_the_published_sizes_fit(form, products, total):
     found = published(form)

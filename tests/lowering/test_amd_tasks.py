@@ -82,6 +82,7 @@ def test_what_tasks_do_adds_no_barrier_of_all_waves(target):
     assert meetings(compiled(KERNELS["ring"], target))[0] == meetings(with_syncs)[0]
 
 
+@pytest.mark.long(but=["dot", "scalar atomic", "argmax", "histogram", "lock", "fence", "gather"], everywhere=True)
 @pytest.mark.parametrize("what", ["scalar atomic", "lock", "histogram", "gather", "sort", "argmax", "fence", "dot"])
 def test_no_op_of_tritons_in_a_task_is_a_barrier_of_all_waves(what):
     signature = PAIR | {"i": "*i32"}

@@ -48,6 +48,7 @@ def old(monkeypatch):
     monkeypatch.setattr(refusals, "ptxas_release", lambda arch: (13, 0))
 
 
+@pytest.mark.long(but=["8"], everywhere=True)
 @pytest.mark.parametrize("warps", [4, 8])
 def test_an_operand_that_is_kept_is_refused_with_an_old_assembler(old, warps):
     with pytest.raises(AssemblerError, match=r"ptxas 13\.0 may overwrite .* Fixed in 13\.3") as caught:

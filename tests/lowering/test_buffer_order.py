@@ -60,6 +60,7 @@ def test_without_an_effect_between_they_become_one():
     assert len(where(lines(between_loads, WHAT="nothing"), " = amdg.buffer_load ")) == 1
 
 
+@pytest.mark.long(but=["1-gfx942", "4-gfx1250"], everywhere=True)
 @pytest.mark.parametrize("target", ["gfx942", "gfx1250"])
 @pytest.mark.parametrize("run", [1, 4])
 def test_no_load_goes_behind_a_store(target, run):

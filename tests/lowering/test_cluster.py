@@ -48,6 +48,7 @@ def test_remote_arrive():
     assert text.count(START) == 2, "at the start and at the end"
 
 
+@pytest.mark.long(but=["i64-*", "fp16-*", "fp32-*"], everywhere=True)
 @pytest.mark.parametrize("element, type_, shape, expected", [
     ("fp32", tl.float32, (1, 1), ["setp.lt.u32 on, R, 1;", "@on STORE.b32 [to+0], R"]),
     ("fp32", tl.float32, (64, 8), ["STORE.v4.b32 [to+0], {R, R, R, R}"]),

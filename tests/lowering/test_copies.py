@@ -44,6 +44,9 @@ def assembly(kernel, target: str, dtype: str, aligned: bool, masked: bool = Fals
     return case.compiled(target, by=to_assembly).stage("ptx" if target.startswith("sm") else "amdgcn")
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "gfx1250-rows-fp16-True-True", "gfx942-columns-fp32-True-False", "gfx950-rows-i64-True-True", "sm_80-rows-i8-True-True",
+    "sm_90a-rows-fp32-False-True"])
 @pytest.mark.parametrize("target, kernel, dtype, aligned, direct", [
     ("sm_90a", rows, "fp16", True, True), ("sm_90a", rows, "fp16", False, False), ("sm_90a", rows, "fp32", False, True),
     ("sm_90a", columns, "fp16", True, False), ("sm_90a", columns, "fp32", True, True), ("sm_80", rows, "i8", True, True),

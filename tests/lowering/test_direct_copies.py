@@ -32,6 +32,8 @@ def count(pattern: str, text: str) -> int:
     return len(re.findall(rf"^\s+{pattern}", text, re.MULTILINE))
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "padded-True-gfx1250-4", "padded-True-gfx942-8", "plain-False-gfx950-2", "swizzled-False-gfx950-2"])
 @pytest.mark.parametrize("target, pieces", [("gfx942", 8), ("gfx950", 2), ("gfx1250", 4)])
 @pytest.mark.parametrize("base", [True, False])
 @pytest.mark.parametrize("layout", [None, swizzled(8, 8), padded(512), padded(512, ROWS_REORDERED)],
@@ -43,6 +45,7 @@ def test_the_tile_follows_its_buffer(target, pieces, base, layout):
     assert not count("ds_(write|store)", text)
 
 
+@pytest.mark.long(but=["False-gfx950", "True-gfx942"], everywhere=True)
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("base", [True, False])
 def test_gaps_within_the_range_of_a_wave(target, base):
@@ -52,6 +55,7 @@ def test_gaps_within_the_range_of_a_wave(target, base):
     assert count(r"(buffer|global)_load_dwordx4 ", text) == count("ds_write_b128", text) == 2
 
 
+@pytest.mark.long(but=["None-2-True-gfx950", "cols-3-False-gfx1250", "cols-3-True-gfx942"], everywhere=True)
 @pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1250"])
 @pytest.mark.parametrize("base", [True, False])
 @pytest.mark.parametrize("mask, known", [("cols", 3), (None, 2)])
@@ -61,6 +65,7 @@ def test_masks_that_cut_pieces_and_rows_that_lie_odd(target, base, mask, known):
     assert not count(ANY_DIRECT, text) and count("ds_(write|store)", text)
 
 
+@pytest.mark.long(but=["False-cols-gfx942", "False-cols-gfx950", "True-rows-gfx1250"], everywhere=True)
 @pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1250"])
 @pytest.mark.parametrize("mask", ["rows", "cols"])
 @pytest.mark.parametrize("base", [True, False])
@@ -92,6 +97,7 @@ def few(x, SIZE: tl.constexpr, BASE: tl.constexpr):
     tl.store(x + at, tlx.local_load(tile[0]) + 1)
 
 
+@pytest.mark.long(but=["False-gfx950-64-True", "True-gfx1250-16-True", "True-gfx942-32-False"], everywhere=True)
 @pytest.mark.parametrize("target, size, direct", [("gfx942", 64, True), ("gfx942", 32, False), ("gfx950", 64, True),
                                                   ("gfx950", 32, False), ("gfx1250", 16, True)])
 @pytest.mark.parametrize("base", [True, False])
@@ -115,6 +121,7 @@ def half(x, y, AXIS: tl.constexpr, BASE: tl.constexpr):
     tl.store(y + rows * 64 + cols, tlx.local_load(part))
 
 
+@pytest.mark.long(but=["False-gfx1250-1-True", "False-gfx942-0-True", "True-gfx950-1-False"], everywhere=True)
 @pytest.mark.parametrize("target, axis, direct", [("gfx942", 0, True), ("gfx942", 1, False), ("gfx950", 0, True),
                                                   ("gfx950", 1, False), ("gfx1250", 1, True)])
 @pytest.mark.parametrize("base", [True, False])
@@ -156,6 +163,7 @@ def pipelined(a, b, c, K, STAGES: tl.constexpr, BASE: tl.constexpr):
     tlx.buffer_store(acc.to(tl.float16), c, rows[:, None] * 128 + cols[None, :])
 
 
+@pytest.mark.long(but=["True"], everywhere=True)
 @pytest.mark.parametrize("base", [True, False])
 def test_a_wait_leaves_the_copies_of_later_groups_alone(base):
     """A group is 8 instructions of a lane: 32 KB by 256 lanes of 16 bytes. One barrier a step, behind the wait, is for both sides:
@@ -169,6 +177,7 @@ def test_a_wait_leaves_the_copies_of_later_groups_alone(base):
     assert count("s_barrier", loop) == 1 and loop.index("s_barrier") < re.search("ds_read|buffer_load|global_load", loop).start()
 
 
+@pytest.mark.long(but=["False-gfx1250", "True-gfx950"], everywhere=True)
 @pytest.mark.parametrize("target", ["gfx950", "gfx1250"])
 @pytest.mark.parametrize("base", [True, False])
 def test_the_pipelined_product(target, base):

@@ -34,6 +34,9 @@ def reads_too_early(state, line):
     return bool(state) and "wgmma.mma_async" in line
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "stored", "stored_ahead", "in_worker", "copied_in_worker", "chosen", "ring", "in_branch", "sliced", "transposed",
+    "after_loop", "written_by_other_loop"])
 @pytest.mark.parametrize("kernel", dots.KERNELS, ids=lambda kernel: kernel.__name__)
 def test_a_fence_and_a_sync_stand_between_write_and_dot(kernel):
     ptx = case(kernel).compiled(by=to_assembly).stage("ptx")

@@ -26,6 +26,10 @@ def compiled(name, cluster=None, chip="sm_100a"):
     return case.compiled(chip, **({} if cluster is None else {"ctas_per_cga": cluster}))
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "None-clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128-SELFCAST-sm_100a-clc",
+    "None-clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128-SELFCAST-sm_103a-clc_in_tasks",
+    "cluster1-request_1-BROADCAST-sm_120a-clc"])
 @pytest.mark.parametrize("name", ["clc", "clc_in_tasks"])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("cluster, request_, kind", [(None, ALONE, "SELFCAST"), ((2, 1, 1), ALL, "BROADCAST")])

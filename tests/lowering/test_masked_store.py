@@ -130,6 +130,9 @@ SHAPES = [("rows", 64, 64, False, 4), ("columns", 32, 128, False, 4), ("data", 1
           ("data", 8, 16, False, 4)]
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "fp16-float16-False-rows-64-16-True-4", "fp32-float32-True-data-16-32-False-2", "fp32-float32-True-rows-64-64-False-4",
+    "fp64-float64-False-data-8-16-False-4", "i8-int8-True-columns-32-128-False-4"])
 @pytest.mark.parametrize("kind, dtype, mma, mask, m, n, turned, warps", [      # every other one of the grid
     (*element, *shape) for a, element in enumerate(ELEMENTS) for b, shape in enumerate(SHAPES) if (a + b) % 2 == 0])
 def test_every_element_is_in_its_place(kind, dtype, mma, mask, m, n, turned, warps):
@@ -233,6 +236,7 @@ def test_what_the_tensor_core_reads_after_a_masked_store_is_fenced():
     assert found[-3:] == ["ttg.inline_asm", "fence_async_shared", "warp_group_dot "]
 
 
+@pytest.mark.long(everywhere=["False-columns-float16", "False-data-float32", "True-rows-int8"])
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32])
 @pytest.mark.parametrize("mask", ["rows", "columns", "data"])
 @pytest.mark.parametrize("turned", [False, True])

@@ -25,6 +25,7 @@ def pieces(request, tmp_path):
     return request.param, allocation(compiled.stage("ttgir")).pieces
 
 
+@pytest.mark.long(but=["inside_loop_and_if", "transposing_tasks", "through_staging"], everywhere=True)
 def test_nothing_lies_over_a_buffer(pieces):
     name, found = pieces
     buffers = [piece for piece in found if piece.op == "ttg.local_alloc"]

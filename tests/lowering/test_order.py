@@ -35,6 +35,7 @@ def where(lines, word):
     return [index for index, line in enumerate(lines) if word in line]
 
 
+@pytest.mark.long(but=["tle-1", "tlx-2", "tlx-3", "tlx-4"], everywhere=True)
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("kernel", [ordered.filled_under_an_if, ordered.filled_under_an_if_by_pointers], ids=["tlx", "tle"])
 def test_a_fill_under_an_if_stays_before_its_use(kernel, stages):
@@ -120,6 +121,9 @@ def test_two_reads_with_an_effect_between_stay_two(what):
     assert len([line for line in lines if " = tt.load " in line]) == 2
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "barrier_arrive-gfx942", "barrier_wait-gfx942", "debug_barrier-gfx942", "named_barrier_arrive-gfx1250",
+    "named_barrier_wait-gfx1250"])
 @pytest.mark.parametrize("target", ["gfx942", "gfx1250"])
 @pytest.mark.parametrize("what", ["barrier_wait", "barrier_arrive", "named_barrier_wait", "named_barrier_arrive", "debug_barrier"])
 def test_also_on_amd(what, target):
@@ -144,6 +148,9 @@ def test_values_by_descriptor(machine, rounds):
     assert (y == [*(z + x), *(z + 1), np.arange(64)]).all()
 
 
+@pytest.mark.long(everywhere=[
+    "filled_under_an_if-1", "filled_under_an_if_by_pointers-2", "meeting_in_a_loop-1", "own_loop_beside_words-1",
+    "read_before_a_loop_that_writes-3", "unrolled-4"])
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", ["filled_under_an_if", "filled_under_an_if_by_pointers", "read_before_a_loop_that_writes",
                                   "unrolled", "own_loop_beside_words", "meeting_in_a_loop"])

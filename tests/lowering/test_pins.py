@@ -49,6 +49,7 @@ def pinned_wide(x, LAYOUT: tl.constexpr):
     tl.store(x + at, tlx.require_layout(tl.load(x + at), LAYOUT) + 1)
 
 
+@pytest.mark.long(but=["gfx1250-fp16", "gfx1250-fp64", "gfx950-i64", "gfx950-i8"], everywhere=True)
 @pytest.mark.parametrize("dtype", ["i64", "fp64", "fp16", "i8"])
 @pytest.mark.parametrize("target", ["gfx950", "gfx1250"])
 def test_a_pin_of_any_width_compiles_on_amd(target, dtype):

@@ -97,6 +97,7 @@ def wide_product(x, y, WARPS: tl.constexpr):
             tl.store(y + 16385, 2.0)
 
 
+@pytest.mark.long(but=["8-False"], everywhere=True)
 @pytest.mark.parametrize("others, fits", [(4, True), (8, False)])
 def test_an_instruction_must_fit_into_the_share_of_a_thread(others, fits, capsys):
     def compiled():

@@ -27,6 +27,7 @@ def lines(result, stage, pattern):
 BLACKWELL = ["sm_100a", "sm_103a"]
 
 
+@pytest.mark.long(but=["64-256-1-sm_103a", "8-16-4-sm_100a"], everywhere=True)
 @pytest.mark.parametrize("target", BLACKWELL)
 @pytest.mark.parametrize("rows, width, warps", [(8, 16, 4), (64, 256, 1)])
 def test_four_rows_an_instruction(target, rows, width, warps, sass_has):
@@ -46,6 +47,7 @@ def test_four_rows_an_instruction_in_tasks(target, sass_has):
     sass_has(result, (r"UTMALDG\.2D\.GATHER4", 16), (r"UTMASTG\.2D\.SCATTER4", 4))    # the first by a task of one warp
 
 
+@pytest.mark.long(but=["sm_100a-fp32-8", "sm_100a-fp8e5-128", "sm_90a-i8-32"], everywhere=True)
 @pytest.mark.parametrize("element, width", [("i8", 32), ("fp8e5", 128), ("fp32", 8)])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 def test_elements(target, element, width):
@@ -53,6 +55,7 @@ def test_elements(target, element, width):
     assert result.stage("cubin") and lines(result, "ptx", r"cp\.async\.bulk\.tensor\.2d")
 
 
+@pytest.mark.long(but=["128-64-1-sm_90a", "32-256-8-sm_90a", "8-512-1-sm_120a"], everywhere=True)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
 @pytest.mark.parametrize("rows, width, warps", [(128, 64, 1), (8, 512, 1), (32, 256, 8)])
 def test_a_warp_copies_the_rows_of_its_lanes(target, rows, width, warps, sass_has):
@@ -68,6 +71,7 @@ def test_a_warp_copies_the_rows_of_its_lanes(target, rows, width, warps, sass_ha
     sass_has(result, (r"GATHER4|BRA\.U\.ANY", 0), r"UTMALDG\.2D", r"UTMASTG\.2D")
 
 
+@pytest.mark.long(but=["16-sm_120a", "32-sm_90a"], everywhere=True)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
 @pytest.mark.parametrize("width", [16, 32])
 def test_narrow_rows_go_through_lines(target, width):
@@ -84,6 +88,7 @@ def test_narrow_rows_go_through_lines(target, width):
     assert result.metadata.shared >= 128 * 128 + 128 * width * 2
 
 
+@pytest.mark.long(but=["gathered_from-constants1-64-sm_90a", "moved_by_tasks-constants0-16-sm_100a"], everywhere=True)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("width", [16, 64])
 @pytest.mark.parametrize("kernel, constants", [(moved_by_tasks, {"STAGES": 2}), (gathered_from, {})])
@@ -92,6 +97,7 @@ def test_every_form_compiles(target, width, kernel, constants):
     assert result.stage("cubin") and lines(result, "ptx", r"cp\.async\.bulk\.tensor\.2d.*\.bulk_group")
 
 
+@pytest.mark.long(but=["False-sm_90a", "True-sm_100a"], everywhere=True)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("slot", [False, True])
 def test_descriptors_of_the_kernel(target, slot):

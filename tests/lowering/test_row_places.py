@@ -67,6 +67,7 @@ def swizzled(address, width):
     return address ^ (address >> 7 & width // 16 - 1) << 4
 
 
+@pytest.mark.long(but=["128-4-32", "256-2-32", "64-1-32", "8-4-64"], everywhere=True)
 @pytest.mark.parametrize("width", [32, 64])
 @pytest.mark.parametrize("rows, warps", [(128, 4), (8, 4), (64, 1), (256, 2)])
 def test_narrow_rows_lie_as_in_a_tile(pieces, width, rows, warps):

@@ -48,6 +48,12 @@ def grid():
             yield ScaledProduct("e5m2", "e2m1", 32, 256, 256, k_major, True, swizzle, 128)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "e2m1-e2m1-16-256x256-K64-K64", "e2m1-e2m1-16-256x512-K128-K128", "e2m1-e2m1-32-256x256-K32-K32",
+    "e2m1-e2m1-32-256x512-K128-K128", "e2m1-e4m3-32-256x256-K128-MN64", "e4m3-e4m3-32-256x128-K32-MN32",
+    "e4m3-e4m3-32-256x128-MN32-K32", "e4m3-e4m3-32-256x256-K128-MN128", "e4m3-e4m3-32-256x256-MN128-K128",
+    "e4m3-e5m2-32-128x256-K128-K128", "e5m2-e2m1-32-256x256-K128-K128", "e5m2-e2m1-32-256x256-MN32-K128",
+    "e5m2-e4m3-32-128x256-K128-K128"])
 @pytest.mark.parametrize("product", list(grid()), ids=str)
 def test_the_constants_are_tritons(product):
     assert ours(product) == native(product)

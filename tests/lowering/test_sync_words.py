@@ -180,6 +180,7 @@ def policies(d, o, row, LOAD: tl.constexpr, STORE: tl.constexpr, REDUCE: tl.cons
     tlx.async_descriptor_store_wait(0)
 
 
+@pytest.mark.long(but=["-add-", "evict_first--evict_first", "evict_last--evict_last"], everywhere=True)
 @pytest.mark.parametrize("load", ["", "evict_first", "evict_last"])
 @pytest.mark.parametrize("store, reduce", [("", ""), ("evict_first", ""), ("evict_last", ""), ("", "add"), ("evict_first", "add")])
 def test_eviction_policies(load, store, reduce):
@@ -215,6 +216,9 @@ def copy(x, y, n, SIZE: tl.constexpr, OTHER: tl.constexpr, STEP: tl.constexpr):
 ALIGNED = {(0, ): [["tt.divisibility", 16]]}
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "fp16-None-2-attrs5-4", "fp16-None-8-None-None", "fp32-0.0-4-attrs2-16", "fp32-1.0-4-attrs3-None", "fp32-None-1-attrs0-4",
+    "i8-None-16-attrs8-16"])
 @pytest.mark.parametrize("element, other, step, attrs, bytes_", [
     ("fp32", None, 1, ALIGNED, 4), ("fp32", None, 4, ALIGNED, 16), ("fp32", 0.0, 4, ALIGNED, 16),
     ("fp32", 1.0, 4, ALIGNED, None), ("fp16", None, 8, ALIGNED, 16), ("fp16", None, 2, ALIGNED, 4),

@@ -37,6 +37,7 @@ def test_it_is_refused_with_the_sizes():
     assert "512 rows of 256 bytes" in str(error) and "buffers of 256 rows each" in str(error) and "local_trans(part)" in str(error)
 
 
+@pytest.mark.long(but=["one stripe"], everywhere=True)
 @pytest.mark.parametrize("rows, columns, turn", [(256, 128, True), (512, 64, True), (512, 128, False)],
                          ids=["one block", "one stripe", "as it lies"])
 def test_other_buffers_are_taken(rows, columns, turn):

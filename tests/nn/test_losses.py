@@ -53,6 +53,7 @@ def test_linear_cross_entropy(options, small_pieces):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.long(but=["dtype0-0", "dtype1-2"], everywhere=True)
 @pytest.mark.parametrize("options", [{}, {"weight": OF_CLASSES, "label_smoothing": 0.2}], ids=len)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_linear_cross_entropy_of_16_bits(dtype, options, small_pieces):

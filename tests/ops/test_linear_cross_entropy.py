@@ -58,6 +58,7 @@ def test_options(options):
     close([loss.detach(), alone, *gradients], [wanted[0], *wanted])
 
 
+@pytest.mark.long(but=["None"], everywhere=True)
 @pytest.mark.parametrize("sums", [None, torch.bfloat16])
 def test_sums_of_pieces_of_16_bits(sums):
     """By the GEMM, in its epilogue; sums of bf16 are rounded once a piece, which is seen."""
@@ -92,6 +93,7 @@ def test_rows_of_pieces(monkeypatch):
     assert linear_pieces.rows_of(3000, 256, 8192, wide, wide) == 1024
 
 
+@pytest.mark.long(but=["mean"], everywhere=True)
 @pytest.mark.parametrize("options", [{}, ALL], ids=["mean", "all"])
 def test_classes_at_ranks(options):
     """Eleven classes at two ranks, as torch.chunk cuts them; the second rank has fewer."""

@@ -74,6 +74,7 @@ def test_lengths_that_are_none_or_too_long_and_no_table():
     assert not empty[0].any() and torch.isneginf(empty[1]).all()
 
 
+@pytest.mark.long(but=["4"], everywhere=True)
 @pytest.mark.parametrize("heads", [4, 80])
 def test_caches_of_e4m3(heads):
     q, cache, table = tensors(heads=heads, queries=2)

@@ -66,6 +66,8 @@ def picked(a, b, source, target, out):
     return out
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "False-8-4-0-dtype4", "True-8-0-4-dtype3", "True-8-16-8-dtype2", "True-8-33-7-dtype0", "True-8-64-64-dtype1"])
 @pytest.mark.parametrize("m, k, n, dtype", [(8, 33, 7, bf16), (8, 64, 64, bf16), (8, 16, 8, fp32), (8, 0, 4, bf16),
                                            (8, 4, 0, bf16)])
 @pytest.mark.parametrize("copying", [False, True])

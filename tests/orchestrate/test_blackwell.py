@@ -45,6 +45,10 @@ def roles(text):
     return re.findall(r"async_task\(.*\):  # (.*)", text)
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "64 rows, both turned", "a product in some trips", "a slot that a loop holds", "a sum that begins with a tile",
+    "an operand for all trips", "an operand that is computed", "attention", "bytes", "fp8", "gemm_descriptors", "gemm_int4",
+    "gemm_pointers", "linear_attention", "loops of Triton's tasks", "two products into one sum", "two sums"])
 @pytest.mark.parametrize("name", [*CASES, *LIBRARY])
 def test_it_is_equal_to_plain_and_clean(name):
     plain, plan = small(name) if name in CASES else of_library(name)
@@ -74,6 +78,7 @@ def test_sums_and_handovers(name):
     assert tuple([int(depth) for depth in one] for one in found) == SHAPES[name]
 
 
+@pytest.mark.long(but=["gemm_descriptors-*"], everywhere=True)
 @pytest.mark.parametrize("name, words", [
     ("gemm_descriptors", ("tcgen05.mma", "tcgen05.commit", "cp.async.bulk.tensor", "tcgen05.ld", "setmaxnreg")),
     ("attention", ("tcgen05.mma", "tcgen05.commit", "cp.async.bulk.tensor", "tcgen05.ld", "tcgen05.st", "setmaxnreg")),

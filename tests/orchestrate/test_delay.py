@@ -151,6 +151,7 @@ def test_the_last_of_several_products_is_late(trips, twice):
     assert found.late <= {[op for op in loop.blocks[0].ops if op.name == "dot"][2]}
 
 
+@pytest.mark.long(but=["dq-*"], everywhere=True)
 @pytest.mark.parametrize("kernel, meta", [(dkdv, dict(BM=64, BN=128, DV=0, DK=0)), (dq, dict(BM=128, BN=64, DQ=0))])
 def test_attention_s_backward_is_proved(kernel, meta):
     rows, describe = 256, mimw.TensorDescriptor.from_tensor

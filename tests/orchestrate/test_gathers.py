@@ -50,6 +50,7 @@ def test_rows_that_an_array_names_are_copied_by_threads(experts, stages, pending
     assert proof.ok and {line["sizes"].get("K") for line in proof.compared} >= {0, 64, 128, 64 * stages + 64}, proof
 
 
+@pytest.mark.long(but=["plan0-*"], everywhere=True)
 @pytest.mark.parametrize("plan, pending", [(Plan(delayed=False, stages=2), [2, 2]), (Plan(stages=2), [None, 1, 1, None]),
                                            (Plan(consumers=2, delayed=False, stages=3), [4, 4])])
 def test_sequences_that_begin_where_arrays_say_are_proved_by_shorter_ones(sequences, plan, pending):

@@ -31,6 +31,7 @@ def plain(name, **sizes):
     return plain_of(kernel, grid, args, meta | {"num_warps": 4}, "sm_90a")
 
 
+@pytest.mark.long(but=["grouped_pointers-*", "grouped_descriptors-sizes0-*", "grouped_descriptors-sizes2-*"], everywhere=True)
 @pytest.mark.parametrize("name, sizes, plan", [
     ("grouped_descriptors", GROUPS, Plan(stages=1)), ("grouped_descriptors", GROUPS, Plan(stages=2, stores=True)),
     ("grouped_descriptors", GROUPS, Plan(stages=3)), ("grouped_pointers", GROUPS, Plan(stages=2)),
@@ -112,6 +113,7 @@ def at_addresses(name, **sizes):
     return (kernel, grid, args, meta), memory, outs, expected
 
 
+@pytest.mark.long(but=["descriptors"], everywhere=True)
 @pytest.mark.parametrize("name", ["descriptors", "pointers"])
 def test_groups_at_addresses_are_proved_where_memory_names_them(name):
     (kernel, grid, args, meta), memory, outs, expected = at_addresses(name)
@@ -216,6 +218,7 @@ def test_a_mistake_is_found_in_memory_that_addresses_lead_to(monkeypatch):
 # ---- random ones --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(but=["3", "5"], everywhere=True)
 @pytest.mark.parametrize("seed", [0, 3, 5, 13])
 def test_random_groups(seed):
     """Each way to find the matrices once; `python -m tests.orchestrate.random_groups 0 200` looks at more."""

@@ -35,6 +35,9 @@ def plain(name, **sizes):
     return plain_of(kernel, grid, args, meta, "sm_90a")
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "attention-1", "attention:causal-1", "gated_mlp-1", "gated_mlp:gradient-1", "gemm_bias_gelu-1", "gemm_descriptors-2",
+    "gemm_persistent-1", "gemm_pointers-1"])
 @pytest.mark.parametrize("consumers", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_is_proved(name, consumers):
@@ -60,6 +63,7 @@ def test_products_that_only_add_run_on_into_the_next_trip_together(name):
     assert all(ring.direct and ring.trails for ring in one.made.rings.rings)
 
 
+@pytest.mark.long(but=["gemm_descriptors"], everywhere=True)
 @pytest.mark.parametrize("name", ["gemm_descriptors", "attention"])
 def test_what_is_compiled_is_hopper_s(name):
     one = written(plain(name, **CASES[name]), Plan(consumers=2, stages=2))
@@ -99,6 +103,9 @@ MUTANTS = {
 }
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "attention-every release without its predicate", "attention-products are waited for a product too late",
+    "attention-products of a loop are never waited for", "gemm_descriptors-no commit", "gemm_descriptors-no release"])
 @pytest.mark.parametrize("mistake", MUTANTS)
 @pytest.mark.parametrize("name", ["gemm_descriptors", "attention"])
 def test_a_mistake_is_found(name, mistake, monkeypatch):

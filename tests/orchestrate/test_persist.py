@@ -33,6 +33,8 @@ CASES = {       # tiles of a grid of one axis, of two axes, of two and a band, o
 GEMM = CASES["gemm_descriptors"]
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "gemm_descriptors-1-False", "gemm_pointers-2-True", "attention:causal-1-False", "gemm_bias_gelu-1-False"])
 @pytest.mark.parametrize("consumers, stores", [(1, False), (2, True)])
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_is_proved_with_several_tiles_a_program(name, consumers, stores):

@@ -34,6 +34,7 @@ def launched(k=192, tiles=4, rounds=2, twice=False):
     return plain_of(two_sums, (tiles, ), (*described, k, rounds), dict(TWICE=twice, num_warps=4), "sm_90a")
 
 
+@pytest.mark.long(but=["True-plan1", "False-plan0"], everywhere=True)
 @pytest.mark.parametrize("twice, plan", [
     (False, Plan(stages=2)), (True, Plan(stages=2)), (False, Plan(consumers=2, stages=2, persistent=True, tiles_in_turn=True))])
 def test_two_loops_share_a_pipe(twice, plan):

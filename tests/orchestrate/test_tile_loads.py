@@ -18,6 +18,7 @@ def plain(**sizes):
     return plain_of(kernel, grid, args, meta, "sm_90a")
 
 
+@pytest.mark.long(but=["more0", "more1"], everywhere=True)
 @pytest.mark.parametrize("more", [{}, {"persistent": True}, {"persistent": True, "programs": 2}])
 def test_a_plan_is_proved(more):
     one = written(plain(), Plan(stages=2, **more))

@@ -60,6 +60,7 @@ def test_loops_from_anywhere(start, end):
     assert out.tobytes() == wanted.tobytes() and wanted.any()
 
 
+@pytest.mark.long(but=["sizes1-*"], everywhere=True)
 @pytest.mark.parametrize("sizes, plan", [(dict(k=1280, n=128), Plan(consumers=2, stages=3, together=3)),
                                          (dict(k=768, m=64, bm=64), Plan(stages=2, together=2, persistent=True))])
 def test_a_plan_is_proved(sizes, plan):

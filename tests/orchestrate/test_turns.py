@@ -39,6 +39,8 @@ PLANS = {       # a GEMM with loads of the consumer's own; heads; tiles with oth
 }
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "turns", "a tile of its own", "a tile of its own, and no trip", "heads in turn", "tiles of other lengths"])
 @pytest.mark.parametrize("what", PLANS)
 def test_a_plan_is_proved(what):
     name, sizes, plan = PLANS[what]
@@ -80,6 +82,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.long(but=["turns-*"], everywhere=True)
 @pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("what", ["a tile of its own", "turns"])
 def test_a_mistake_in_turns_is_found(what, mistake, monkeypatch):

@@ -33,7 +33,7 @@ def in_turn(chips, first=0):
     return [f"{chips[(first + number) % len(chips)]}-{layout}" for number, layout in enumerate(SHARED)]
 
 
-@pytest.mark.long(but=in_turn(AMD), everywhere=True)
+@pytest.mark.long(but=["gfx1250-rows", "gfx942-own", "gfx950-bits"], everywhere=True)
 @pytest.mark.parametrize("layout", SHARED)
 @pytest.mark.parametrize("chip", AMD)
 def test_copies_in_flight(chip, layout):
@@ -43,12 +43,13 @@ def test_copies_in_flight(chip, layout):
     assert code[COPY[chip]]
 
 
+@pytest.mark.long(but=["gfx942"], everywhere=True)
 @pytest.mark.parametrize("chip", AMD)
 def test_through_registers(chip):
     multiplied(gemm.through_registers, chip, (96, 64, 200), (64, 64, 64), GROUP_M=4, LAYOUT_A=None, LAYOUT_B=None)
 
 
-@pytest.mark.long(but=in_turn(CDNA), everywhere=True)
+@pytest.mark.long(but=["gfx950-swizzled", "gfx942-own", "gfx942-bits"], everywhere=True)
 @pytest.mark.parametrize("layout", SHARED)
 @pytest.mark.parametrize("chip", CDNA)
 def test_scalar_bases(chip, layout):
@@ -57,7 +58,7 @@ def test_scalar_bases(chip, layout):
     assert code[BUFFER[chip]] and not code["ds_write_b128"]     # nothing goes through registers, the result neither
 
 
-@pytest.mark.long(but=in_turn(CDNA, 1), everywhere=True)
+@pytest.mark.long(but=["gfx942-swizzled", "gfx950-rows", "gfx950-bits"], everywhere=True)
 @pytest.mark.parametrize("layout", SHARED)
 @pytest.mark.parametrize("chip", CDNA)
 def test_eight_waves(chip, layout):
@@ -66,6 +67,7 @@ def test_eight_waves(chip, layout):
     assert code[BUFFER[chip]] and code["s_setprio"] >= 2
 
 
+@pytest.mark.long(but=["gfx942-float16", "gfx950-float32"], everywhere=True)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("chip", CDNA)
 def test_split_k(chip, dtype):
@@ -73,6 +75,7 @@ def test_split_k(chip, dtype):
     assert code["buffer_atomic_add_f32" if dtype == np.float32 else "buffer_atomic_pk_add_f16"]
 
 
+@pytest.mark.long(but=["gfx942"], everywhere=True)
 @pytest.mark.parametrize("chip", AMD)
 def test_a_stream_of_steps(chip):
     """A program's part of the stream begins and ends inside of tiles."""

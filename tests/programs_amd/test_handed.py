@@ -18,6 +18,7 @@ def test_attention_of_two_consumers(chip="gfx950", layout="padded"):
     compare(o, p / p.sum(-1, keepdims=True) @ v.astype(np.float32), rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.long(but=["gfx942"], everywhere=True)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1250"])
 def test_a_result_that_leaves_through_shared_memory(chip):
     a, b, c = random(100, 120), random(128, 120, seed=1), np.zeros((100, 128), np.float16)
@@ -26,6 +27,7 @@ def test_a_result_that_leaves_through_shared_memory(chip):
     is_product(c, a, b)
 
 
+@pytest.mark.long(but=["gfx942"], everywhere=True)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1250"])
 def test_two_regions_in_a_loop(chip):
     x, y = np.abs(random(70, 50)) + 1, np.zeros((50, 70), np.float32)

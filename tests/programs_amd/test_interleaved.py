@@ -13,7 +13,7 @@ FLOATS_OF_8 = {"gfx942": (ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz),
                "gfx950": (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2), "gfx1250": (ml_dtypes.float8_e4m3fn, )}
 
 
-@pytest.mark.long(but=["*-own", "*-swizzled", "*-bits"], everywhere=True)
+@pytest.mark.long(but=["gfx942-own", "gfx950-swizzled"], everywhere=True)
 @pytest.mark.parametrize("chip, layout", [("gfx942", "own"), *(("gfx950", layout) for layout in SHARED)])
 def test_quarters(chip, layout):
     a, b, c = random(128, 256), random(128, 256, seed=1), np.zeros((128, 128), np.float16)
@@ -24,7 +24,7 @@ def test_quarters(chip, layout):
     assert code["buffer_load_dwordx4" if chip == "gfx950" else "buffer_load_dword"] and not code["scratch_load_dword"]
 
 
-@pytest.mark.long(but=["True-gfx942-*", "False-gfx950-*"], everywhere=True)
+@pytest.mark.long(but=["False-gfx950-*"], everywhere=True)
 @pytest.mark.parametrize("chip, tile, depth", [("gfx942", 128, 32), ("gfx950", 256, 64)])
 @pytest.mark.parametrize("padded", [False, True])
 def test_four_stages(chip, tile, depth, padded):
@@ -38,7 +38,7 @@ def test_four_stages(chip, tile, depth, padded):
     assert code["s_setprio"] >= 4 and not code["ds_write_b128"] + code["ds_write_b64"]
 
 
-@pytest.mark.long(but=["gfx942-float8_e5m2fnuz", "gfx942-int8", "gfx950-float8_e4m3fn", "gfx1250-float8_e4m3fn"], everywhere=True)
+@pytest.mark.long(but=["gfx942-int8", "gfx950-*", "gfx1250-*"], everywhere=True)
 @pytest.mark.parametrize("chip, dtype", [(chip, dtype) for chip in AMD for dtype in (*FLOATS_OF_8[chip], np.int8)])
 def test_8_bits(chip, dtype):
     draw = np.random.default_rng(0)
@@ -52,6 +52,7 @@ def test_8_bits(chip, dtype):
     assert any(name.startswith(("v_mfma", "v_wmma")) and ("8" in name) for name in code)
 
 
+@pytest.mark.long(but=["gfx1250-128", "gfx950-136", "gfx942-128"], everywhere=True)
 @pytest.mark.parametrize("k", [128, 136])
 @pytest.mark.parametrize("chip", AMD)
 def test_tuned(chip, k, monkeypatch):

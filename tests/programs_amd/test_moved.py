@@ -24,6 +24,7 @@ def test_attention():
     assert code["tensor_load_to_lds"] == 3
 
 
+@pytest.mark.long(but=["e4m3"], everywhere=True)
 @pytest.mark.parametrize("format_", ["e4m3", "e2m1"])
 def test_microscaling(format_):
     draw = np.random.default_rng(0)

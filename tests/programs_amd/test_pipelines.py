@@ -23,6 +23,7 @@ def test_causal_attention_in_turns(chip="gfx950"):
     assert code["s_setprio"] >= 3
 
 
+@pytest.mark.long(but=["gfx950-*"], everywhere=True)
 @pytest.mark.parametrize("chip, dtype, product", [("gfx942", ml_dtypes.float8_e4m3fnuz, "v_mfma_f32_16x16x32_fp8_fp8"),
                                                   ("gfx950", ml_dtypes.float8_e4m3fn, "v_mfma_f32_16x16x128_f8f6f4")])
 def test_fp8_in_four_waves(chip, dtype, product):

@@ -15,8 +15,7 @@ TILE = dict(BLOCK_M=64, BLOCK_N=64)
 # ---- microscaling formats ----------------------------------------------------------------------------------------------
 
 @pytest.mark.long(everywhere=True, but=[
-    "gfx942-e2m1-from_pointers-*", "gfx942-e2m1-in_flight-meta2", "gfx950-e2m1-in_flight-meta1", "gfx950-e4m3-from_pointers-*",
-    "gfx950-e5m2-in_flight-meta2", "gfx1250-e4m3-in_flight-*"])
+    "gfx942-e2m1-from_pointers-*", "gfx950-e2m1-in_flight-meta1", "gfx1250-e4m3-in_flight-meta2", "gfx950-e5m2-in_flight-meta2"])
 @pytest.mark.parametrize("kernel, meta", [(scaled.from_pointers, {}), (scaled.in_flight, {"TILES": None}),
                                           (scaled.in_flight, {"TILES": [2, 2]})])
 @pytest.mark.parametrize("chip, format_", [("gfx942", "e2m1"), ("gfx950", "e2m1"), ("gfx950", "e4m3"), ("gfx950", "e5m2"),
@@ -39,6 +38,7 @@ def shuffled(scales):
     return np.ascontiguousarray(parts.transpose(0, 3, 5, 2, 4, 1)).reshape(rows // 32, groups * 32)
 
 
+@pytest.mark.long(but=["gfx1250-True", "gfx950-False"], everywhere=True)
 @pytest.mark.parametrize("chip, through_lds", [("gfx950", False), ("gfx950", True), ("gfx1250", True)])
 def test_scales_in_the_order_of_the_instruction(chip, through_lds):
     draw = np.random.default_rng(0)
@@ -64,12 +64,14 @@ def attend(kernel, chip, heads, options, block, **meta):
     return code
 
 
+@pytest.mark.long(but=["gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CDNA)
 def test_attention_in_stages(chip):
     code = attend(attention.staged, chip, 2, dict(num_warps=8, num_stages=1, waves_per_eu=2, matrix_instr_nonkdim=16), (128, 32))
     assert code["s_setprio"] >= 3
 
 
+@pytest.mark.long(but=["gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CDNA)
 def test_attention_in_slices(chip):
     attend(attention.sliced, chip, 1, dict(num_warps=4, num_stages=1, llvm_fn_attrs="amdgpu-sched-strategy=iterative-ilp"),
@@ -78,6 +80,7 @@ def test_attention_in_slices(chip):
 
 # ---- tasks -------------------------------------------------------------------------------------------------------------
 
+@pytest.mark.long(but=["gfx942-True", "gfx1250-False"], everywhere=True)
 @pytest.mark.parametrize("chip, buffer", [*((chip, buffer) for chip in CDNA for buffer in (False, True)), ("gfx1250", False)])
 def test_tasks(chip, buffer):
     a, b, c = random(128, 128), random(64, 128, seed=1), np.zeros((128, 64), np.float16)
@@ -89,6 +92,7 @@ def test_tasks(chip, buffer):
     assert "smem_a" in str(explain(with_tasks.by_pointers, (2, ), *args, target=chip, **options, **meta))
 
 
+@pytest.mark.long(but=["gfx1250"], everywhere=True)
 @pytest.mark.parametrize("chip", AMD)
 def test_groups_of_rows(chip):
     sizes = np.array([64, 40, 0, 100], np.int32)

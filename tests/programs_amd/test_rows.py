@@ -45,6 +45,7 @@ def test_parts_of_k_behind_a_lock(chip="gfx942"):
     assert code["buffer_wbl2"] and code["buffer_inv"]
 
 
+@pytest.mark.long(but=["gfx1250-False"], everywhere=True)
 @pytest.mark.parametrize("chip, add", [("gfx942", True), ("gfx1250", False)])
 def test_experts(chip, add):
     tokens, top_k, n, k = 24, 2, 64, 128
@@ -79,6 +80,7 @@ def test_pages(chip="gfx950"):
         compare(o[seq], (p / p.sum(1, keepdims=True) @ v).astype(np.float16), rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.long(but=["gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", ["gfx950", "gfx1250"])
 def test_convolution(chip):
     x, w, y = random(2, 6, 7, 32), random(3, 3, 32, 32, seed=1), np.zeros((2, 6, 7, 32), np.float16)

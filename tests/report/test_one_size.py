@@ -45,6 +45,7 @@ def _text(page):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
 
 
+@pytest.mark.long(but=["layer_norm", "two_tasks", "pipelined-amd"], everywhere=True)
 @pytest.mark.parametrize("case, target", [
     (gemm.case, "sm_90a"), (two_tasks.case, "sm_100a"), (layer_norm.case, "sm_90a"), (lambda: _case("softmax"), "gfx942"),
     (lambda: _case("pipelined"), "gfx950"), (lambda: _case("pipelined"), "sm_80"), (lambda: _case("transposed"), "sm_90a"),

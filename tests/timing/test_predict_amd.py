@@ -66,7 +66,7 @@ def sums(x, y, ROUNDS: tl.constexpr, TURNED: tl.constexpr):
 def summed(chip, turned):
     x = np.empty((64, 64), np.float32)
     programs = 4 * {"gfx942": 304, "gfx950": 256}[chip]         # as many as are there at once
-    return mimw.predict(sums, (programs, ), x, np.empty((programs, 64), np.float32), 48, turned, target=chip)
+    return mimw.predict(sums, (programs, ), x, np.empty((programs, 64), np.float32), 24, turned, target=chip)
 
 
 @pytest.mark.long(but=["gfx950"], everywhere=True)
@@ -144,6 +144,8 @@ WORDS = {
 }
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "by numbers-gfx942", "by warps-gfx950", "copies-gfx942", "one wave-gfx942", "regions-gfx950", "ring-gfx950", "stages-gfx942"])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", WORDS)
 def test_tasks_barriers_groups_and_stages(name, chip):
@@ -184,6 +186,7 @@ def filled(y, N: tl.constexpr):
     tl.store(y + tl.program_id(0).to(tl.int64) * N + tl.arange(0, N), tl.zeros((N, ), tl.float32))
 
 
+@pytest.mark.long(but=["100-sm_90a", "512-gfx942", "8192-gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", (*CHIPS, "sm_90a"))
 @pytest.mark.parametrize("programs", [100, 512, 8192])
 def test_a_launch_ends_when_its_stores_have_left(chip, programs):

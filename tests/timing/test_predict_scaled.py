@@ -15,6 +15,7 @@ def cycles(form, k):
     return mimw.predict(mfma_scaled_gemm.kernel, grid, *args, target="gfx950", **meta).cycles
 
 
+@pytest.mark.long(but=["ping-pong-*"], everywhere=True)
 @pytest.mark.parametrize("form, over", [("ping-pong", 1.1), ("interleave", 1.25)])
 def test_a_step_takes_what_its_products_take(form, over):
     """512 instructions of 16 cycles on four matrix cores. Reads of operands and of scales go on beside them; copies by a base and

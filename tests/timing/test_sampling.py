@@ -61,6 +61,7 @@ def whole_and_sampled(blocks, heads, heads_first, bm=64):
     return found
 
 
+@pytest.mark.long(but=["16-12-True"], everywhere=True)
 @pytest.mark.parametrize("blocks, heads, heads_first", [(16, 12, True), (16, 12, False)])
 def test_a_causal_grid_takes_as_long_sampled_as_whole(few_sms, blocks, heads, heads_first):
     whole, sampled = whole_and_sampled(blocks, heads, heads_first)

@@ -54,6 +54,9 @@ def operands(dtype, size, picks, seed=0):
     return x, where, random.integers(low, 50, picks).astype(dtype), random.integers(0, 2, picks).astype(np.int8)
 
 
+@pytest.mark.long(everywhere=[
+    "add-float16-True", "add-float32-True", "add-float64-True", "and-int32-True", "max-int64-True", "min-uint64-False",
+    "or-int32-True", "xor-uint32-True"])
 @pytest.mark.parametrize("mma", [True, False])
 @pytest.mark.parametrize("kind, dtype", CASES)
 def test_duplicates_are_all_applied(machine, kind, dtype, mma):
@@ -76,6 +79,7 @@ def test_old_values(machine, kind, dtype):
     assert (y[picks] == np.where(mask != 0, values if kind == "xchg" else x[picks] + values, x[picks])).all()
 
 
+@pytest.mark.long(everywhere=["float32-True-1-32", "int16-False-4-32", "int32-True-1-32", "int64-False-4-256", "uint64-True-4-1"])
 @pytest.mark.parametrize("warps, size", [(1, 32), (4, 32), (4, 256), (4, 1)])
 @pytest.mark.parametrize("mma", [True, False])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint64, np.int16, np.float32])

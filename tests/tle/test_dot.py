@@ -35,6 +35,7 @@ def product(x, w, y, K, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr, TURN
     tl.store(y + m[:, None] * N + n[None, :], acc)
 
 
+@pytest.mark.long(everywhere=["128-32-32-False-pointers", "64-64-64-False-elements", "64-64-64-True-tma"])
 @pytest.mark.parametrize("by", ["tma", "pointers", "elements"])
 @pytest.mark.parametrize("turned", [True, False])
 @pytest.mark.parametrize("m, n, bk", [(64, 64, 64), (128, 32, 32)])

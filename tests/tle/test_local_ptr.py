@@ -161,6 +161,7 @@ def masked(x, mask, y, ROWS: tl.constexpr, COLS: tl.constexpr, MMA: tl.constexpr
     tl.store(y + at, tl.load(view, mask=rows < ROWS - 1, other=9))
 
 
+@pytest.mark.long(everywhere=["float16-False-1", "float64-False-1", "int32-True-4", "uint8-True-1"])
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("mma", [True, False])
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.float16, np.uint8])

@@ -58,6 +58,9 @@ def others(one: str, bits: int) -> tuple[str, ...]:
                  and (bits == 32 or "add" not in (one, other)))
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "add-32", "gather-32", "masked scatter-16", "scalar load-16", "scalar store-16", "scatter-16", "swap-16", "view load-16",
+    "view store-32"])
 @pytest.mark.parametrize("one, bits", [(one, bits) for one in READS + WRITES for bits in (32, 16) if others(one, bits)])
 def test_a_barrier_stands_between(one, bits):
     done = to_assembly(one_then_each, {"x": f"*i{bits}"}, dict(ONE=one, OTHERS=others(one, bits), BITS=bits), "sm_90a")

@@ -28,6 +28,7 @@ def check(kernel, stages):
     return mimw.check_compiled(kernel, (1, ), *arrays, N, num_stages=stages, target="sm_90a", seeds=2, shrink=False)
 
 
+@pytest.mark.long(but=["*-3"], everywhere=True)
 @pytest.mark.parametrize("stages", [2, 3])
 @pytest.mark.parametrize("kernel", RACING, ids=lambda kernel: kernel.__name__)
 def test_an_operand_that_is_read_to_registers_too_has_a_slot_too_few(kernel, stages):
@@ -36,6 +37,7 @@ def test_an_operand_that_is_read_to_registers_too_has_a_slot_too_few(kernel, sta
     assert "'y'" in str(report) or "'x'" in str(report)
 
 
+@pytest.mark.long(but=["*-3"], everywhere=True)
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("kernel", RACING, ids=lambda kernel: kernel.__name__)
 def test_compiled_by_mimw_its_product_is_waited_for(kernel, stages):

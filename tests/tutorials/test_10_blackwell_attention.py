@@ -15,6 +15,9 @@ from tests.seeds import shows
 CHIP = dict(target="sm_100a")
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "1-256-128-{'STAGES': 1}-True-bfloat16-0.015", "1-256-64-{}-False-float16-0.002", "1-768-16-{'PARTS': 1}-True-bfloat16-0.015",
+    "2-512-32-{'BN': 64, 'PARTS': 2}-False-float16-0.002"])
 @pytest.mark.parametrize("causal, dtype, allowed", [(False, np.float16, 2e-3), (True, ml_dtypes.bfloat16, 1.5e-2)])
 @pytest.mark.parametrize("heads, seq, dim, chosen", [
     (1, 256, 64, {}), (2, 512, 32, dict(BN=64, PARTS=2)), (1, 768, 16, dict(PARTS=1)), (1, 256, 128, dict(STAGES=1))], ids=str)
@@ -32,6 +35,7 @@ def checked(tutorial, causal=True, seeds=8):
     return mimw.check(tutorial.attention, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta, **CHIP)
 
 
+@pytest.mark.long(but=["True"], everywhere=True)
 @pytest.mark.parametrize("causal", [False, True])
 def test_right_under_every_interleaving(tutorial, causal):
     """200 seeds: benchmarks/results/blackwell.jsonl."""
@@ -82,18 +86,24 @@ def compiled(tutorial, by, causal):
     return by(tutorial.attention, types, dict(BN=128, D=128, STAGES=2, PARTS=4, CAUSAL=causal), "sm_100a", dict(num_warps=4))
 
 
+@pytest.mark.long(but=["True"], everywhere=True)
+@pytest.mark.parametrize("causal", [False, True])
+def test_no_tile_is_converted(tutorial, causal):
+    """At head dimension 128."""
+    text = compiled(tutorial, to_ttgir, causal).stage("ttgir")
+    assert not re.search(r"convert_layout.*tensor<128x\d+x", text) and text.count("ttng.tc_gen5_mma ") == 8
+
+
+@pytest.mark.long(shown_by="test_21_blackwell_block_scaled_gemm.py::test_it_compiles")      # LLVM and ptxas of a whole kernel
 def test_it_compiles(tutorial, sass_has, tmp_path):
-    """At head dimension 128: all 512 columns, a row a thread, P as left operand out of tensor memory, no tile converted. With the
-    mask, which is all that the other has and more; LLVM takes as long for each as for twenty other kernels."""
+    """At head dimension 128: all 512 columns, a row a thread, P as left operand out of tensor memory. With the mask, which is all
+    that the other has and more."""
     done = compiled(tutorial, to_assembly, True)
     ptx = done.stage("ptx")
     said = assembled(ptx, tmp_path, "sm_100a")
     sass_has(done, "UTCHMMA", r"LDTM\.x64", r"STTM\.x64", "UTMALDG", "UTMASTG", cubin=(tmp_path / "kernel.cubin").read_bytes())
-    assert "], 512;" in ptx[ptx.index("tcgen05.alloc"):]
+    assert "], 512;" in ptx[ptx.index("tcgen05.alloc"):] and done.metadata.shared < 232448
     assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 64
     assert len(re.findall(r"tcgen05\.mma\S+ \[[^]]*\], \[", ptx)) == 32, "half of the products take P out of tensor memory"
     assert "tcgen05.ld.sync.aligned.32x32b.x64" in ptx and "tcgen05.st.sync.aligned.32x32b.x1.b32" in ptx
     assert re.search(r"\b0 bytes spill stores", said)
-    for one in (done, compiled(tutorial, to_ttgir, False)):
-        assert not re.search(r"convert_layout.*tensor<128x\d+x", one.stage("ttgir"))
-        assert one.stage("ttgir").count("ttng.tc_gen5_mma ") == 8 and one.metadata.shared < 232448

@@ -50,6 +50,7 @@ def compiled(tutorial):
     return to_assembly(tutorial.gemm, signature, meta, options=dict(num_warps=4))
 
 
+@pytest.mark.long(shown_by="tests/lowering/test_gemm.py::test_products_overlap_and_nothing_spills")
 def test_products_overlap_and_nothing_spills(tutorial, tmp_path):
     said = assembled(compiled(tutorial).stage("ptx"), tmp_path)
     assert "serialized" not in said and "C7510" not in said

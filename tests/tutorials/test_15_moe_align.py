@@ -13,6 +13,7 @@ def problem(tutorial, numel, experts, block_size, in_cluster):
     return ids, outs, *tutorial.arguments(ids, outs, experts, block_size, in_cluster, BLOCK=128, num_warps=4)
 
 
+@pytest.mark.long(everywhere=["1000-64-16-cluster", "128-1-1-grid", "3-40-8-cluster", "700-6-5-grid"])     # the first is drawn
 @pytest.mark.parametrize("in_cluster", [True, False], ids=["cluster", "grid"])
 @pytest.mark.parametrize("numel, experts, block_size", [(1000, 64, 16), (700, 6, 5), (3, 40, 8), (128, 1, 1)])
 def test_lists(machine, tutorial, numel, experts, block_size, in_cluster):

@@ -15,6 +15,9 @@ from tests.seeds import shows
 CHIP = dict(target="sm_100a")
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "1-128-64-{}-False-float16-0.005", "1-256-128-{'PARTS': 8}-True-bfloat16-0.04",
+    "1-384-16-{'PARTS': 2, 'STAGES': 3}-False-float16-0.005", "2-256-32-{'PARTS': 2}-True-bfloat16-0.04"])
 @pytest.mark.parametrize("causal, dtype, allowed", [(False, np.float16, 5e-3), (True, ml_dtypes.bfloat16, 4e-2)])
 @pytest.mark.parametrize("heads, seq, dim, chosen", [
     (1, 128, 64, {}), (2, 256, 32, dict(PARTS=2)), (1, 384, 16, dict(PARTS=2, STAGES=3)), (1, 256, 128, dict(PARTS=8))], ids=str)
@@ -32,6 +35,7 @@ def checked(tutorial, causal=False, seeds=6, seq=256):
     return mimw.check(tutorial.attention_backward, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta, **CHIP)
 
 
+@pytest.mark.long(but=["True"], everywhere=True)
 @pytest.mark.parametrize("causal", [False, True])
 def test_right_under_every_interleaving(tutorial, causal):
     """200 seeds: benchmarks/results/blackwell.jsonl."""
@@ -75,18 +79,24 @@ def compiled(tutorial, by, causal):
     return by(tutorial.attention_backward, types, dict(D=128, STAGES=2, PARTS=4, CAUSAL=causal), "sm_100a", dict(num_warps=4))
 
 
+@pytest.mark.long(but=["True"], everywhere=True)
+@pytest.mark.parametrize("causal", [False, True])
+def test_no_tile_is_converted(tutorial, causal):
+    """At head dimension 128."""
+    text = compiled(tutorial, to_ttgir, causal).stage("ttgir")
+    assert not re.search(r"convert_layout.*tensor<128x\d+x", text) and text.count("ttng.tc_gen5_mma ") == 6
+
+
+@pytest.mark.long(shown_by="test_21_blackwell_block_scaled_gemm.py::test_it_compiles")      # LLVM and ptxas of a whole kernel
 def test_it_compiles(tutorial, sass_has, tmp_path):
     """At head dimension 128: all 512 columns; P^T is a left operand out of tensor memory, dS^T one as it lies and transposed. With
-    the mask, which is all that the other has and more; LLVM takes as long for each as for twenty other kernels."""
+    the mask, which is all that the other has and more."""
     done = compiled(tutorial, to_assembly, True)
     ptx = done.stage("ptx")
     said = assembled(ptx, tmp_path, "sm_100a")
     sass_has(done, "UTCHMMA", r"LDTM\.x32", r"STTM\.x16", "UTMALDG", r"UTMAREDG\.2D\.ADD", "UTMASTG",
              cubin=(tmp_path / "kernel.cubin").read_bytes())
-    assert "], 512;" in ptx[ptx.index("tcgen05.alloc"):]
+    assert "], 512;" in ptx[ptx.index("tcgen05.alloc"):] and done.metadata.shared < 232448
     assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 6 * 8
     assert len(re.findall(r"tcgen05\.mma\S+ \[[^]]*\], \[", ptx)) == 8, "one product of six takes P^T out of tensor memory"
-    for one in (done, compiled(tutorial, to_ttgir, False)):
-        assert not re.search(r"convert_layout.*tensor<128x\d+x", one.stage("ttgir"))
-        assert one.stage("ttgir").count("ttng.tc_gen5_mma ") == 6 and one.metadata.shared < 232448
     assert int(re.search(r"(\d+) bytes spill stores", said)[1]) <= 44

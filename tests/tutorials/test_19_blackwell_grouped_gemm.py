@@ -50,6 +50,7 @@ def test_what_if(edited, old, new, kind):
     assert shows(kind, lambda seeds: checked(wrong, seeds=seeds, programs=programs), 6)
 
 
+@pytest.mark.long(shown_by="test_09_blackwell_gemm.py::test_it_compiles")
 def test_it_compiles(tutorial, sass_has, tmp_path):
     """At full size, with nothing spilled: the map of C is made on the device, B has three dimensions."""
     types = {"a_desc": "tensordesc<fp16[128,64]>", "b_desc": "tensordesc<fp16[1,64,256]>", "bias": "*fp16", "c": "*fp16",

@@ -61,6 +61,7 @@ def test_whose_half_it_is_only_numbers_show(edited, old, new):
     assert np.abs(c - tutorial.expected(a, b, d)).max() > 1
 
 
+@pytest.mark.long(shown_by="tests/words/test_pairs.py::test_the_gemm_compiles")
 def test_it_compiles(tutorial, sass_has, tmp_path):
     """At full size: two accumulators of 256 columns, four instructions a step for both CTAs, no register spilled."""
     types = dict.fromkeys(("a_desc", "d_desc", "c_desc"), "tensordesc<fp16[128,64]>") | {"b_desc": "tensordesc<fp16[64,128]>"}

@@ -79,6 +79,7 @@ def test_tables_of_scales_take_columns(tutorial):
         mimw.simulate(tutorial.block_scaled_gemm, grid, *args, **meta, **CHIP)
 
 
+@pytest.mark.long(but=["nvfp4"], everywhere=True)
 @pytest.mark.parametrize("name", KINDS)
 def test_it_compiles(tutorial, sass_has, tmp_path, name):
     """At full size: all scales of a step are copied by tcgen05.cp, 512 columns are taken, no register is spilled. Of mxfp4

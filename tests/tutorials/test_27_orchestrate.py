@@ -51,6 +51,7 @@ def test_at_a_first_launch(tutorial, product, monkeypatch, tmp_path):
     assert "x" in tutorial.easy.why(grid, *args, **meta)
 
 
+@pytest.mark.long(but=["an address*"], everywhere=True)
 @pytest.mark.parametrize("old, new, said", [
     ("y = b_desc.load([k, n])", "y = b_desc.load([k + tl.where(tl.max(tl.max(acc, 1), 0) > 1e9, 1, 0), n])", "line 41: "),
     ("        acc = tl.dot(x, y, acc)\n", "        acc = tl.dot(x, y, acc)\n        a_desc.store([m, k], x)\n", "line 40: ")],

@@ -188,6 +188,7 @@ def test_one_task_writes_through_one_and_reads_through_another(machine, rows):
     assert (y[:, 0] == x).all() and (y[:, 1] == x[:, ::-1]).all()
 
 
+@pytest.mark.long(but=["64"], everywhere=True)
 @pytest.mark.parametrize("rows", [64, 32])
 def test_a_barrier_stands_between_a_write_and_a_read_through_another(rows):
     """In the PTX: store through a, barrier, load through b, barrier, store through b, barrier, load through a."""

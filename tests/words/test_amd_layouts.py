@@ -79,6 +79,7 @@ def test_the_text_of_a_program():
         same_text(prepare(kernel, (1, ), arguments, {}, "gfx950"))
 
 
+@pytest.mark.long(but=["gfx942-layout1-*", "gfx950-layout[2456]-*"], everywhere=True)
 @pytest.mark.parametrize("target, layout, dtype, width, read, product", [
     ("gfx942", GFX942, "fp16", 8, "ds_read_b128", "v_mfma_f32_32x32x8_f16"),
     ("gfx942", MFMA(3, [16, 16, 16], True, [2, 2]), "bf16", 8, "ds_read_b128", "v_mfma_f32_16x16x16_bf16"),
@@ -111,6 +112,7 @@ TURNED_ROWS = tlx.shared_linear_layout_encoding(
     [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 8], [2, 16], [4, 32], [8, 0], [16, 0], [32, 0]])
 
 
+@pytest.mark.long(but=["gfx942-layout0-padded", "gfx950-layout1-linear"], everywhere=True)
 @pytest.mark.parametrize("shared", [PADDED, TURNED_ROWS], ids=["padded", "linear"])
 @pytest.mark.parametrize("target, layout", [("gfx942", GFX942), ("gfx950", GFX950)])
 def test_sixteen_bytes_of_pinned_buffers_are_one_read(target, layout, shared):

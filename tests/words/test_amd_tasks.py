@@ -20,6 +20,7 @@ def simulated(kernel, x, target, *args, shape=None, **options):
     return y
 
 
+@pytest.mark.long(but=["1-gfx1250", "1-sm_90a", "2-gfx942", "4-gfx950"], everywhere=True)
 @pytest.mark.parametrize("target", CHIPS)
 @pytest.mark.parametrize("warps", [1, 2, 4])
 def test_a_ring(target, warps):

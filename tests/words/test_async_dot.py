@@ -57,6 +57,7 @@ def check(machine, m, n, k, a_type, b_type=None, c_type=np.float32, a_view="rows
     np.testing.assert_array_equal(c.astype(np.float32), wanted)
 
 
+@pytest.mark.long(everywhere=["bfloat16-rows-registers-True", "float16-columns-columns-True", "float16-columns-rows-False"])
 @pytest.mark.parametrize("acc", [False, True])
 @pytest.mark.parametrize("a_view", ["rows", "columns", "registers"])
 @pytest.mark.parametrize("b_view", ["rows", "columns"])
@@ -69,6 +70,9 @@ TYPES_ALONG_K = [(np.float32, np.float32, np.float32), (E4M3, E4M3, np.float32),
                  (E4M3, E5M2, np.float32), (E5M2, E4M3, np.float32), (np.int8, np.int8, np.int32)]
 
 
+@pytest.mark.long(everywhere=[
+    "types0-registers-False", "types1-rows-True", "types2-rows-False", "types3-registers-False", "types4-rows-False",
+    "types5-registers-True"])
 @pytest.mark.parametrize("acc", [False, True])
 @pytest.mark.parametrize("a_view", ["rows", "registers"])
 @pytest.mark.parametrize("types", TYPES_ALONG_K)
@@ -88,6 +92,7 @@ def test_columns(machine, n):
     check(machine, 64, n, 32, np.float16)
 
 
+@pytest.mark.long(everywhere=["128-8-rows", "256-16-registers", "64-4-rows"])
 @pytest.mark.parametrize("a_view", ["rows", "registers"])
 @pytest.mark.parametrize("m, warps", [(64, 4), (128, 4), (256, 4), (128, 8), (256, 8), (256, 16), (64, 8)])
 def test_rows_and_warps(machine, m, warps, a_view):
@@ -199,6 +204,9 @@ SIZES = [(16, 16, 16, False), (32, 16, 64, False), (16, 256, 32, False), (64, 64
          (256, 16, 32, True)]
 
 
+@pytest.mark.long(everywhere=[
+    "128-64-16-True-bfloat16", "16-256-32-False-float16", "256-16-32-True-float16", "32-16-64-False-bfloat16",
+    "64-64-64-True-float16"])
 @pytest.mark.parametrize("dtype", [np.float16, BF16])
 @pytest.mark.parametrize("m, n, k, beside", SIZES)
 def test_plain_dots_of_buffers(machine, m, n, k, beside, dtype):

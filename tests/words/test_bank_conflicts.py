@@ -63,6 +63,7 @@ def test_transposes(machine, dtype, shape):
     assert (y == x.transpose(0, 2, 1)).all()
 
 
+@pytest.mark.long(everywhere=["float16-shape2", "float32-shape2", "int64-shape1", "int8-shape0"])
 @pytest.mark.parametrize("shape", SHAPES[:3])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_transposes_between_tasks(machine, dtype, shape):
@@ -84,6 +85,8 @@ def wavefronts(kernel):
     return int(words[words.index("take") + 1]), int(words[words.index("and", words.index("take")) + 1])
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "fp16-shape1-4-turn", "fp32-shape4-2-turn_in_tasks", "i64-shape3-3-turn", "i8-shape2-8-turn"])
 @pytest.mark.parametrize("kernel", ["turn", "turn_in_tasks"])
 @pytest.mark.parametrize("element, shape, most", [("fp32", (64, 64), 2), ("fp16", (64, 64), 4), ("i8", (64, 64), 8),
                                                   ("i64", (64, 64), 3), ("fp32", (128, 32), 2)])
@@ -133,6 +136,7 @@ def test_what_the_tensor_core_reads_stays_as_it_wants_it():
 
 # ---- AMD -----------------------------------------------------------------------------------------------------------
 
+@pytest.mark.long(but=["gfx942-64", "gfx950-48"], everywhere=True)
 @pytest.mark.parametrize("chip, least", [("gfx942", 64), ("gfx950", 48), ("gfx1250", 48)])
 def test_a_transpose_on_amd_takes_few_wavefronts(chip, least):
     """16 KiB written and read by 4 waves, 128 bytes a wavefront, 256 where reads of 16 bytes (on gfx1250 writes) are that fast."""

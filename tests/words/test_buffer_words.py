@@ -70,6 +70,7 @@ def rebased(x, y, start, FAR: tl.constexpr):
 
 # ---- values ----------------------------------------------------------------------------------------------------------
 
+@pytest.mark.long(but=["3-float16-gfx950", "None-float32-gfx942", "None-int8-gfx1250"], everywhere=True)
 @pytest.mark.parametrize("target", AMD)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 @pytest.mark.parametrize("other", [None, 3])
@@ -223,6 +224,7 @@ def count(pattern: str, text: str) -> int:
     return len(re.findall(rf"^\s+{pattern}", text, re.MULTILINE))
 
 
+@pytest.mark.long(but=["fp16-gfx942-dwordx4", "fp32-gfx1250-b128", "i8-gfx950-dwordx4"], everywhere=True)
 @pytest.mark.parametrize("target, wide", [("gfx942", "dwordx4"), ("gfx950", "dwordx4"), ("gfx1250", "b128")])
 @pytest.mark.parametrize("element", ["fp16", "fp32", "i8"])
 def test_sixteen_bytes_a_lane(target, wide, element):
@@ -240,6 +242,7 @@ def test_cache_modifiers():
         assert count(f"buffer_store_dwordx4 .* offen{flags}$", code(doubled, "gfx950", signature, size | {"STORE": store})), store
 
 
+@pytest.mark.long(but=["256-4-gfx1250-b128", "4096-8-gfx942-dwordx4", "64-16-gfx950-dwordx4"], everywhere=True)
 @pytest.mark.parametrize("target, wide", [("gfx942", "dwordx4"), ("gfx950", "dwordx4"), ("gfx1250", "b128")])
 @pytest.mark.parametrize("size, run", [(4096, 4), (4096, 8), (256, 4), (64, 16)])
 def test_promised_neighbours_are_loaded_at_once(target, wide, size, run):
@@ -253,6 +256,9 @@ def test_offsets_of_pages_are_seen_through():
     assert count("buffer_load_dwordx4 ", text) == 2
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "gfx942-fp32-buffer_atomic_add_f32", "gfx942-fp64-buffer_atomic_add_f64", "gfx942-i32-buffer_atomic_add ",
+    "gfx942-i64-buffer_atomic_add_x2", "gfx950-bf16-buffer_atomic_pk_add_bf16", "gfx950-fp16-buffer_atomic_pk_add_f16"])
 @pytest.mark.parametrize("target, element, instruction", [
     (target, element, instruction) for target in CDNA for element, instruction in (
         ("fp32", "buffer_atomic_add_f32"), ("fp64", "buffer_atomic_add_f64"), ("i32", "buffer_atomic_add "),
@@ -266,6 +272,7 @@ def test_atomics(target, element, instruction):
     assert count(instruction, relaxed) and not count("buffer_(wbl2|inv)", relaxed)
 
 
+@pytest.mark.long(but=["None-fp32-gfx942", "some-i64-gfx950"], everywhere=True)
 @pytest.mark.parametrize("target", CDNA)
 @pytest.mark.parametrize("element", ["fp32", "i64"])
 @pytest.mark.parametrize("mask", [None, "some"])
@@ -285,6 +292,7 @@ def test_a_mask_that_is_false_throughout(target, element):
     assert count("buffer_atomic_", text)
 
 
+@pytest.mark.long(but=["fp16-cmpswap-gfx942", "fp32-cmpswap-gfx950", "i32-add-gfx942", "i64-add_x2-gfx950"], everywhere=True)
 @pytest.mark.parametrize("target", CDNA)
 @pytest.mark.parametrize("element, instruction", [("i32", "add"), ("i64", "add_x2"), ("fp32", "cmpswap"), ("fp16", "cmpswap")])
 def test_atomics_that_other_gpus_see(target, element, instruction):

@@ -49,6 +49,7 @@ def test_remote_store(machine, dtype, rows, columns):
     assert (y == x[[1, 0, 3, 2]]).all()
 
 
+@pytest.mark.long(everywhere=["fp16-32-64-2", "fp16-4-1-2", "fp32-1-1-2", "i64-8-8-2", "i8-16-32-4"])
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("dtype, rows, columns", [("fp32", 1, 1), ("fp32", 32, 1), ("fp32", 32, 64), ("fp16", 4, 1),
                                                   ("fp16", 32, 64), ("i8", 16, 32), ("i64", 8, 8)])

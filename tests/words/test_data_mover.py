@@ -25,6 +25,7 @@ def instructions(compiled, pattern):
     return [" ".join(line) for line in lines if line and re.match(pattern, line[0])]
 
 
+@pytest.mark.long(but=["-1-0-float64", "0--3-int8", "3-5-float16", "30-17-float32", "40-0-int8"], everywhere=True)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.float64])
 @pytest.mark.parametrize("row, column", [(0, 0), (3, 5), (30, 17), (-1, 0), (0, -3), (40, 0)])
 def test_a_block_and_back(dtype, row, column):

@@ -26,6 +26,9 @@ def stores(x, desc, ROWS: tl.constexpr, KIND: tl.constexpr, IN_TASK: tl.constexp
         desc.store([ROWS * (tl.program_id(0) % 2), 0], tl.load(x + at), store_reduce=KIND)
 
 
+@pytest.mark.long(everywhere=[
+    "-float32-False", "add-float16-False", "add-int32-True", "and-int32-False", "max-bfloat16-False", "min-int32-False",
+    "or-int32-False", "xor-int32-False"])
 @pytest.mark.parametrize("in_task", [False, True])
 @pytest.mark.parametrize("kind, dtype", [(kind, np.int32) for kind in KINDS] + [("add", np.float32), ("add", np.float16),
                                          ("max", ml_dtypes.bfloat16), ("", np.float32)])

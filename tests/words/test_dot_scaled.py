@@ -103,6 +103,7 @@ def compiled(target, fa, fb, shape=(64, 64, 64), tiles=(1, 1), by=to_assembly, s
     return Case(scaled, signature, constants, attrs=attrs).compiled(target, by=by)
 
 
+@pytest.mark.long(but=["e2m1-e4m3", "e4m3-e5m2"], everywhere=True)
 @pytest.mark.parametrize("fa, fb", [("e4m3", "e5m2"), ("e2m1", "e2m1"), ("e2m1", "e4m3")])
 def test_compiled_for_hopper(fa, fb):
     """The operands as bf16, a product of the warp group or of warps."""

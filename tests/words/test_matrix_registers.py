@@ -39,6 +39,7 @@ def test_kept_values(target, hand_over):
     assert (y == 2 * x).all()
 
 
+@pytest.mark.long(but=["gfx942-1-bf16-8", "gfx942-1-fp16-8", "gfx950-32-i32-16", "gfx950-4-fp32-16"], everywhere=True)
 @pytest.mark.parametrize("dtype, registers", [("fp32", 16), ("fp16", 8), ("bf16", 8), ("i32", 16)])
 @pytest.mark.parametrize("target, group", [("gfx942", 1), ("gfx950", 4), ("gfx950", 32)])
 def test_accumulation_registers(target, group, dtype, registers):
@@ -51,6 +52,7 @@ def test_accumulation_registers(target, group, dtype, registers):
     assert kernel.stage("llir").count(f'asm "", "{constraints}"') == registers // together
 
 
+@pytest.mark.long(but=["gfx1250-True", "gfx942-False", "gfx950-True"], everywhere=True)
 @pytest.mark.parametrize("hand_over", [False, True])
 @pytest.mark.parametrize("target", CHIPS)
 def test_vector_registers(target, hand_over):
@@ -89,6 +91,8 @@ def test_scheduled_values(target, fresh):
     assert (c == wanted).all()
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "gfx942-True-persistent-None-a", "gfx950-False-persistent-vgpr-v", "gfx950-False-transient-agpr-a"])
 @pytest.mark.parametrize("role, kind, letter", [("persistent", None, "a"), ("transient", None, "v"), ("transient", "agpr", "a"),
                                                 ("persistent", "vgpr", "v")])
 @pytest.mark.parametrize("target, pinned", [("gfx942", True), ("gfx950", True), ("gfx950", False)])
@@ -101,6 +105,9 @@ def test_the_class_of_a_sum(target, pinned, role, kind, letter):
     assert written and set(written) == {(shape, letter)}
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "persistent-a-tile0-16x16x32_fp8_fp8", "persistent-a-tile1-16x16x128_f8f6f4", "transient-v-None-32x32x64_f8f6f4",
+    "transient-v-tile2-32x32x64_f8f6f4"])
 @pytest.mark.parametrize("tile, name", [((16, 16, 32), "16x16x32_fp8_fp8"), ((16, 16, 128), "16x16x128_f8f6f4"),
                                         ((32, 32, 64), "32x32x64_f8f6f4"), (None, "32x32x64_f8f6f4")])
 @pytest.mark.parametrize("role, letter", [("persistent", "a"), ("transient", "v")])
@@ -220,6 +227,7 @@ def test_sliced_values(target, box):
     assert (y == x[row:row + rows, column:column + columns]).all()
 
 
+@pytest.mark.long(but=["gfx1250-box9", "gfx942-box2", "gfx950-box10", "gfx950-box8", "sm_90a-box1"], everywhere=True)
 @pytest.mark.parametrize("target, box", [*((target, box) for target in ("sm_90a", *CHIPS) for box in BOXES[::3]),
                                          ("gfx950", BOXES[1]), ("gfx1250", BOXES[4]), ("gfx950", BOXES[5])])
 def test_any_slice_compiles(target, box):

@@ -141,6 +141,7 @@ def to_the_other(tile, bar, WORD: tl.constexpr):
 WORDS = ["store", "async store", "copy", "arrive", "view", "pointer"]
 
 
+@pytest.mark.long(but=["arrive-rank", "async store-loop", "copy-else", "pointer-rank", "store-else", "view-size"], everywhere=True)
 @pytest.mark.parametrize("guard", ["rank", "size", "loop", "else"])
 @pytest.mark.parametrize("word", WORDS)
 def test_what_can_never_run_compiles(word, guard):

@@ -61,6 +61,7 @@ def compiled_gemm(guard=True, ending=True, element="fp16", bm=128, bn=128, bk=64
     return compiled(pair_gemm, names, BM=bm, BN=bn, BK=bk, STAGES=2, GUARD=guard, ENDING_SYNC=ending, **meta)
 
 
+@pytest.mark.long(but=["guarded"], everywhere=True)
 @pytest.mark.parametrize("guard", [True, False], ids=["guarded", "by both"])
 def test_the_gemm_compiles(guard, sass_has):
     found = compiled_gemm(guard)
@@ -90,6 +91,7 @@ def test_two_pairs_that_share_b(handed):
     np.testing.assert_array_equal(args[2], wanted)
 
 
+@pytest.mark.long(but=["handed on"], everywhere=True)
 @pytest.mark.parametrize("handed", [False, True], ids=["its own", "handed on"])
 def test_two_pairs_that_share_b_compile(handed):
     names = dict(a_desc="tensordesc<fp16[64, 64]>", b_desc="tensordesc<fp16[16, 64]>", c_ptr="*fp32", K="i32")
@@ -179,7 +181,7 @@ def test_products(case, acc):
     np.testing.assert_array_equal(c.astype(np.float32), wanted)
 
 
-@pytest.mark.long(but=list(map(str, CASES[::2])), everywhere=True)
+@pytest.mark.long(but=["(128, 128, 64, *", "(64, *", "(128, 64, 64, *"], everywhere=True)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_products_compile(case, sass_has):
     """With four warps or, where that takes LLVM a second and more, with eight."""

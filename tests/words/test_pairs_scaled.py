@@ -170,6 +170,7 @@ def test_tables_that_both_store(n, trans, tmem):
     np.testing.assert_array_equal(c, (a.astype(np.float32) * wide[0]) @ (b.astype(np.float32) * wide[1].T))
 
 
+@pytest.mark.long(but=["32-*"], everywhere=True)
 @pytest.mark.parametrize("n, trans, tmem", STORED[1:])
 def test_tables_that_both_store_compile(n, trans, tmem):
     signature = dict(a="*fp8e4nv", b="*fp8e4nv", sa="*u8", sb="*u8", c="*fp32")

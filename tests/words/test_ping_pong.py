@@ -121,6 +121,7 @@ def test_the_code_of_a_large_tile_on_gfx950():
     assert re.search(r"s_waitcnt vmcnt\(0\)", body[first - 1])
 
 
+@pytest.mark.long(but=["gfx942-*"], everywhere=True)
 @pytest.mark.parametrize("chip, tile", [("gfx942", (256, 128, 32)), ("gfx1250", (128, 128, 64))])
 def test_the_code_on_other_chips(chip, tile):
     constants = dict(zip(("BM", "BN", "BK"), tile), WAIT="read", SLOTS=2, COPY="read")

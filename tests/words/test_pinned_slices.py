@@ -36,6 +36,8 @@ def part(x, y, i, LAYOUT: tl.constexpr, AXIS: tl.constexpr, TURNED: tl.constexpr
     tl.store(y + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :], tlx.local_load(piece))
 
 
+@pytest.mark.long(everywhere=[
+    "columns-False-0", "default-False-1", "linear-False-0", "padded-True-1", "swizzled by hand-False-1", "swizzled-False-0"])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -87,6 +89,7 @@ def test_elements_in_another_shape_lie_the_same(machine, layout):
     assert (y == x).all()
 
 
+@pytest.mark.long(but=["linear-gfx950", "padded-sm_90a"], everywhere=True)
 @pytest.mark.parametrize("target", ["gfx950", "sm_90a"])
 @pytest.mark.parametrize("layout", ["linear", "padded"])
 def test_views_that_a_pinned_layout_has_not_name_the_lines(layout, target):

@@ -60,6 +60,7 @@ def test_what_comes_over_is_an_operand(machine, k, cut):
     assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
 
 
+@pytest.mark.long(but=["128-rows-*", "32-rows-*", "64-rows-*"], everywhere=True)
 @pytest.mark.parametrize("k, cut, sizes", [
     (64, "rows", [(0, 0, 32 * 128)] * 2), (128, "rows", [(0, 0, 32 * 128), (64 * 128, 64 * 128, 32 * 128)] * 2),
     (32, "rows", [(0, 0, 32 * 64)] * 2), (128, "columns", [(0, 0, 64 * 128)] * 2), (128, "whole", [(0, 0, 64 * 256)])], ids=str)

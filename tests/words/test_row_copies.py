@@ -69,6 +69,7 @@ def test_widths(machine, row_bytes, rows):
     run_moved(machine, *case(np.float16, rows, row_bytes // 2), row_bytes // 4, rows, row_bytes // 2)
 
 
+@pytest.mark.long(everywhere=["128-256-2", "32-8-1", "64-16-8"])
 @pytest.mark.parametrize("warps", [1, 2, 8])
 @pytest.mark.parametrize("rows", [8, 16, 256])
 @pytest.mark.parametrize("row_bytes", [32, 64, 128])

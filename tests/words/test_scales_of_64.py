@@ -79,7 +79,7 @@ def test_what_fills_up_a_column_is_not_read(case):
     np.testing.assert_array_equal(args[-1], wanted)
 
 
-@pytest.mark.long(but=[str(CASES[0]), str(CASES[2])], everywhere=True)
+@pytest.mark.long(but=["*smem*"], everywhere=True)
 @pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[3]], ids=str)
 def test_products_compile(case, sass_has):
     _, meta, _ = launch_of(*case)

@@ -45,6 +45,7 @@ def test_scan_of_a_product(machine, axis):
     assert (y == (x @ x).cumsum(axis)).all()
 
 
+@pytest.mark.long(but=["after_reduction-*", "after_product-?fp32-*-4"], everywhere=True)
 @pytest.mark.parametrize("num_warps", [1, 4, 8])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("kernel, y", [(after_reduction, "*i32"), (after_product, "*fp32")])

@@ -26,6 +26,8 @@ def fenced(x_ptr, y_ptr, MASK: tl.constexpr):
     tlx.amd_sched_barrier()
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "0-gfx950", "1024-gfx942", "264-gfx942", "32-gfx950", "4095-gfx942", "512-gfx1250", "8-gfx942"])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("mask", MASKS)
 def test_a_scheduling_barrier(chip, mask):
@@ -73,6 +75,7 @@ def uniform(x_ptr, y_ptr, which_ptr, n, PART: tl.constexpr):
 READS = {("i16", "number"): 1, ("i32", "number"): 1, ("i64", "number"): 2, ("i32", "pointer"): 2}
 
 
+@pytest.mark.long(but=["i16-number-gfx1250", "i32-pointer-gfx942", "i64-number-gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("type_, part", READS)
 def test_a_uniform_value(chip, type_, part):
@@ -90,6 +93,7 @@ def scaled(x_ptr, y_ptr, factor_ptr):
     tl.store(y_ptr + at, tl.load(x_ptr + at) * tlx.assume_uniform(tl.load(factor_ptr)))
 
 
+@pytest.mark.long(but=["bf16-gfx942", "fp16-gfx950", "fp32-gfx942", "fp64-gfx1250"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("type_", ["fp16", "bf16", "fp32", "fp64"])
 def test_a_uniform_float(chip, type_):
@@ -133,6 +137,8 @@ def ranges(x_ptr, y_ptr, ONE: tl.constexpr, OTHER: tl.constexpr, WHERE: tl.const
     tl.store(y_ptr + second, tl.load(x_ptr + first))
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "\"; s_endpgm-\\n-None-2-gfx950", "1-1-loop-2-sm_90a", "load-load-None-1-gfx942", "load-store-None-2-gfx1250"])
 @pytest.mark.parametrize("chip", [*CHIPS, "sm_90a"])
 @pytest.mark.parametrize("one, other, where, count", [("load", "store", None, 2), ("load", "load", None, 1), (1, 1, None, 1),
                                                       (1, 1, "loop", 2), ('"; s_endpgm', "\n", None, 2)])

@@ -69,6 +69,7 @@ def inputs(kind, shape):
     return x, random.integers(0, 1 << 32, shape, dtype=np.uint32)
 
 
+@pytest.mark.long(but=["bf16-shape1", "e4m3-shape0", "e5m2-shape2", "f16-shape2"], everywhere=True)
 @pytest.mark.parametrize("shape", [(16, 32), (8, 2), (32, 1)])
 @pytest.mark.parametrize("kind", TYPES)
 def test_each_element_takes_its_bits(kind, shape):

@@ -68,7 +68,7 @@ def test_a_tile_comes_back(dtype, rows, columns):
     np.testing.assert_array_equal(source, target)
 
 
-@pytest.mark.long(but=["fp32-True", "64 rows-False", "bf16-True"], everywhere=True)
+@pytest.mark.long(but=["fp32-True", "64 rows-False"], everywhere=True)
 @pytest.mark.parametrize("in_task", [False, True])
 @pytest.mark.parametrize("dtype, rows, columns, instruction", [
     (np.float32, 128, 64, r"tcgen05\.ld\.sync\.aligned\.32x32b\.x64"), (np.float32, 64, 128,
@@ -222,6 +222,7 @@ def columns(source, target, SHARED: tl.constexpr):
     tl.store(target + half, x + y.to(tl.float32) + z)
 
 
+@pytest.mark.long(but=["False"], everywhere=True)
 @pytest.mark.parametrize("shared", [True, False])
 def test_aliases_and_slices(shared):
     source, target = values((128, 128), np.float32), np.zeros((128, 64), np.float32)
@@ -279,6 +280,7 @@ AS_MMA = tlx.layout(((2, 2, 2, 2, 2, 2, 2), (2, 2, 2, 2, 2, 2)), ((2, 4, 64, 128
 OTHER = tlx.layout(((2, 2, 2, 2, 2, 2, 2), (2, 2, 2, 2, 2, 2)), ((1, 2, 4, 8, 16, 64, 128), (32, 256, 512, 1024, 2048, 4096)))
 
 
+@pytest.mark.long(but=["rows", "other"], everywhere=True)
 @pytest.mark.parametrize("layout, instruction", [(BY_ROWS, "32x32b.x64"), (AS_MMA, "16x256b"), (OTHER, "32x32b.x64")],
                          ids=["rows", "mma", "other"])
 def test_a_pinned_layout(layout, instruction):

@@ -30,6 +30,7 @@ def there_and_back(wide, narrow, back, rest, M: tl.constexpr, N: tl.constexpr, C
     tl.store(rest + m * (N // 2) + half, tlx.local_load(tlx.subslice(buffer[0], N // 2, N // 2)))
 
 
+@pytest.mark.long(but=["float8_e5m2-False-64", "bfloat16-True-128", "float16-False-64"], everywhere=True)
 @pytest.mark.parametrize("rows", [128, 64])
 @pytest.mark.parametrize("dtype, cut", [(np.float16, False), (BF16, True), (E5M2, False)])
 def test_narrower_elements_take_the_first_columns(dtype, rows, cut):

@@ -63,6 +63,7 @@ def pieces(desc, N: tl.constexpr, COUNT: tl.constexpr):
                 tlx.async_descriptor_store_wait(0)
 
 
+@pytest.mark.long(but=["4"], everywhere=True)
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_an_epilogue_takes_no_scratch(count, sass_has):
     """A 128 x 256 accumulator of fp32 would be 128 KB of it."""
@@ -85,6 +86,7 @@ def quantized(scales, M: tl.constexpr, N: tl.constexpr, COUNT: tl.constexpr):
         tl.store(scales + i * M * N // COUNT // 32 + at, exponents)
 
 
+@pytest.mark.long(but=["128-128-1-8-64", "64-128-2-8-8192", "128-128-2-4-64"], everywhere=True)
 @pytest.mark.parametrize("rows, columns, count, warps, most", [
     (128, 128, 1, 4, 64), (128, 128, 1, 8, 64), (128, 128, 2, 4, 64), (64, 128, 2, 4, 64),
     (128, 128, 2, 8, 8192), (128, 256, 2, 8, 8192), (128, 128, 4, 8, 8192), (64, 128, 2, 8, 8192)])

@@ -53,6 +53,10 @@ def test_reshape_follows_a_pinned_layout(machine, layout):
     assert (y == x).all()
 
 
+@pytest.mark.long(everywhere=True, but=[
+    "padded-#ttg.padded_shared<?64:+8? {order = ?1, 0?, shape = ?32, 128?}>-gfx1250",
+    "swizzled-#ttg.shared_linear<{offset = -gfx942", "swizzled-#ttg.shared_linear<{offset = -gfx950",
+    "swizzled-#ttg.shared_linear<{offset = -sm_90a"])
 @pytest.mark.parametrize("chip", ["sm_90a", "gfx942", "gfx950", "gfx1250"])
 @pytest.mark.parametrize("layout, seen", [("padded", "#ttg.padded_shared<[64:+8] {order = [1, 0], shape = [32, 128]}>"),
                                           ("swizzled", "#ttg.shared_linear<{offset = ")])
@@ -245,6 +249,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.long(but=["reinterpret", "handed_on", "cube", "halves", "reshape", "rows", "columns"], everywhere=True)
 @pytest.mark.parametrize("kernel, signature, constants", KERNELS.values(), ids=KERNELS)
 def test_compiles_for_hopper(kernel, signature, constants):
     assert compile_kernel(kernel, signature, constants, "sm_90a", dict(num_warps=8)).stages["cubin"]

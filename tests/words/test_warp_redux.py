@@ -25,6 +25,7 @@ def numbers(size):
     return x
 
 
+@pytest.mark.long(but=["16-1-abs_max", "256-4-abs_min", "32-1-min", "512-4-min", "64-4-max"], everywhere=True)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("size, warps", [(32, 1), (64, 4), (256, 4), (512, 4), (16, 1)])
 def test_each_register_of_a_warp(op, size, warps):

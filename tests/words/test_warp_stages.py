@@ -83,6 +83,7 @@ def steps(chip, assembly) -> str:
     return "".join(found)
 
 
+@pytest.mark.long(but=["gfx942", "gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_halves_part_meet_between_stages_and_come_together(chip):
     code = compiled(chip, compile_kernel)
@@ -93,6 +94,7 @@ def test_the_halves_part_meet_between_stages_and_come_together(chip):
     assert re.search(r"WMBM0(C+1WMP+0MB?)+0?BMP+", found), found
 
 
+@pytest.mark.long(but=["gfx942", "gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_second_half_is_the_waves_from_the_fifth_on(chip):
     assert re.search(rf"icmp (?:samesign )?ult i32 %\S+, {4 * CHIPS[chip]}\b", compiled(chip).stage("llir"))
@@ -231,6 +233,7 @@ def spins(a_ptr, b_ptr, c_ptr, K, FIRST: tl.constexpr, LAST: tl.constexpr):
         pass
 
 
+@pytest.mark.long(but=["0-3-gfx942", "2-2-gfx1250", "3-None-gfx950"], everywhere=True)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("first, last", [(0, 3), (3, None), (2, 2)])
 def test_behind_the_loop_all_waves_have_the_same_priority(first, last, chip):

@@ -5,6 +5,8 @@ Input: none. Output: a check against torch, and a table of bandwidths:
     mimw run fused_softmax.py
 """
 
+import sys
+
 import torch
 import triton
 import triton.language as tl
@@ -64,7 +66,7 @@ def softmax(x):
 
 
 torch.manual_seed(0)
-x = torch.randn(1823, 781, device=DEVICE)
+x = torch.randn(*map(int, sys.argv[1:3] or (1823, 781)), device=DEVICE)
 y_triton = softmax(x)
 y_torch = torch.softmax(x, axis=1)
 assert torch.allclose(y_triton, y_torch), (y_triton, y_torch)

@@ -5,6 +5,8 @@ Input: none. Output: checks against torch, and tables of times:
     mimw run grouped_gemm.py
 """
 
+import sys
+
 import torch
 import triton
 import triton.language as tl
@@ -170,9 +172,7 @@ def group_gemm_tma_fn(group_A, group_B):
     return group_C
 
 
-group_m = [1024, 512, 256, 128]
-group_n = [1024, 512, 256, 128]
-group_k = [1024, 512, 256, 128]
+group_m = group_n = group_k = list(map(int, sys.argv[1:])) or [1024, 512, 256, 128]
 group_A, group_B, group_B_T = [], [], []
 for M, N, K in zip(group_m, group_n, group_k):
     A = torch.rand((M, K), device=DEVICE, dtype=torch.float16)

@@ -20,6 +20,7 @@ def drawn(rank, *shape, dtype=torch.bfloat16):
     return torch.randn(shape, generator=torch.Generator().manual_seed(rank)).to(dtype)
 
 
+@pytest.mark.long(but=["2-shape0-dtype0"], everywhere=True)
 @pytest.mark.parametrize("ranks, shape, dtype", [(2, (6, 5, 3), torch.bfloat16), (3, (9, 7), torch.float32)])
 def test_values(ranks, shape, dtype):
     def work(rank):

@@ -71,6 +71,7 @@ def test_in_fp8_and_in_micro_batches():
     assert at_ranks(2, work) == [(True, True, (3, HIDDEN)), (True, True, (1, HIDDEN))]
 
 
+@pytest.mark.long(shown_by="test_in_fp8_and_in_micro_batches")
 def test_without_scales_in_micro_batches():
     def work(rank):
         random = torch.Generator().manual_seed(9)
@@ -201,17 +202,21 @@ def called(rank, micro_batches, chosen=None, count=6, most=6):
     return overlapped(*given, most, micro_batches, 16, "0", chosen).as_subclass(torch.Tensor)
 
 
-def test_as_on_gpus_the_same_bits_in_any_number_of_parts(at_gpus):
-    """Some twice, since words count launches; parts that are not there, several of one kind, tiles drawn and shared out."""
+@pytest.mark.long(but=["parts that are not there, drawn"], everywhere=True)
+@pytest.mark.parametrize("calls", [((3, Overlap(2, -1, False, 4, True)), ), ((2, Overlap()), (4, Overlap(1, 3)), (2, Overlap()))],
+                         ids=["parts that are not there, drawn", "several of one kind, shared out, twice"])
+def test_as_on_gpus_the_same_bits_in_any_number_of_parts(at_gpus, calls):
+    """Some twice, since words count launches."""
     threads, _ = at_gpus
     wanted = [reference(*tokens(rank, 6)) for rank in range(2)]
     whole = threads(lambda rank: called(rank, 1))
     assert all(near(one, other) for one, other in zip(whole, wanted))
-    for parts, chosen in ((2, Overlap()), (3, Overlap(2, -1, False, 4, True)), (2, Overlap()), (4, Overlap(1, 3))):
+    for parts, chosen in calls:
         found = threads(lambda rank, parts=parts, chosen=chosen: called(rank, parts, chosen))
         assert all(torch.equal(one, other) for one, other in zip(found, whole)), (parts, chosen)
 
 
+@pytest.mark.long(shown_by="test_as_on_gpus_the_same_bits_in_any_number_of_parts")
 def test_four_ranks_with_an_expert_each():
     """A token has two experts, each at another rank; the last micro-batch is as large as the others."""
     def call(rank, parts):

@@ -23,6 +23,7 @@ def all_of(counts, dtype):
     return found
 
 
+@pytest.mark.long(but=["counts1-dtype1"], everywhere=True)
 @pytest.mark.parametrize("counts, dtype", [((3, 1), torch.float16), ((0, 2), torch.bfloat16), ((0, 0), torch.float32)])
 def test_every_rank_has_all_weights(counts, dtype):
     def work(rank):

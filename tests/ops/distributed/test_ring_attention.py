@@ -32,6 +32,7 @@ def expected(q, k, v, do, dlse, causal):
     return o, lse, *torch.autograd.grad((o, lse), (q, k, v), (do.float(), dlse))
 
 
+@pytest.mark.long(but=["2-False-True-dtype1-1"], everywhere=True)
 @pytest.mark.parametrize("size, causal, balanced, dtype, room",
                          [(2, True, True, torch.bfloat16, None), (2, False, True, torch.float16, 1)])
 def test_values_and_gradients(size, causal, balanced, dtype, room):
