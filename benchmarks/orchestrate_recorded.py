@@ -1,4 +1,4 @@
-"""What automatic orchestration has reached, and what was the goal: two tables of the rows that were kept, without a GPU.
+"""Goals of automatic orchestration and the figures that it has reached: two tables of the rows that were kept, without a GPU.
 
     python -m benchmarks.orchestrate --recorded                 prints both
     for line in tables(Path("benchmarks/results")): print(line)

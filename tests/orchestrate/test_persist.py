@@ -69,6 +69,11 @@ def numbered(out, A: tl.constexpr):
 ORDERS = [Order(), Order(across=True), Order(band=2), Order(band=3)]
 
 
+def test_y_first_has_no_bands():
+    made = persistent(prepare(numbered, (2, 4), (np.zeros(80, np.int32), ), dict(A=2), "sm_90a").recorded, Order(True, 2))
+    assert made.order == Order(across=True)
+
+
 @pytest.mark.parametrize("order", ORDERS, ids=["x", "y", "bands of 2", "bands of 3"])
 @pytest.mark.parametrize("programs", [1, 2, 5, 7])
 @pytest.mark.parametrize("grid", [(5, ), (3, 2), (2, 4, 2), (1, 1)])

@@ -643,7 +643,8 @@ def linear_attention(
                cu_seqlens     (N + 1) int32 or int64, ascending from 0 to at most T, with B = 1: sequence n has the rows
                               from cu_seqlens[n] to before cu_seqlens[n + 1], maybe none, and its own state. The host waits for
                               the numbers, once a tensor: one that a kernel of yours writes anew must come as another tensor
-               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it
+               use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it: in fp32, on the
+                              way, and for gradients as rows rounded to their type
     returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
     computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64, 128 or 256 columns of keys and of values,
                gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at

@@ -32,8 +32,8 @@ _ALONE = frozenset(("pure", "read", "write", "control", "debug"))      # effects
 class Persistent:
     """`program` with its loop over tiles, and a remark. `params` are the names of its new parameters of 32 bits: the number of
     tiles, and the grid's extents along x and y if other axes than x are asked for; () if the program is the one that went in.
-    `order` is that of its tiles: the one asked for, if the kernel has rows of tiles; `columns` the tiles of a row, where they are
-    the kernel's own."""
+    `order` is that of its tiles: the one asked for, but without bands if the kernel has no rows of tiles, or y comes first;
+    `columns` the tiles of a row, where they are the kernel's own."""
 
     program: Program
     remarks: tuple[Remark, ...]
@@ -59,8 +59,8 @@ def persistent(program: Program, order: Order = XFIRST) -> Persistent:
     columns = row_of_tiles(program) if order.band else None
     if columns not in {param.value for param in program.params} | {value for op in first for value in op.results}:
         columns = None
-    if order.band and columns is None and len(params) == 1:
-        order = XFIRST
+    if order.band and (order.across or columns is None and len(params) == 1):
+        order, columns = Order(order.across), None
     body = _loop(program, first, inside, tuple(param.value for param in params), order, columns)
     return Persistent(replace(program, params=(*program.params, *params), body=body), (remark, ), names, order, columns)
 

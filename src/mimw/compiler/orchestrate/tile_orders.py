@@ -95,8 +95,8 @@ def _takes_apart(op: Op) -> bool:
 
 @dataclass(frozen=True)
 class Bands:
-    """What is computed once in front of the loop over tiles, since a divisor that changes in a loop may be 0, and what takes it is
-    not done a trip ahead: tiles of a row, of a band, and of all whole bands."""
+    """Tiles of a row, of a band, and of all whole bands; and the rows of a band. Computed once in front of the loop over tiles: a
+    divisor that changes in a loop may be 0, and nothing that takes it is done a trip ahead."""
 
     columns: Value
     of_one: Value
