@@ -25,7 +25,7 @@ from mimw.runtime.compile_kernel import compile_kernel
 from mimw.runtime.simulate import prepare
 
 from .blackwell_kernels import KERNELS, Kernel
-from .driver import RESULTS, command, machine
+from .driver import RESULTS, command, machine, read_rows
 from .progress import each
 
 CHIP = "sm_100a"
@@ -91,10 +91,6 @@ def _cells(row: dict) -> tuple:
     return (row["kernel"], f"{row['error']:.0e}", f"{', '.join(row['findings']) or 'none'} in {row['runs']}", row["registers"],
             f"{row['spill_stores']} + {row['spill_loads']}", row["shared"], row["columns"], row["size"], row["microseconds"],
             row["tflops"] or "", re.sub(r";.*| of the time|busy ", "", row["bound"]))
-
-
-def read_rows(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from glob import glob
 from pathlib import Path
 
 from .counter_cases import CASES, Case
-from .driver import append, command, some_of
+from .driver import append, command, read_rows, some_of
 from .gpu import parsed, torch
 
 MARK = "counters_mark"
@@ -232,7 +232,7 @@ def profiled(names: list[str], seconds: float, report: Path | None) -> list[dict
         os.environ[FACTS] = str(facts)
         text = started(names, seconds, ncu(), "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
                        "--print-units", "base", "--metrics", ",".join(METRICS.values()))
-        known = [json.loads(line) for line in facts.read_text().splitlines()] if facts.exists() else []
+        known = read_rows(facts)
     if report:
         report.parent.mkdir(parents=True, exist_ok=True)
         report.write_text(text + "\n" + "\n".join(map(json.dumps, known)) + "\n")

@@ -100,6 +100,11 @@ def append(row: Mapping, file: Path, sort_keys: bool = True) -> str:
     return line
 
 
+def read_rows(file: Path) -> list[dict]:
+    """The rows of a file of one JSON object a line; [] where there is no file yet."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
 def keep_row(row: dict, file: Path) -> None:
     """Print `row` as a line of JSON with the facts of this machine, and append it to the file."""
     print(append(row | machine(), file), flush=True)

@@ -31,7 +31,7 @@ from mimw.target import target
 from mimw.tools.check import Search
 from mimw.tools.search.processes import Crew, job_count
 
-from .driver import with_results
+from .driver import read_rows, with_results
 from .mutants import Mutant, mutants
 from .mutation_kernels import CASES, ON_SEVERAL_GPUS, Case
 from .mutation_reasons import reason
@@ -114,10 +114,6 @@ def measure(case: Case, seeds: int) -> list[dict]:
 
 def _arguments(kernel, grid, args, meta):
     return kernel, grid, args, dict(meta)
-
-
-def read_rows(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def main(words: list[str] | None = None) -> None:

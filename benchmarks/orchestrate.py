@@ -14,7 +14,6 @@ them, `mimw` the best orchestrated form of these, `hand` the library's kernel. A
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -24,6 +23,7 @@ import mimw
 from mimw.testing.benchmark import Row, alternate
 from mimw.tools.orchestrate import Plan
 from mimw.tools.orchestrate.choose import candidates
+from mimw.tools.orchestrate.measure import compile_side_by_side
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
 from mimw.tools.orchestrate.written import written
@@ -347,7 +347,7 @@ def _best(runs: list[Callable[[], Any]]) -> int:
 def _times(runs: list[Callable[[], Any]]) -> dict[int, float]:
     """Milliseconds by number; those that do not run are said."""
     from triton.testing import do_bench
-    mimw.compile_ahead(lambda: [_try(run) for run in runs])
+    compile_side_by_side(runs)
     times = {}
     for at, run in enumerate(runs):
         try:
@@ -355,12 +355,6 @@ def _times(runs: list[Callable[[], Any]]) -> dict[int, float]:
         except Exception as error:      # more shared memory or registers than there are: no configuration for this shape
             print(f"  {at} of {len(runs)}: {type(error).__name__}: {str(error).splitlines()[0][:120]}", flush=True)
     return times
-
-
-def _try(run: Callable[[], Any]) -> None:
-    """Have a launch compiled; one that does not compile says so where it is timed."""
-    with suppress(Exception):
-        run()
 
 
 def line(row: Row) -> str:

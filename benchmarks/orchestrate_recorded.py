@@ -12,12 +12,12 @@ goal; what is below one is named in the last column, and a case without a row sa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from . import others_generated, others_serving, others_tutorials  # noqa: F401  (they add to KERNELS)
+from .driver import read_rows
 from .others_launches import KERNELS
 
 GOALS = {"attention-full": (1.3, 0.95), "attention-causal": (1.3, 0.90), "gemm-bias-gelu": (1.0, 0.95), "gemm-": (1.0, 0.97),
@@ -56,7 +56,7 @@ def tables(folder: Path, cases: Collection[str]) -> Iterator[str]:
 
 def _newest(file: Path) -> dict[str, Mapping[str, Any]]:
     """The last row of each name."""
-    return {row["name"]: row for row in map(json.loads, file.read_text().splitlines())} if file.exists() else {}
+    return {row["name"]: row for row in read_rows(file)}
 
 
 def _line(case: str, row: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ from mimw.target import asking, wanted
 from mimw.tools.check import Search
 from mimw.tools.search.arrays import Arrays
 
-from .driver import with_results
+from .driver import read_rows, with_results
 from .mutation_kernels import CASES, Case
 from .progress import each
 from .read_back_launches import Forms, forms_of
@@ -137,10 +137,6 @@ def measure(case: Case, seeds: int, texts: Path | None = None) -> dict:
     return {**row, "seconds": round(time.perf_counter() - begun, 1)}
 
 
-def _rows(file: Path) -> list[dict]:
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
 def main(words: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kernels", nargs="*", default=[""], metavar="TEXT")
@@ -154,12 +150,12 @@ def main(words: list[str] | None = None) -> None:
     chosen = [case for case in CASES if any(text.lower() in case.name.lower() for text in options.kernels)]
     for case in each([] if options.list else chosen, lambda case: case.name):
         row = measure(case, options.seeds, options.texts)
-        kept_rows = [old for old in _rows(file) if old["kernel"] != case.name]
+        kept_rows = [old for old in read_rows(file) if old["kernel"] != case.name]
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(json.dumps(one, sort_keys=True) + "\n" for one in (*kept_rows, row)))
         print(json.dumps(row, sort_keys=True), flush=True)
     names = [case.name for case in chosen]
-    rows = sorted((row for row in _rows(file) if row["kernel"] in names), key=lambda row: names.index(row["kernel"]))
+    rows = sorted((row for row in read_rows(file) if row["kernel"] in names), key=lambda row: names.index(row["kernel"]))
     if options.page:
         options.page.write_text(page(rows))
     else:

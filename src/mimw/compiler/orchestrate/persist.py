@@ -165,15 +165,15 @@ def _number_in_rows(b: Builder, tile: Value, by_bands: Bands) -> Value:
 def _places(b: Builder, tile: Value, extents: tuple[Value, ...], asked: set[int], layer: Value | None, order: Order,
             by_bands: Bands | None) -> dict[int, Value]:
     """A tile's number along each axis that is asked for; `layer` are the tiles of one number along z."""
-    inner, outer = (1, 0) if order.across else (0, 1)
-    names, found = ("tile_x", "tile_y"), {}
     if by_bands is not None:
-        within = tile if layer is None else b.emit("srem", (tile, layer))
-        found[0], found[1] = place_in_bands(b, within, by_bands)
-    if inner in asked and by_bands is None:
-        found[inner] = b.emit("srem", (tile, extents[inner]), label=names[inner])
-    if outer in asked and by_bands is None:
-        found[outer] = b.emit("srem", (b.emit("sdiv", (tile, extents[inner])), extents[outer]), label=names[outer])
+        found = dict(enumerate(place_in_bands(b, tile if layer is None else b.emit("srem", (tile, layer)), by_bands)))
+    else:
+        inner, outer = (1, 0) if order.across else (0, 1)
+        names, found = ("tile_x", "tile_y"), {}
+        if inner in asked:
+            found[inner] = b.emit("srem", (tile, extents[inner]), label=names[inner])
+        if outer in asked:
+            found[outer] = b.emit("srem", (b.emit("sdiv", (tile, extents[inner])), extents[outer]), label=names[outer])
     if 2 in asked:
         found[2] = b.emit("sdiv", (tile, layer), label="tile_z")
     return found

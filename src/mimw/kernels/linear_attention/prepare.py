@@ -26,7 +26,6 @@ from .nouns import CHUNK_FIELDS, C
 LOG2_E = tl.constexpr(1.4426950408889634)
 EPSILON = tl.constexpr(1e-6)    # of the L2 norm, as fla has it
 FACTORS = tl.constexpr(4)       # of a row of keys: see `put_factors`
-SMALLEST = tl.constexpr(-126.0)     # of powers of 2 that fp32 holds with all digits
 LEAST = tl.constexpr(-128.0)    # e^-128 is 0 in fp32, as it is of less, whose sums would have no digits for other gates
 
 

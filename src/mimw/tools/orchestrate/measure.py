@@ -11,7 +11,7 @@ programs on a multiprocessor, are the best ones of some kernels. What the kernel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from statistics import median
@@ -43,7 +43,7 @@ def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[
     kept = [(tensor, tensor.clone()) for tensor in tensors.values()]
     times: dict[int, list[float]] = {at: [] for at in range(len(runs))}
     failed: dict[int, str] = {}
-    compile_ahead(lambda: [_try(run) for run in runs])
+    compile_side_by_side(runs)
     try:
         if any(one.written.plain.chip.has("tensor_memory") for one in tried):
             failed |= strangers(runs, kept)
@@ -66,10 +66,14 @@ def measured(search: Search, kernel: Any, grid: Any, args: tuple, meta: Mapping[
     return search
 
 
-def _try(run: Callable[[], Any]) -> None:
-    """Have a launch compiled. What does not compile says so where it is timed."""
-    with suppress(Exception):
-        run()
+def compile_side_by_side(runs: Sequence[Callable[[], Any]]) -> None:
+    """Have the kernels of these launches compiled by processes. One that does not compile says so where it is timed."""
+    def every() -> None:
+        for run in runs:
+            with suppress(Exception):
+                run()
+
+    compile_ahead(every)
 
 
 def _tensor(value: Any) -> Any:
