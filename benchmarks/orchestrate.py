@@ -217,7 +217,7 @@ def _cast(kind: str, m: int, n: int, k: int) -> Problem:
     b = (16 * b).to(torch.int8) if kind == "int8" else b.to(torch.float8_e4m3fn)
     scales, c = torch.rand(n, device="cuda") * 0.1, torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
     describe, launches = mimw.TensorDescriptor.from_tensor, []
-    for bm, bn in ((64, 64), (64, 128)) if m <= 64 else ((128, 128), (128, 256), (64, 256)):
+    for bm, bn in ((64, 64), (64, 128)) if m <= 64 else ((128, 128), (128, 256), (256, 128), (64, 256)):
         for warps, stages in WARPS_STAGES:
             args = describe(a, [bm, 64]), describe(b, [bn, 64]), scales, describe(c, [bm, bn]), k
             launches.append((gemm_cast.gemm_cast, (m // bm, n // bn), args, dict(BM=bm, BN=bn, BK=64, num_warps=warps,
@@ -246,9 +246,9 @@ CASES: dict[str, Callable[[], Problem]] = {
 }
 
 
-def measure(name: str, prove_it: bool = False, without: Collection[str] = (), named: str = "", only: Plan | None = None) -> Row:
+def measure(name: str, prove_it: bool = False, without: Collection[str] = (), named: str = "", only: Sequence[Plan] = ()) -> Row:
     """One row, checked. `without` are names of choices that no plan makes; of plans, those whose names have `named` are tried, or
-    `only` one."""
+    `only` these, of tiles that can have them."""
     problem = CASES[name]()
     plain = _best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])
     ours = _every(problem, without, named, only, problem.reassociate)
@@ -282,7 +282,8 @@ def measure(name: str, prove_it: bool = False, without: Collection[str] = (), na
     return row_of(f"orchestrate-{name}", problem.shape, chosen | {"plain": meta}, times, error, "standard normal")
 
 
-def _every(problem: Problem, without: Collection[str], named: str, only: Plan | None, reassociate: bool) -> list[tuple[int, Any]]:
+def _every(problem: Problem, without: Collection[str], named: str, only: Sequence[Plan],
+           reassociate: bool) -> list[tuple[int, Any]]:
     """(number of the launch, plan written) of each tile's plans."""
     least = min(meta["num_stages"] for *_, meta in problem.launches)
     return [(at, one) for at, launch in enumerate(problem.launches) if launch[3]["num_stages"] == least
@@ -321,14 +322,14 @@ def every_plan(name: str, only: str = "") -> Iterator[Row]:
 
 
 def _candidates(kernel: Any, grid: Any, args: tuple, meta: dict[str, Any], memory: Sequence[Any] = (),
-                reassociate: bool = False, plan: Plan | None = None) -> list[Any]:
-    """All plans for a launch that are not out, or one."""
-    found = candidates(plain_of(kernel, grid, args, meta, memory=memory, reassociate=reassociate), plan, predict=False)
-    return [one for one in found.candidates if not one.out]
+                reassociate: bool = False, only: Sequence[Plan] = ()) -> list[Any]:
+    """All plans for a launch that are not out, or these of them."""
+    plain = plain_of(kernel, grid, args, meta, memory=memory, reassociate=reassociate)
+    return [one for plan in only or (None, ) for one in candidates(plain, plan, predict=False).candidates if not one.out]
 
 
 def _plans(without: Collection[str], named: str, kernel: Any, grid: Any, args: tuple, meta: dict[str, Any],
-           memory: Sequence[Any] = (), reassociate: bool = False, only: Plan | None = None) -> list[Any]:
+           memory: Sequence[Any] = (), reassociate: bool = False, only: Sequence[Plan] = ()) -> list[Any]:
     """All plans for a launch whose names have `named`, written."""
     found = [one.written for one in _candidates(kernel, grid, args, meta, memory, reassociate, only) if named in one.name]
     return [written(one.plain, replace(one.plan, **dict.fromkeys(without, False))) for one in found] if without else found
@@ -376,8 +377,8 @@ def main() -> None:
     parser.add_argument("--plans", action="store_true", help="a row for each plan, not the best one's alone")
     parser.add_argument("--recorded", action="store_true", help="measure nothing: the newest rows beside the goals")
     parser.add_argument("--only", default="", metavar="TEXT", help="plans whose names hold this: `trips together`")
-    parser.add_argument("--plan", type=Plan.parse, metavar="JSON",
-                        help="of each tile this plan alone, as of `mimw orchestrate --plan`")
+    parser.add_argument("--plan", type=Plan.parse, nargs="+", default=(), metavar="JSON",
+                        help="of each tile these plans alone, as of `mimw orchestrate --plan`; all take a second each to write")
     parser.add_argument("--without", nargs="+", default=(), metavar="CHOICE", help="choices that no plan makes: ahead")
     options = parser.parse_args()
     if options.recorded:

@@ -22,6 +22,8 @@ CASES = {
     "gemm_int4, eight warps": (dict(k=256), Plan(transform=8, stages=3)),
     "gemm_int4, rows shared out": (dict(k=256, m=100, bm=128), Plan(transform=4, stages=3, consumers=2)),
     "gemm_cast": (dict(), Plan(transform=4, stages=2, consumers=2)),
+    "gemm_cast, tiles in turn": (dict(m=384), Plan(transform=4, stages=2, consumers=2, persistent=True)),
+    "gemm_cast:both, tiles in turn": (dict(m=192), Plan(transform=4, stages=2, persistent=True)),
     "gemm_cast:both": (dict(), Plan(transform=4, stages=2)),
     "gemm_cast:left": (dict(), Plan(transform=4, stages=1)),
     "gemm_cast:left, rows shared out": (dict(k=256), Plan(transform=4, stages=2, consumers=2)),
@@ -56,7 +58,7 @@ def test_the_report_says_who_computes():
 
 
 def test_it_is_tried_where_a_tile_is_computed():
-    assert sum(plan.transform > 0 for plan in plans(plain("gemm_int4").program)) == 3
+    assert sum(plan.transform > 0 for plan in plans(plain("gemm_int4").program)) == 6    # a program a tile, or in turn
     for name in ("gemm_descriptors", "gemm_fp8_blocks", "attention"):
         program = plain(name).program
         assert not may_transform(program) and not any(plan.transform for plan in plans(program))

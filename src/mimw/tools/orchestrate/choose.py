@@ -106,7 +106,7 @@ def plans(program: Program, gathers: bool = False) -> Iterator[Plan]:
     if may_go_together(accumulate_dots(program)):
         yield from (replace(plan, together=TOGETHER) for plan in some if plan.stores is plan.persistent)
     if may_transform(program):
-        yield from (replace(plan, transform=warps) for plan in some if not plan.stores and not plan.persistent
+        yield from (replace(plan, transform=warps) for plan in some if not plan.stores
                     for warps in TRANSFORMING if warps == 4 or plan.consumers == 1)
 
 
