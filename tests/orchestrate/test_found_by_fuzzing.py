@@ -56,4 +56,5 @@ def test_counting_rounds_leaves_the_arrays_of_the_caller_alone():
     args = describe(x, [128, 64]), describe(y, [64, 64]), describe(c, [128, 64]), np.array([1024], np.int32)
     one = written(plain_of(CASES["as long as an array says"][0], (1, ), args, {"num_warps": 4}, "sm_90a"), Plan())
     assert one.kernel is not None and most_counted(one) == 16
+    assert most_counted(one, 4) == 5        # and the run ends there
     assert (c == 1).all() and (x == 1).all()

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, product
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -37,15 +39,22 @@ from .tiles import each_alone
 FIRST = 4       # programs from the beginning of a grid that are looked at
 
 
-class Rounds:
-    """Counts how often tasks wait for chunks, as an observer of a run."""
+class _Enough(Exception):
+    """A wait has come more often than it was asked about."""
 
-    def __init__(self):
+
+class Rounds:
+    """Counts how often tasks wait for chunks, as an observer of a run; which ends as soon as one has come more often than `up_to`."""
+
+    def __init__(self, up_to: float = inf):
         self.counts: Counter = Counter()
+        self.up_to = up_to
 
     def does(self, task: Any, op: Op) -> None:
         if op.name == "barrier_wait" and op.attrs.get("method") == "wait":
             self.counts[task.cta.index, op] += 1
+            if self.counts[task.cta.index, op] > self.up_to:
+                raise _Enough
 
     def waits(self, task: Any, wait: Any) -> None: ...
 
@@ -105,13 +114,15 @@ def spread(grid: tuple[int, ...], along: int) -> tuple[tuple[int, int, int], ...
     return tuple(dict.fromkeys((*first, *lines, (x - 1, y - 1, z - 1))))
 
 
-def most_counted(one: Any) -> int:
+def most_counted(one: Any, up_to: float = inf) -> int:
     """The most rounds of a loop of a `Written` at its own launch, in the programs of `spread`; counted in a run on copies of its
-    arrays, without arithmetic on tiles."""
-    launch, rounds = each_alone(replace(one, plain=one.plain.with_values(copies(one.plain.arguments)))), Rounds()
+    arrays, without arithmetic on tiles. With `up_to` the number right above it stands for all that are: long loops of large arrays
+    take seconds, and whether they fill a pipe shows at once."""
+    launch, rounds = each_alone(replace(one, plain=one.plain.with_values(copies(one.plain.arguments)))), Rounds(up_to)
     some = tuple((index, ) for index in spread(launch.grid, slots(one) + 2))
-    run(launch.program, launch.grid, launch.values, memory=launch.memory,
-        hooks=Hooks(clusters=some, skipped=TileData(launch), observer=rounds))
+    with suppress(_Enough):
+        run(launch.program, launch.grid, launch.values, memory=launch.memory,
+            hooks=Hooks(clusters=some, skipped=TileData(launch), observer=rounds))
     return max(rounds.most.values(), default=0)
 
 

@@ -34,7 +34,7 @@ def fewer_slots(one: Any, fits: bool = True) -> int:
     try:
         launch = each_alone(one)
         rounds = most_rounds(launch)
-        rounds = most_counted(one) if rounds is None else rounds * one.plan.together
+        rounds = most_counted(one, stages) if rounds is None else rounds * one.plan.together
         if 1 < rounds <= stages:
             return rounds - 1
         if not fits:
