@@ -44,7 +44,7 @@ class _Enough(Exception):
 
 
 class Rounds:
-    """Counts how often tasks wait for chunks, as an observer of a run; which ends as soon as one has come more often than `up_to`."""
+    """Counts how often tasks wait for chunks, as an observer of a run, which ends once a wait has come more often than `up_to`."""
 
     def __init__(self, up_to: float = inf):
         self.counts: Counter = Counter()
