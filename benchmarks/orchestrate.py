@@ -127,7 +127,8 @@ def _attention(causal: bool, length: int, dim: int) -> Problem:
 
 GROUPED = {"descriptors": grouped_descriptors.grouped_descriptors, "pointers": grouped_pointers.grouped_pointers,
            "unpromised": grouped_gemm.grouped_gemm, "addresses": grouped_addresses.by_descriptors,
-           "addresses-by-pointers": grouped_addresses.by_pointers}      # the latter takes whole tiles alone
+           "addresses-by-pointers": grouped_addresses.by_pointers}      # it takes whole tiles alone, so groups of whole ones
+WHOLE = 256         # rows
 GROUPS = {"8x1024": (8, 1024, 4096, 4096), "64x256": (64, 256, 2048, 7168), "ragged": (64, 256, 2048, 7168)}   # groups, rows, N, K
 
 
@@ -139,6 +140,8 @@ def _grouped(kind: str, name: str) -> Problem:
     ends = torch.arange(1, groups + 1) * rows
     if name == "ragged":
         ends = torch.randint(0, total + 1, (groups, )).sort().values
+        if kind == "addresses-by-pointers":
+            ends = ends // WHOLE * WHOLE
         ends[1::8], ends[-1] = ends[0::8].clone(), total
     a = torch.randn(total, k, device="cuda", dtype=torch.float16)
     b = torch.randn(groups, k, n, device="cuda", dtype=torch.float16)

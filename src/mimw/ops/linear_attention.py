@@ -159,12 +159,13 @@ def _gradients(ctx, do: Tensor | None, dfinal: Tensor | None) -> tuple:
     q, k, v, g, beta, initial_state, cu_seqlens = ctx.saved_tensors
     if do is None:
         do = torch.zeros_like(v, memory_format=torch.contiguous_format)
-    rows = [(one, RMS_NORM(one, _weight(one), EPSILON / one.shape[-1], 1)) for one in (q, k)] if ctx.l2norm else []
+    weight = _weight(q) if ctx.l2norm else None     # k has as many columns
+    rows = [(one, RMS_NORM(one, weight, EPSILON / one.shape[-1], 1)) for one in (q, k)] if ctx.l2norm else []
     normed = [row for _, (row, _) in rows] or [q, k]
     *found, dg, dbeta, dinitial = LINEAR_ATTENTION_BACKWARD(do, *normed, v, g, beta, initial_state, cu_seqlens,
                                                             dfinal if ctx.final else None, ctx.scale)
     for number, (one, (_, rstd)) in enumerate(rows):
-        found[number] = NORM_BACKWARD(one, found[number], _weight(one), None, rstd, None, False, False, 1)[0]
+        found[number] = NORM_BACKWARD(one, found[number], weight, None, rstd, None, False, False, 1)[0]
     return (*found, *(None if one is None else grad for one, grad in ((g, dg), (beta, dbeta), (initial_state, dinitial))))
 
 

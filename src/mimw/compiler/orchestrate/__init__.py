@@ -10,6 +10,7 @@ files, in the order in which a program goes through them:
     box_host.py     .. and the host's part of them as Python: the arguments of a launch, and whether it may take them
     one_address.py  .. and loads whose elements all have one address become one load
     boxes_of_groups.py  plain to plain: .. or that the kernel makes, of numbers that it loads; asked_in_kernel.py has its questions
+    wide_stores.py  .. and stores of places that the kernel loads write 16 bytes at a time, where it finds that it may
     gathers.py      which of the other loads a producer may copy by cp.async; lags.py: how many of these copies are in flight
     needed_ops.py   plain to plain: what no effect needs is left out
     persist.py      plain to plain: a few programs take the tiles of the grid in turn; authors_tiles.py: they do already

@@ -43,6 +43,7 @@ from ...compiler.orchestrate.tasks import Orchestrated
 from ...compiler.orchestrate.text import module_text
 from ...compiler.orchestrate.tile_orders import Order
 from ...compiler.orchestrate.together import together
+from ...compiler.orchestrate.wide_stores import Widened, widened
 from ...compiler.passes.accumulate_dots import accumulate_dots
 from ...compiler.triton_port.codegen import CompilationError
 from ...compiler.triton_port.enumerations import enumeration_member
@@ -308,8 +309,10 @@ def _groups(plain: Plain, plan: Plan, boxes: Lifted) -> tuple[Program, tuple[Rem
     if not plan.boxes or plan.gathers and not beside:
         return program, boxes.remarks
     found = grouped(program, plain.chip, enumeration_member("PADDING_OPTION", "PAD_ZERO"), _unsigned(plain), beside)
-    said = {one.site for one in found.remarks}
-    return found.program, (*(one for one in boxes.remarks if one.site not in said), *found.remarks)
+    wide = widened(found.program) if found.program is not program else Widened(program)
+    remarks = *found.remarks, *wide.remarks
+    said = {one.site for one in remarks}
+    return wide.program, (*(one for one in boxes.remarks if one.site not in said), *remarks)
 
 
 def _unsigned(plain: Plain) -> list[str]:
