@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.host import HostArray, TensorDescriptor, element_name, is_array, numpy_dtype
-from ...runtime.spans import address, apart
+from ...runtime.spans import address, apart, reach
 
 BLOCK = 1 << 16         # random numbers, again and again in a larger array
 FILES = 64              # arrays of a launch
@@ -36,15 +36,16 @@ def size_of(arguments: Mapping[str, Any]) -> int:
     return sum(array.dtype.itemsize * int(np.prod(array.shape)) for array in arrays)
 
 
-def copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies of the arguments by name; an array that stands twice among them is one array again."""
+def copies(arguments: Mapping[str, Any], drawn: bool = True) -> dict[str, Any]:
+    """Copies of the arguments by name; an array that stands twice among them is one array again. Floats are random numbers, or
+    zeros if none are to be `drawn`."""
     made: dict[int, Any] = {}
-    return {name: _copy(value, made) for name, value in arguments.items()}
+    return {name: _copy(value, made, drawn) for name, value in arguments.items()}
 
 
-def copies_of(memory: Sequence[Any]) -> tuple[Any, ...]:
+def copies_of(memory: Sequence[Any], drawn: bool = True) -> tuple[Any, ...]:
     """Copies of the arrays that a kernel reaches by addresses; with other random numbers than its arguments have."""
-    return tuple(_filled(_as_numpy(array), 1000 + number) for number, array in enumerate(memory))
+    return tuple(_filled(_as_numpy(array), 1000 + number, drawn) for number, array in enumerate(memory))
 
 
 def relocated(value: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
@@ -55,8 +56,8 @@ def relocated(value: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
     numbers = _as_numpy(value)
     moved = numbers.copy()
     for old, new in zip(before, after):
-        start, size = address(old), _as_numpy(old).nbytes
-        inside = (numbers >= start) & (numbers < start + max(1, size))
+        start, end = reach(old)
+        inside = (numbers >= start) & (numbers < max(start + 1, end))
         moved[inside] = numbers[inside] - start + address(new)
     return moved if (moved != numbers).any() else value
 
@@ -68,8 +69,8 @@ def apart_by_address(arguments: Mapping[str, Any], memory: Sequence[Any]) -> set
     led: dict[str, list[Any]] = {}
     for name, numbers in arrays.items():
         if numbers.dtype.kind in "iu" and numbers.itemsize == 8:
-            led[name] = [one for one in memory if ((numbers >= address(one)) & (
-                numbers < address(one) + max(1, _as_numpy(one).nbytes))).any()]
+            led[name] = [one for one in memory if ((numbers >= reach(one)[0]) & (
+                numbers < max(reach(one)[0] + 1, reach(one)[1]))).any()]
     others = {name: [*arrays.values(), *(one for other, many in led.items() if other != name for one in many)] for name in led}
     return {name for name, many in led.items() if many and all(apart(one, other) for one in many for other in others[name])}
 
@@ -134,14 +135,14 @@ def _is_float(array: Any) -> bool:
     return element_name(array.dtype).startswith(("fp", "bf"))
 
 
-def _copy(value: Any, made: dict[int, Any]) -> Any:
+def _copy(value: Any, made: dict[int, Any], drawn: bool) -> Any:
     if hasattr(value, "block_shape"):
-        return replace(value, base=_copy(value.base, made))
+        return replace(value, base=_copy(value.base, made, drawn))
     if not is_array(value):
         return value
     key = value.data_ptr() if hasattr(value, "data_ptr") else value.__array_interface__["data"][0]
     if key not in made:
-        made[key] = _filled(_as_numpy(value), len(made))
+        made[key] = _filled(_as_numpy(value), len(made), drawn)
     array = made[key]
     return HostArray(array) if isinstance(value, HostArray) else array
 
@@ -157,12 +158,12 @@ def _as_numpy(value: Any) -> np.ndarray:
     return value.view(words).numpy().view(numpy_dtype(value.dtype))
 
 
-def _filled(array: np.ndarray, number: int) -> np.ndarray:
-    """An array of the same strides: random numbers for floats, the same values for integers."""
+def _filled(array: np.ndarray, number: int, drawn: bool) -> np.ndarray:
+    """An array of the same strides: random numbers for floats, or zeros, the same values for integers."""
     extent = sum((size - 1) * abs(step) for size, step in zip(array.shape, array.strides)) + array.itemsize if array.size else 0
     elements = -(-extent // array.itemsize)
     if _is_float(array):
-        room = _random(elements, array.dtype, number)
+        room = _random(elements, array.dtype, number) if drawn else np.zeros(elements, array.dtype)
         return np.lib.stride_tricks.as_strided(room, array.shape, array.strides)
     fresh = np.lib.stride_tricks.as_strided(np.zeros(elements, array.dtype), array.shape, array.strides)
     fresh[...] = array

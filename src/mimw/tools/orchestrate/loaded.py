@@ -118,7 +118,9 @@ def most_counted(one: Any, up_to: float = inf) -> int:
     """The most rounds of a loop of a `Written` at its own launch, in the programs of `spread`; counted in a run on copies of its
     arrays, without arithmetic on tiles. With `up_to` the number right above it stands for all that are: long loops of large arrays
     take seconds, and whether they fill a pipe shows at once."""
-    launch, rounds = each_alone(replace(one, plain=one.plain.with_values(copies(one.plain.arguments)))), Rounds(up_to)
+    # Nothing is computed of floats, and random numbers for gigabytes take seconds.
+    of_zeros = one.plain.with_values(copies(one.plain.arguments, drawn=False), drawn=False)
+    launch, rounds = each_alone(replace(one, plain=of_zeros)), Rounds(up_to)
     some = tuple((index, ) for index in spread(launch.grid, slots(one) + 2))
     with suppress(_Enough):
         run(launch.program, launch.grid, launch.values, memory=launch.memory,

@@ -101,12 +101,13 @@ class Plain:
     def num_warps(self) -> int:
         return self.program.num_warps
 
-    def with_values(self, changed: Mapping[str, Any]) -> Plain:
-        """The same launch with other values of some arguments."""
+    def with_values(self, changed: Mapping[str, Any], drawn: bool = True) -> Plain:
+        """The same launch with other values of some arguments, and with random numbers in the arrays that addresses lead to; with
+        zeros if none are to be `drawn`."""
         names = self.launch.specialisation.fn.arg_names
         args = {**dict(zip(names, self.args)), **{name: value for name, value in self.meta.items() if name in names}, **changed}
         options = {name: value for name, value in self.meta.items() if name not in names}
-        fresh = copies_of(self.memory)
+        fresh = copies_of(self.memory, drawn)
         args = {name: relocated(value, self.memory, fresh) for name, value in args.items()}
         return plain_of(self.kernel, self.grid, (), {**args, **options}, self.chip.name, fresh, self.reassociate)
 
