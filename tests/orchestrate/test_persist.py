@@ -10,7 +10,7 @@ import triton.language as tl
 import mimw
 from mimw.compiler.orchestrate.persist import persistent, tile_loop
 from mimw.compiler.orchestrate.plan import Plan
-from mimw.compiler.orchestrate.tile_orders import Order, row_of_tiles, shares_rows_and_columns
+from mimw.compiler.orchestrate.tile_orders import Order, axes_of_lengths, row_of_tiles, shares_rows_and_columns
 from mimw.compiler.passes import run_passes
 from mimw.ir import I32, verify
 from mimw.runtime.simulate import prepare
@@ -19,6 +19,7 @@ from mimw.target import wanted
 from mimw.tools.orchestrate import choose, orchestrate
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.prove import prove
+from mimw.tools.orchestrate.tiles import few_tiles
 from mimw.tools.orchestrate.written import written
 
 from .test_orchestrate import case, everywhere, plain
@@ -66,7 +67,30 @@ def numbered(out, A: tl.constexpr):
     tl.store(at, tl.load(at) + 1 + x * 100 + y * 10 + z)
 
 
-ORDERS = [Order(), Order(across=True), Order(band=2), Order(band=3)]
+ORDERS = [Order(), Order(across=True), Order(band=2), Order(band=3), Order(last_first=True), Order(True, last_first=True),
+          Order(band=2, last_first=True)]
+NAMES = ["x", "y", "bands of 2", "bands of 3", "x backwards", "y backwards", "bands of 2 backwards"]
+
+
+def test_the_last_tiles_come_first_in_some_plans_where_lengths_differ():
+    """Causal attention's loops end by the number of the block of rows; full attention's do not."""
+    def kinds(**sizes):
+        every = choose.every_plan(plain("attention", **sizes))
+        return [(one.consumers, one.across, one.tiles_in_turn) for one in every if one.last_first]
+
+    assert kinds(causal=True, t=256, d=64, heads=2) == [(2, True, False), (1, True, False), (2, True, True)]
+    assert not kinds(t=256, d=64, heads=2)
+    assert axes_of_lengths(plain("attention", causal=True).program) == {0}
+
+
+def test_a_plan_with_the_last_tiles_first_is_proved():
+    """Two heads: the few tiles that are looked at lie along the blocks of rows, whose number says how long loops are."""
+    one = written(plain("attention", causal=True, t=1024, heads=2, d=32),
+                  Plan(stages=2, persistent=True, across=True, last_first=True))
+    found = prove(one, seeds=2, limit=10)
+    assert found.ok and "from_last" in one.text and few_tiles(one, one.plain.launch.grid) == (5, 1), found
+    whole = [line for line in found.compared if line["most"] == np.prod(line["grid"]) > 4]
+    assert whole and not any(line["different"] for line in whole)
 
 
 def test_y_first_has_no_bands():
@@ -74,7 +98,7 @@ def test_y_first_has_no_bands():
     assert made.order == Order(across=True)
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=["x", "y", "bands of 2", "bands of 3"])
+@pytest.mark.parametrize("order", ORDERS, ids=NAMES)
 @pytest.mark.parametrize("programs", [1, 2, 5, 7])
 @pytest.mark.parametrize("grid", [(5, ), (3, 2), (2, 4, 2), (1, 1)])
 def test_each_tile_is_taken_once_whatever_the_number_of_programs(grid, programs, order):
@@ -84,7 +108,7 @@ def test_each_tile_is_taken_once_whatever_the_number_of_programs(grid, programs,
     launch = prepare(numbered, grid, (expected, ), dict(A=len(grid)), "sm_90a")
     run(launch.program, grid, launch.values)
     made = persistent(prepare(numbered, grid, (got, ), dict(A=len(grid)), "sm_90a").recorded, order)
-    assert made.order == (Order() if len(grid) == 1 and order.band else order)
+    assert made.order == (replace(order, band=0) if len(grid) == 1 else order)
     assert made.params == (("tiles", ) if len(grid) == 1 else ("tiles", "tiles_x", "tiles_y"))
     verify(made.program)
     assert tile_loop(made.program).name == "for" and len(made.program.named("get_program_id")) == 1
@@ -103,7 +127,7 @@ def in_rows(out, columns, A: tl.constexpr):
     tl.store(at, tl.load(at) + 1)
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=["x", "y", "bands of 2", "bands of 3"])
+@pytest.mark.parametrize("order", ORDERS, ids=NAMES)
 @pytest.mark.parametrize("kernel, grid, columns", [(numbered, (2, 4, 2), None), (in_rows, (21, ), 3), (in_rows, (23, ), 3),
                                                    (in_rows, (2, ), 3)])
 def test_tiles_have_the_numbers_that_their_order_gives_them(kernel, grid, columns, order):

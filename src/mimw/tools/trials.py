@@ -62,8 +62,14 @@ def trials(launch: Launch) -> tuple[list[Trial], str]:
 def most_rounds(launch: Launch) -> int | None:
     """How often the loop of a launch goes round that does so most, in its first programs, of those that wait or start anything;
     None where that is not known."""
-    given = [count for counts in _Trials(launch).given for count in counts]
-    return None if not given or None in given else max(given)
+    found = rounds_by_program(launch)
+    return max(found) if found else None
+
+
+def rounds_by_program(launch: Launch) -> list[int] | None:
+    """The same of each of the first programs, in the order in which they are started."""
+    given = _Trials(launch).given
+    return None if not given or any(None in counts for counts in given) else [max(counts) for counts in zip(*given)]
 
 
 class _Trials:

@@ -60,7 +60,7 @@ def persistent(program: Program, order: Order = XFIRST) -> Persistent:
     if columns not in {param.value for param in program.params} | {value for op in first for value in op.results}:
         columns = None
     if order.band and (order.across or columns is None and len(params) == 1):
-        order, columns = Order(order.across), None
+        order, columns = replace(order, band=0), None
     body = _loop(program, first, inside, tuple(param.value for param in params), order, columns)
     return Persistent(replace(program, params=(*program.params, *params), body=body), (remark, ), names, order, columns)
 
@@ -144,11 +144,13 @@ def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Val
     by_bands = None
     if order.band:
         by_bands = bands(b, order.band, *((columns, b.emit("sdiv", (params[0], columns))) if columns is not None else params[1:]))
+    last = b.by_constant("sub", params[0], 1) if order.last_first else None
     outside = b.open()
+    taken = tile if last is None else b.emit("sub", (last, tile), label="from_last")
     if len(params) == 1:
-        places = {0: tile if by_bands is None else _number_in_rows(b, tile, by_bands)}
+        places = {0: taken if by_bands is None else _number_in_rows(b, taken, by_bands)}
     else:
-        places = _places(b, tile, params[1:], asked, layer, order, by_bands)
+        places = _places(b, taken, params[1:], asked, layer, order, by_bands)
     env = {op.result: places[op.axis] for op in program.named("get_program_id")}
     b.ops += _replaced(Block((), tuple(inside)), env).ops
     body = Block((tile, ), b.close(outside))

@@ -31,6 +31,7 @@ class Plan:
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     across              these tiles are counted with y fastest, where the plain grid's programs are started with x fastest
     band                they are taken so many rows by turns, column after column (`tile_orders.py`); 0: row after row
+    last_first          they are taken from the last one on: where later tiles have longer loops, short ones are left for the end
     ahead               small loads of a loop with products are done a trip ahead, into registers
     together            trips of a loop that are done together, each product beside the arithmetic of the trip before it
                         (`together.py`)
@@ -59,6 +60,7 @@ class Plan:
     persistent: bool = False
     across: bool = False
     band: int = 0
+    last_first: bool = False
     stores: bool = False
     sums: int | None = None
     programs: int | None = None

@@ -1,4 +1,4 @@
-"""The order in which programs take the tiles of a grid in turn: as the grid starts its programs, y first, or in bands.
+"""The order in which programs take the tiles of a grid in turn: as the grid starts its programs, y first, in bands, or backwards.
 
     Order(band=8).number((3, 9, 0), (32, 16))                   the tile of column 3 and row 9 is taken as number 281
     column, row = place_in_bands(b, tile, bands(b, 8, x, y))    the ops that turn the number back
@@ -8,7 +8,9 @@ Input: a plain program, and what a plan says. Output: numbers, and the ops of a 
 Tiles lie in rows: those of a grid's x behind each other, and where a kernel asks for its number along x alone and takes it apart
 itself, `pid // n` and `pid % n`, those of one quotient. Started in that order, as many programs as there are multiprocessors have a
 few rows of all columns: of a product all of one operand, which L2 may not hold. In bands of 8 rows they have 8 rows of a part of
-the columns. Programs of a grid are not ordered, so any order of tiles is right (persist.py).
+the columns. Where tiles differ in length, as those of causal attention, whose last rows have most keys, the last ones come first:
+those that are left when programs run out of tiles are short. Programs of a grid are not ordered, so any order of tiles is right
+(persist.py).
 """
 
 from __future__ import annotations
@@ -24,15 +26,20 @@ BAND = 8        # rows: the usual number of kernels that order their tiles thems
 @dataclass(frozen=True)
 class Order:
     """x first; y first if `across`; or, with `band`, so many rows by turns, column after column. Rows behind the last whole band
-    come as x first has them."""
+    come as x first has them. With `last_first` all of this from the last tile on."""
 
     across: bool = False
     band: int = 0
+    last_first: bool = False
 
     def number(self, place: tuple[int, int, int], grid: tuple[int, ...], columns: int | None = None) -> int:
         """The number under which programs take a tile of the plain grid. `columns` are the tiles of a row that the kernel makes of
         x (`row_of_tiles`), None if it does not."""
         x, y, z = (*grid, 1, 1)[:3]
+        number = self._forwards(place, x, y, columns)
+        return x * y * z - 1 - number if self.last_first else number
+
+    def _forwards(self, place: tuple[int, int, int], x: int, y: int, columns: int | None) -> int:
         i, j, k = place
         if columns is not None:
             return self._in_rows(i % columns, i // columns, columns, x // columns)
@@ -87,6 +94,16 @@ def shares_rows_and_columns(program: Program) -> bool:
              for op in top.walk() if op.row.loads or op.name == "descriptor_load"]
     kinds = {tuple(not values.isdisjoint(op.operands) for values in reached) for op in loads}
     return {(True, False), (False, True)} <= kinds
+
+
+def axes_of_lengths(program: Program) -> set[int]:
+    """The axes of the grid by whose numbers loops differ in length from tile to tile."""
+    flows, found = program.kept(Flows), set()
+    extents = [value for op in program.named("for") for value in (op.start, op.end)]
+    for op in program.named("get_program_id"):
+        if not (flows.reached({op.result}) | {op.result}).isdisjoint(extents):
+            found.add(op.axis)
+    return found
 
 
 def _takes_apart(op: Op) -> bool:

@@ -24,7 +24,7 @@ from ...compiler.analysis.shared_rows import WGMMA_ROWS
 from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
-from ...compiler.orchestrate.tile_orders import BAND, row_of_tiles, shares_rows_and_columns
+from ...compiler.orchestrate.tile_orders import BAND, axes_of_lengths, row_of_tiles, shares_rows_and_columns
 from ...compiler.orchestrate.together import may_go_together
 from ...compiler.orchestrate.transforms import may_transform
 from ...compiler.passes.accumulate_dots import accumulate_dots
@@ -73,6 +73,7 @@ class Candidate:
         more = ["gathers"] * plan.gathers + ["delayed"] * self.written.is_delayed
         more += ["persistent"] * self.written.is_persistent + ["y first"] * (self.written.is_persistent and plan.across)
         more += [f"bands of {plan.band}"] * bool(plan.band)
+        more += ["last tiles first"] * (self.written.is_persistent and plan.last_first)
         more += ["stores"] * plan.stores
         more += [f"{plan.together} trips together"] * (plan.together > 1)
         more += [f"{plan.transform} to transform"] * bool(plan.transform) + [f"{plan.programs} at once"] * bool(plan.programs)
@@ -225,6 +226,7 @@ def every_plan(plain: Plain) -> Iterator[Plan]:
     yield from found
     yield from _across(plain, found)
     yield from _in_bands(plain, found)
+    yield from _last_first(plain, found)
     for plan in several(plain.program, plain.chip, tiles):
         yield from (replace(plan, gathers=True), plan) if gathers else (plan, )
 
@@ -247,6 +249,15 @@ def _in_bands(plain: Plain, found: list[Plan]) -> Iterator[Plan]:
     width, rows = (x, y) if columns is None else (columns, x // max(1, columns))
     if width * BAND > device_programs(plain.chip) and rows > BAND and shares_rows_and_columns(plain.program):
         yield from (replace(plan, band=BAND) for plan in _first_in_turn(found))
+
+
+def _last_first(plain: Plain, found: list[Plan]) -> Iterator[Plan]:
+    """The same plans from the last tile on, where loops differ in length from tile to tile: all tiles of one length behind each
+    other, where the grid's other axis says it."""
+    by = axes_of_lengths(plain.program)
+    if by:
+        both = {op.axis for op in plain.program.named("get_program_id")} >= {0, 1}
+        yield from (replace(plan, last_first=True, across=both and 0 in by) for plan in _first_in_turn(found))
 
 
 def _first_in_turn(found: list[Plan]) -> Iterator[Plan]:

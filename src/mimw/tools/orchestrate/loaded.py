@@ -34,7 +34,7 @@ from ...simulator import Hooks, run
 from ..search.protocol import TileData
 from ..trials import most_rounds
 from .inputs import copies
-from .tiles import each_alone
+from .tiles import each_alone, slots
 
 FIRST = 4       # programs from the beginning of a grid that are looked at
 
@@ -74,11 +74,6 @@ class Rounds:
 def data_decide(one: Any) -> bool:
     """True if it is not known without a run how often the loops of a `Written` go round."""
     return most_rounds(each_alone(one)) is None
-
-
-def slots(one: Any) -> int:
-    """The slots of the deepest pipe that goes round."""
-    return max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
 
 
 def deciding(program: Program) -> set[str]:

@@ -36,9 +36,9 @@ from ..findings import Report
 from ..trials import most_rounds
 from .comparisons import Pair, have_several, launches, programs_of
 from .inputs import differing, forget, size_of
-from .loaded import Rounds, changed, data_decide, slots
+from .loaded import Rounds, changed, data_decide
 from .sum_turns import enough_turns
-from .tiles import each_alone, tiles_of, tiles_taken
+from .tiles import each_alone, few_tiles, slots, tiles_taken
 from .within import within
 from .written import Written
 
@@ -251,5 +251,5 @@ def _few(one: Written, grid: tuple[int, ...]) -> tuple[int, ...]:
     """A part of the grid, of which each program that takes tiles in turn has two; all of it where programs may wait for each
     other."""
     if one.is_persistent:
-        return tiles_of(grid, 4)[0]
+        return few_tiles(one, grid, 4)
     return grid if not programs_of(one.launch(), grid) else tuple(map(min, grid, CHECKED))

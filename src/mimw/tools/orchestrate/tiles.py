@@ -3,6 +3,8 @@
 Input: a plain kernel's grid. Output: a part of it. For example:
 
     tiles_of((64, 32), 5)       ((2, 2), 2): two by two tiles, and two programs, of which each has two
+    few_tiles(one, (64, 32))    (8, 1): of causal attention, the first block of rows with more keys than a pipe has slots, and
+                                those in front of it
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ import numpy as np
 
 from ...compiler.analysis import loops_of, rounds
 from ...compiler.analysis.trips import number
+from ...compiler.orchestrate.tile_orders import axes_of_lengths
 from ...ir import Program, Value
 from ...runtime.simulate import Launch
+from ..trials import rounds_by_program
 
 NONE: Mapping[str, int] = MappingProxyType({})
 TILES = 5           # that two programs take in turn, where programs do
+WIDEST = 16         # tiles along an axis that says how long loops are
 
 
 def tiles_of(grid: tuple[int, ...], tiles: int = TILES, each: int = 2) -> tuple[tuple[int, ...], int]:
@@ -38,8 +43,29 @@ def each_alone(one: Any) -> Launch:
     turn: the rounds of its loops are those of the tiles."""
     if not one.is_persistent:
         return one.launch()
-    few, _ = tiles_of(one.plain.launch.grid)
+    few = few_tiles(one, one.plain.launch.grid)
     return one.launch(None, few, prod(few))
+
+
+def few_tiles(one: Any, grid: tuple[int, ...], tiles: int = TILES) -> tuple[int, ...]:
+    """A part of the grid of a `Written` whose programs take tiles in turn. Where one axis of the grid says how often loops go
+    round, as in causal attention, the part lies along that axis, up to a tile whose loops fill the deepest pipe."""
+    axes = axes_of_lengths(one.plain.program)
+    if len(axes) != 1 or (axis := min(axes)) >= len(grid):
+        return tiles_of(grid, tiles)[0]
+
+    def part(count: int) -> tuple[int, ...]:
+        return tuple(min(extent, count) if at == axis else 1 for at, extent in enumerate(map(int, grid)))
+
+    widest = part(WIDEST)
+    every = rounds_by_program(one.launch(None, widest, prod(widest)))
+    short = 0 if every is None else sum(rounds * one.plan.together <= slots(one) for rounds in every)
+    return part(max(tiles, min(short + 1, WIDEST)))
+
+
+def slots(one: Any) -> int:
+    """The slots of the deepest pipe of a `Written` that goes round."""
+    return max((ring.stages for ring in one.made.rings.roots if not ring.once), default=0)
 
 
 def tiles_taken(launch: Launch) -> int:

@@ -215,7 +215,7 @@ def _written(plain: Plain, plan: Plan) -> Written:
     program, late, apart = accumulate_dots(needed(small_scales(program))), frozenset(), frozenset()
     tiles = Persistent(program, ())
     if plan.persistent:
-        tiles = persistent(program, Order(plan.across, plan.band))
+        tiles = persistent(program, Order(plan.across, plan.band, plan.last_first))
         program, remarks = tiles.program, (*remarks, *tiles.remarks)
         plan = replace(plan, persistent=bool(tiles.params), band=tiles.order.band)
     if plan.delayed:
