@@ -72,6 +72,18 @@ ORDERS = [Order(), Order(across=True), Order(band=2), Order(band=3), Order(last_
 NAMES = ["x", "y", "bands of 2", "bands of 3", "x backwards", "y backwards", "bands of 2 backwards"]
 
 
+def test_programs_take_the_last_tiles_there_and_back():
+    """Seven tiles by three programs; the last round has one."""
+    got = np.zeros(128, np.int32)
+    made = persistent(prepare(numbered, (7, ), (got, ), dict(A=1), "sm_90a").recorded, Order(last_first=True))
+    program = run_passes(made.program, wanted("sm_90a"))
+    for number, tiles in enumerate([[0, 1, 6], [2, 5], [3, 4]]):
+        got = np.zeros(128, np.int32)
+        values = {param.path: got if param.name == "out" else 7 for param in made.program.params}
+        run(program, (3, ), values, hooks=Hooks(clusters=(((number, 0, 0), ), )))
+        assert list(np.flatnonzero(got) // 16) == tiles
+
+
 def test_the_last_tiles_come_first_in_some_plans_where_lengths_differ():
     """Causal attention's loops end by the number of the block of rows; full attention's do not."""
     def kinds(**sizes):

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from ...ir import I32, Block, Builder, Op, Param, Program, Scalar, Value
 from ..analysis.remarks import Remark
-from .tile_orders import XFIRST, Bands, Order, bands, place_in_bands, row_of_tiles
+from .tile_orders import XFIRST, Bands, Order, bands, place_in_bands, row_of_tiles, there_and_back
 
 _ALONE = frozenset(("pure", "read", "write", "control", "debug"))      # effects that order no programs
 
@@ -144,9 +144,8 @@ def _loop(program: Program, first: list[Op], inside: list[Op], params: tuple[Val
     by_bands = None
     if order.band:
         by_bands = bands(b, order.band, *((columns, b.emit("sdiv", (params[0], columns))) if columns is not None else params[1:]))
-    last = b.by_constant("sub", params[0], 1) if order.last_first else None
     outside = b.open()
-    taken = tile if last is None else b.emit("sub", (last, tile), label="from_last")
+    taken = there_and_back(b, tile, start, step, params[0]) if order.last_first else tile
     if len(params) == 1:
         places = {0: taken if by_bands is None else _number_in_rows(b, taken, by_bands)}
     else:

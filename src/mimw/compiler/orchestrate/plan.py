@@ -31,7 +31,8 @@ class Plan:
     persistent          a few programs, one a multiprocessor, take the tiles of the grid in turn
     across              these tiles are counted with y fastest, where the plain grid's programs are started with x fastest
     band                they are taken so many rows by turns, column after column (`tile_orders.py`); 0: row after row
-    last_first          they are taken from the last one on: where later tiles have longer loops, short ones are left for the end
+    last_first          they are taken from the last one on, there and back, where later tiles have longer loops: who has the
+                        shortest one of a round has the longest one of the next (`tile_orders.py`)
     ahead               small loads of a loop with products are done a trip ahead, into registers
     together            trips of a loop that are done together, each product beside the arithmetic of the trip before it
                         (`together.py`)

@@ -8,9 +8,9 @@ Input: a plain program, and what a plan says. Output: numbers, and the ops of a 
 Tiles lie in rows: those of a grid's x behind each other, and where a kernel asks for its number along x alone and takes it apart
 itself, `pid // n` and `pid % n`, those of one quotient. Started in that order, as many programs as there are multiprocessors have a
 few rows of all columns: of a product all of one operand, which L2 may not hold. In bands of 8 rows they have 8 rows of a part of
-the columns. Where tiles differ in length, as those of causal attention, whose last rows have most keys, the last ones come first:
-those that are left when programs run out of tiles are short. Programs of a grid are not ordered, so any order of tiles is right
-(persist.py).
+the columns. Where tiles differ in length, as those of causal attention, whose last rows have most keys, the last ones come first,
+and programs take them there and back: who has the shortest tile of a round has the longest one of the next. Programs of a grid are
+not ordered, so any order of tiles is right (persist.py).
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ BAND = 8        # rows: the usual number of kernels that order their tiles thems
 @dataclass(frozen=True)
 class Order:
     """x first; y first if `across`; or, with `band`, so many rows by turns, column after column. Rows behind the last whole band
-    come as x first has them. With `last_first` all of this from the last tile on."""
+    come as x first has them. With `last_first` all of this from the last tile on, and in every second round of programs the
+    last program first."""
 
     across: bool = False
     band: int = 0
     last_first: bool = False
 
     def number(self, place: tuple[int, int, int], grid: tuple[int, ...], columns: int | None = None) -> int:
-        """The number under which programs take a tile of the plain grid. `columns` are the tiles of a row that the kernel makes of
-        x (`row_of_tiles`), None if it does not."""
+        """The number under which a program takes a tile of the plain grid, if each has one. `columns` are the tiles of a row that
+        the kernel makes of x (`row_of_tiles`), None if it does not."""
         x, y, z = (*grid, 1, 1)[:3]
         number = self._forwards(place, x, y, columns)
         return x * y * z - 1 - number if self.last_first else number
@@ -94,6 +95,17 @@ def shares_rows_and_columns(program: Program) -> bool:
              for op in top.walk() if op.row.loads or op.name == "descriptor_load"]
     kinds = {tuple(not values.isdisjoint(op.operands) for values in reached) for op in loads}
     return {(True, False), (False, True)} <= kinds
+
+
+def there_and_back(b: Builder, tile: Value, first: Value, programs: Value, tiles: Value) -> Value:
+    """The tile that a program takes where it would take `tile`, if each second round counts programs from the last one on, and all
+    count tiles from the last one on. `first` is the program's number; the last round may have fewer tiles than programs."""
+    before = b.emit("sub", (tile, first))
+    odd = b.by_constant("icmpNE", b.by_constant("and", b.emit("sdiv", (before, programs)), 1), 0)
+    width = b.emit("minsi", (programs, b.emit("sub", (tiles, before))))
+    back = b.emit("sub", (b.by_constant("sub", width, 1), first))
+    number = b.emit("add", (before, b.emit("select", (odd, back, first))))
+    return b.emit("sub", (b.by_constant("sub", tiles, 1), number), label="from_last")
 
 
 def axes_of_lengths(program: Program) -> set[int]:

@@ -67,7 +67,7 @@ def _said(program: Program, op: Op, asked: _Asked) -> Remark:
 
 
 class _Asking:
-    """What has to be asked for a store to be one of whole words."""
+    """The questions by which a store is one of whole words."""
 
     def __init__(self, program: Program):
         self.uses = uses_of(program)
@@ -178,7 +178,7 @@ class _Writer:
         return env[value]
 
     def _number(self, value: Value, known: dict[Value, Value]) -> Value | None:
-        """What stands for one of the numbers, or for one that is computed alike."""
+        """The multiple that stands for one of the numbers, or for one that is computed alike."""
         if isinstance(value.type, Pointer):
             return None
         try:
