@@ -90,7 +90,8 @@ def test_the_last_tiles_come_first_in_some_plans_where_lengths_differ():
         every = choose.every_plan(plain("attention", **sizes))
         return [(one.consumers, one.across, one.tiles_in_turn) for one in every if one.last_first]
 
-    assert kinds(causal=True, t=256, d=64, heads=2) == [(2, True, False), (1, True, False), (2, True, True)]
+    assert kinds(causal=True, t=256, d=64, heads=2) == [
+        (2, False, False), (2, True, False), (1, False, False), (1, True, False), (2, False, True), (2, True, True)]
     assert not kinds(t=256, d=64, heads=2)
     assert axes_of_lengths(plain("attention", causal=True).program) == {0}
 

@@ -61,6 +61,32 @@ def whole_and_sampled(blocks, heads, heads_first, bm=64):
     return found
 
 
+@mimw.jit
+def sums(x, y, SEQ, HEADS, BLOCKS: tl.constexpr, BM: tl.constexpr):
+    """Tiles in turn: of a block of rows all in front of it are added up."""
+    for tile in range(tl.program_id(0), HEADS * BLOCKS, tl.num_programs(0)):
+        block, head = tile % BLOCKS, tile // BLOCKS
+        at = x + head * SEQ * BM + tl.arange(0, BM)
+        total = tl.zeros([BM], tl.float32)
+        for row in range(0, (block + 1) * BM):
+            total += tl.exp2(tl.load(at + row * BM))
+        tl.store(y + tile * BM + tl.arange(0, BM), total)
+
+
+def test_of_programs_that_take_tiles_in_turn_the_one_with_the_most_work_is_simulated(few_sms):
+    """Eight blocks of rows by four programs: the last one gets blocks 3 and 7 of each head, 12 parts of all 36."""
+    x, y = np.empty((6, 8 * 128, 128), np.float32), np.empty((6 * 8, 128), np.float32)
+    predicting = import_module("mimw.tools.timing.predict")
+    launch = predicting.prepare(sums, (SMS, ), (x, y, 8 * 128, 6), dict(BLOCKS=8, BM=128, num_warps=4), "sm_90a")
+    one = predicting.Predictor(launch, predicting.model("sm_90a"), predicting.wanted("sm_90a"), predicting.MOST_CTAS)
+    works = [work - min(one.sample.all) for work in one.sample.all]
+    assert [list(cluster[0]) for cluster in one.sample.chosen] == [[SMS - 1, 0, 0]]
+    assert works == pytest.approx([works[3] * part / 3 for part in range(4)])
+    alone = one.rough(1980)
+    one.simulate_all()
+    assert alone == pytest.approx(one.rough(1980), rel=0.05)
+
+
 @pytest.mark.long(but=["16-12-True"], everywhere=True)
 @pytest.mark.parametrize("blocks, heads, heads_first", [(16, 12, True), (16, 12, False)])
 def test_a_causal_grid_takes_as_long_sampled_as_whole(few_sms, blocks, heads, heads_first):

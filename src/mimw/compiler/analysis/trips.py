@@ -64,18 +64,12 @@ def rounds(program: Program, loop: Loop, values: Mapping[Value, int], grid: tupl
     """The rounds of the loop in the first round of the loops around it; None if they are not known. The number is negative
     for a loop that runs no round because its end lies that many rounds before its start: a loop over all tiles but the first,
     where there is no tile."""
-    if not loop.known:
-        return None
-    numbers = _Numbers(uses or uses_of(program), values, grid, index)
-    start, end, step = (numbers.of(arg, 0) for arg in bounds(loop.op))
-    if start is None or end is None or not step:
-        return None
-    return -((start - end) // step)
+    return Numbers(uses or uses_of(program), values, grid, index).rounds(loop)
 
 
 def number(program: Program, value: Value, values: Mapping[Value, int], grid: tuple[int, ...]) -> int | None:
     """A number of the grid's first program; None if something else than arguments and the grid decides it."""
-    return _Numbers(uses_of(program), values, grid, (0, 0, 0)).of(value, 0)
+    return Numbers(uses_of(program), values, grid, (0, 0, 0)).of(value)
 
 
 def _inside(op: Op) -> Iterator[Op]:
@@ -176,14 +170,20 @@ def _computes(op: Op) -> bool:
     return not op.blocks and ("number" in op.row.traits)
 
 
-class _Numbers:
-    """Values of scalars in one program of a launch, in the first round of each loop."""
+class Numbers:
+    """Values of scalars in one program of a launch, in the first round of each loop, or in that whose counter is among `values`."""
 
     def __init__(self, uses: Uses, values: Mapping[Value, int], grid, index):
         self.uses, self.known = uses, dict(values)
         self.grid, self.index = (*grid, 1, 1)[:3], (*index, 0, 0)[:3]
 
-    def of(self, value, depth: int) -> int | None:
+    def rounds(self, loop: Loop) -> int | None:
+        """As the function of that name."""
+        start, end, step = map(self.of, bounds(loop.op)) if loop.known else (None, None, None)
+        return None if start is None or end is None or not step else -((start - end) // step)
+
+    def of(self, value, depth: int = 0) -> int | None:
+        """The value of a scalar; None if something else than arguments, the grid and the program's number decides it."""
         if not isinstance(value, Value):
             return int(value) if isinstance(value, int) else None
         if value not in self.known:

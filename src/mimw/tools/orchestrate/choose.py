@@ -252,12 +252,13 @@ def _in_bands(plain: Plain, found: list[Plan]) -> Iterator[Plan]:
 
 
 def _last_first(plain: Plain, found: list[Plan]) -> Iterator[Plan]:
-    """The same plans from the last tile on, where loops differ in length from tile to tile: all tiles of one length behind each
-    other, where the grid's other axis says it."""
+    """The same plans from the last tile on, where loops differ in length from tile to tile; and where x says how long they are,
+    also with all tiles of one length behind each other: these even out better, and share less of what they load."""
     by = axes_of_lengths(plain.program)
     if by:
-        both = {op.axis for op in plain.program.named("get_program_id")} >= {0, 1}
-        yield from (replace(plan, last_first=True, across=both and 0 in by) for plan in _first_in_turn(found))
+        both = 0 in by and {op.axis for op in plain.program.named("get_program_id")} >= {0, 1}
+        yield from (replace(plan, last_first=True, across=across) for plan in _first_in_turn(found)
+                    for across in ((False, True) if both else (False, )))
 
 
 def _first_in_turn(found: list[Plan]) -> Iterator[Plan]:

@@ -17,16 +17,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import prod
+from types import MappingProxyType
 
 from ...compiler.analysis import uses_of
-from ...compiler.analysis.trips import Loop, known_loops, rounds
+from ...compiler.analysis.flows import Flows
+from ...compiler.analysis.trips import Loop, Numbers, known_loops
 from ...ir import Block, Op, Program, Tensor, Value
+from ...ir.flow import induction
 from ...simulator.costs import Model
 
 MOST_CLUSTERS = 1 << 14     # of a grid whose work is looked at
 ROUNDS, OF_OTHERS = 3, 5    # of what an SM holds at once: simulated at least, if there are so many; of programs that differ
+MOST_TILES = 1 << 8         # that a program takes in turn, of which each is looked at
 HALVINGS = 20               # of the range of how many clusters an SM runs as fast as one
 ALIKE = 0.02                # works that differ by less are one
+NONE: Mapping[Value, int] = MappingProxyType({})
 _START = 1000.0             # cycles of a program without its loops' work: to start, to load its first tile, to store its last one
 
 
@@ -87,15 +92,9 @@ def works_of(program: Program, costs: Model, values: Mapping[Value, int], grid, 
     loops = {loop.op: loop for loop in known_loops(program)}
     if not any(loop.by_program for loop in loops.values()) or len(order) > MOST_CLUSTERS:
         return None
-    body, uses = _Body(costs, loops), uses_of(program)
     known = {value: int(number) for value, number in values.items() if isinstance(number, int) or hasattr(number, "__index__")}
-
-    def work(index) -> float:
-        def times(loop: Loop) -> int:
-            return max(0, rounds(program, loop, known, grid, index, uses) or 0)
-        return _START + body.work(program.body, times)
-
-    found = [sum(map(work, cluster)) for cluster in order]
+    body = _Body(program, costs, loops, known, grid)
+    found = [sum(_START + body.work(program.body, body.numbers(index)) for index in cluster) for cluster in order]
     return None if max(found) - min(found) <= ALIKE * max(found) else found
 
 
@@ -147,13 +146,35 @@ def last_end(times: Sequence[float], sms: int, slots: int, at_once: float) -> fl
 class _Body:
     """The work of blocks, in cycles of an SM whose units work one after the other."""
 
-    def __init__(self, costs: Model, loops: Mapping[Op, Loop]):
-        self.costs, self.loops = costs, loops
+    def __init__(self, program: Program, costs: Model, loops: Mapping[Op, Loop], known: Mapping[Value, int], grid):
+        self.costs, self.loops, self.known, self.grid = costs, loops, known, grid
+        self.uses, self.flows = uses_of(program), program.kept(Flows)
         self.own: dict[Block, tuple[float, list[Op]]] = {}
+        self.counted: dict[Op, bool] = {}
 
-    def work(self, block: Block, times) -> float:
+    def work(self, block: Block, numbers: Numbers) -> float:
+        """The work of a block in a program whose scalars have these values."""
         own, inside = self._own(block)
-        return own + sum(times(self.loops[op]) * self.work(op.blocks[0], times) for op in inside)
+        return own + sum(self._loop(op, numbers) for op in inside)
+
+    def _loop(self, op: Op, numbers: Numbers) -> float:
+        body, times = op.blocks[0], max(0, numbers.rounds(self.loops[op]) or 0)
+        if times > MOST_TILES or not self._counts_rounds(op):
+            return times * self.work(body, numbers)
+        start, step = map(numbers.of, (op.start, op.step))
+        return sum(self.work(body, self.numbers(numbers.index, {induction(op): start + step * trip})) for trip in range(times))
+
+    def numbers(self, index, counter: Mapping[Value, int] = NONE) -> Numbers:
+        """The scalars of a program, in that round of a loop which its counter says."""
+        return Numbers(self.uses, {**self.known, **counter}, self.grid, index)
+
+    def _counts_rounds(self, op: Op) -> bool:
+        """True if the loop's counter says how often loops in it go round: that of tiles that a program takes in turn."""
+        if op not in self.counted:
+            inner = self._own(op.blocks[0])[1] if self.loops[op].by_grid else []
+            reached = self.flows.reached({induction(op)}) if inner else set()
+            self.counted[op] = any(not reached.isdisjoint((one.start, one.end)) for one in inner)
+        return self.counted[op]
 
     def _own(self, block: Block) -> tuple[float, list[Op]]:
         """The work that does not depend on rounds, and the loops that do."""
