@@ -178,7 +178,7 @@ class Numbers:
         self.grid, self.index = (*grid, 1, 1)[:3], (*index, 0, 0)[:3]
 
     def rounds(self, loop: Loop) -> int | None:
-        """As the function of that name."""
+        """The rounds of a loop; `rounds` says when they are known."""
         start, end, step = map(self.of, bounds(loop.op)) if loop.known else (None, None, None)
         return None if start is None or end is None or not step else -((start - end) // step)
 
