@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd
 
-from ...ir import I64, Block, Builder, Op, Pointer, Program, Value
+from ...ir import I64, Block, Builder, Op, Pointer, Program, Scalar, Value
 from ..analysis.address_forms import NoForm, positions
 from ..analysis.pointer_boxes import is_tile_access, ranges_of
 from ..analysis.pointer_forms import Forms
@@ -51,7 +51,7 @@ class _Asked:
 def widened(program: Program) -> Widened:
     """The program with such stores in loops in two ways. Its parameters say which arrays begin at multiples of 16 bytes."""
     asking = _Asking(program)
-    found = {op: asked for op in program.where(lambda row: row.stores) if is_tile_access(op) and (asked := asking.of(op))}
+    found = {op: asked for op in program.named("store") if is_tile_access(op) and (asked := asking.of(op))}
     if not found:
         return Widened(program)
     writer = _Writer(program, asking.forms, found)
@@ -77,10 +77,10 @@ class _Asking:
 
     def of(self, op: Op) -> _Asked | None:
         """The numbers to ask; None of a store that is left as it is."""
-        tile = op.pointer.type
-        granule = WORD // max(1, tile.element.pointee.bytes)
-        if granule < 2 or tile.element.space != "global" or not self.uses.loops(op):
+        tile, element = op.pointer.type, op.pointer.type.element
+        if not isinstance(element.pointee, Scalar) or element.space != "global" or not self.uses.loops(op):
             return None
+        granule = WORD // max(1, element.pointee.bytes)
         try:
             form = self.forms.of(op.pointer)
         except NoForm:
