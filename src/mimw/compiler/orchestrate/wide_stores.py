@@ -51,7 +51,7 @@ class _Asked:
 def widened(program: Program) -> Widened:
     """The program with such stores in loops in two ways. Its parameters say which arrays begin at multiples of 16 bytes."""
     asking = _Asking(program)
-    found = {op: asked for op in program.named("store") if is_tile_access(op) and (asked := asking.of(op))}
+    found = {op: asked for op in program.where(lambda row: row.stores) if is_tile_access(op) and (asked := asking.of(op))}
     if not found:
         return Widened(program)
     writer = _Writer(program, asking.forms, found)
