@@ -12,8 +12,9 @@ example, of grouped products, where N and the place of C are loaded for each gro
         tl.store(c + at_c + rows[:, None] * N + cols, y, cols < N)
 
 Triton writes 16 bytes at a time where its axis analysis proves that they begin at multiples of 16 (`tl.multiple_of`, and products
-with constants). Of a number that is loaded it knows nothing, and writes element by element: 9 us for each tile of 128 x 256 on an
-H200. In the branch the numbers are the same ones, as multiples of a constant. What is not rewritten there is slower, not wrong.
+with constants). Of a number that is loaded it knows nothing, and writes element by element: of a tile of 128 x 256 fp16, 128 stores
+of two bytes a thread, where 16 of 16 bytes do. In the branch the numbers are the same ones, as multiples of a constant. A number
+that is not rewritten there makes the store slower, not wrong.
 """
 
 from __future__ import annotations
