@@ -144,8 +144,8 @@ REASONS = (
      "Where a fence is gone or comes too late, the compiler puts one in (passes/fence_deliveries.py, fence_handovers.py)."),
     (lambda m: _of_latent_rows(m) and _swapped(m, ("async_dot", ), ("barrier_wait", )),
      "The product begins behind the wait for rows or for a place, which come whatever it does: slower, and right."),
-    (lambda m: _of_latent_rows(m) and m.word == "barrier_wait" and (m.change.startswith("release early (past barrier_arrive")
-                                                                    or m.change.startswith("wait late (past async_dot,")),
+    (lambda m: _of_latent_rows(m) and m.word == "barrier_wait" and m.change.startswith(
+        ("release early (past barrier_arrive", "wait late (past async_dot,")),
      "The right half's rows are there without the wait: the task has waited for scores, and who sends these waited for the rows."),
     (lambda m: _of_latent_rows(m) and m.word == "barrier_wait" and m.change.startswith("wait late (past local_store"),
      "Who sends an item has brought the queries of the one before, and so waited until both consumers were through with the one "

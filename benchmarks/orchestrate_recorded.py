@@ -7,8 +7,7 @@
 Input: a folder of rows, `orchestrate.jsonl` (orchestrate.py) and `orchestrate_others.jsonl` (orchestrate_others.py). Output: lines.
 A kernel has its newest row, with time of the plain kernel, and of the library's kernel written by hand, over ours, each beside its
 goal; what is below one is named in the last column, with `kept` where ours is slower than plain, so that `mimw.orchestrate`, which
-measures, keeps the plain kernel; a case without a row says so. Half of the kernels by others are to be at
-1.1 of plain or better.
+measures, keeps the plain kernel; a case without a row says so. Half of the kernels by others are to be at 1.1 of plain or better.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from ..analysis.scalar_ranges import Ranges
 from ..analysis.tensor_boxes import Multiple
 from ..analysis.whole_numbers import Whole, narrowed, of_poly, of_type
 
+WORD = 16               # bytes: what descriptors' arrays begin at multiples of, and the most that a thread writes at a time
 _LARGE = 1 << 56        # what a term may be, so that sums of `_TERMS` of them stay within 64 bits
 _TERMS = 24
 
@@ -264,6 +265,18 @@ class Asked:
         if (value, ) not in self.values:
             self.values[(value, )] = self.b.emit("int_cast", (value, I64, value.type.bits > 1), self.site)
         return self.values[(value, )]
+
+
+def begins_word(b: Builder, address: Value, site: Site) -> Value:
+    """True where an address is a multiple of WORD."""
+    rest = b.by_constant("and", b.emit("ptr_to_int", (address, I64), site), WORD - 1, site)
+    return b.by_constant("icmpEQ", rest, 0, site)
+
+
+def word_of(b: Builder, address: Value, site: Site) -> Value:
+    """The address of the word that an address lies in: itself, if that is a multiple of WORD."""
+    begin = b.by_constant("and", b.emit("ptr_to_int", (address, I64), site), -WORD, site)
+    return b.emit("int_to_ptr", (begin, address.type), site)
 
 
 def _size(span: Whole) -> int:

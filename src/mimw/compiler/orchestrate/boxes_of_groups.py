@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from ...ir import I32, I64, Block, Builder, Op, Program, Value
+from ...ir import I32, Block, Builder, Op, Program, Value
 from ...ir.flow import terminator
 from ...target import Target
 from ..analysis.address_forms import NoForm
@@ -34,7 +34,7 @@ from ..analysis.made_boxes import MadeBox, made_box
 from ..analysis.pointer_boxes import ranges_of
 from ..analysis.remarks import Remark
 from ..analysis.uses import Uses, uses_of
-from .asked_in_kernel import Asked
+from .asked_in_kernel import WORD, Asked, begins_word, word_of
 from .box_rewrite import Rewrite
 from .boxes import candidates, why_none
 from .clones import cloned, cloned_ops
@@ -196,8 +196,7 @@ class _Rewrite:
         asked = Asked(self.b, some.ranges, None, around.site)
         fits = asked.all(one for load in loads for one in self._group(load))
         for address in dict.fromkeys(self.boxes[load].box.base for load in loads if self.boxes[load].loaded):
-            rest = self.b.by_constant("and", self.b.emit("ptr_to_int", (address, I64), around.site), 15, around.site)
-            fits = self.b.emit("and", (fits, self.b.by_constant("icmpEQ", rest, 0, around.site)), around.site)
+            fits = self.b.emit("and", (fits, begins_word(self.b, address, around.site)), around.site)
         self.fits[around] = fits
         self.known[around] = asked.spans
         known: dict[tuple, Value] = {}
@@ -219,10 +218,10 @@ class _Rewrite:
         if made.base:
             base = b.emit("addptr", (base, self._safe(asked.sum(made.base), 0, fits)), site)
         if made.loaded:     # where it begins elsewhere, `fits` is false, and any other base will do
-            begin = b.by_constant("and", b.emit("ptr_to_int", (base, I64), site), -16, site)
-            base = b.emit("int_to_ptr", (begin, base.type), site)
+            base = word_of(b, base, site)
         shape = tuple(self._extent(poly, load, fits) for poly in box.shape)
-        strides = tuple(asked.sum(poly) if poly.constant is not None else self._safe(asked.sum(poly), 16 // box.element.bytes, fits)
+        least = WORD // box.element.bytes
+        strides = tuple(asked.sum(poly) if poly.constant is not None else self._safe(asked.sum(poly), least, fits)
                         for poly in box.strides)
         signed = not box.element.is_float and self.signs.get(box.base, True)
         given = base, shape, strides, tuple(box.block), signed, self.padding

@@ -22,15 +22,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd
 
-from ...ir import I64, Block, Builder, Op, Pointer, Program, Scalar, Value
+from ...ir import Block, Builder, Op, Pointer, Program, Scalar, Value
 from ..analysis.address_forms import NoForm, positions
 from ..analysis.pointer_boxes import is_tile_access, ranges_of
 from ..analysis.pointer_forms import Forms
 from ..analysis.polynomials import Poly
 from ..analysis.remarks import Remark
+from ..analysis.scalar_ranges import Ranges
+from ..analysis.tensor_boxes import Multiple
 from ..analysis.uses import uses_of
-
-WORD = 16       # bytes that one thread writes at a time, at most (PTX ISA, st.global.v4)
+from .asked_in_kernel import WORD, Asked, begins_word, word_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Widened:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Needs:
     """Numbers, each with what has to divide it, and an address that has to be a multiple of WORD, or None."""
 
     numbers: dict[Value, int]
@@ -60,7 +61,7 @@ def widened(program: Program) -> Widened:
     return Widened(replace(program, body=body), tuple(_said(program, op, asked) for op, asked in found.items()))
 
 
-def _said(program: Program, op: Op, asked: _Asked) -> Remark:
+def _said(program: Program, op: Op, asked: _Needs) -> Remark:
     shown = [f"{ranges_of(program).shown(Poly.of(number))} is a multiple of {of}" for number, of in asked.numbers.items()]
     shown += [f"its array begins at a multiple of {WORD} bytes"] * (asked.address is not None)
     return Remark(f"the store by pointers writes {WORD} bytes at a time where the kernel finds that {' and '.join(shown)}; else "
@@ -76,7 +77,7 @@ class _Asking:
         self.forms.addresses = True
         self.params = {param.value: dict(param.attrs).get("tt.divisibility", 1) for param in program.params}
 
-    def of(self, op: Op) -> _Asked | None:
+    def of(self, op: Op) -> _Needs | None:
         """The numbers to ask; None of a store that is left as it is."""
         tile, element = op.pointer.type, op.pointer.type.element
         if not isinstance(element.pointee, Scalar) or element.space != "global" or not self.uses.loops(op):
@@ -106,7 +107,7 @@ class _Asking:
                 if number is None:
                     return None
                 numbers[number] = max(need, numbers.get(number, 1))
-        return _Asked(numbers, address) if numbers or address is not None else None
+        return _Needs(numbers, address) if numbers or address is not None else None
 
     def _divides(self, symbol, numbers: dict[Value, int], need: int) -> bool:
         """True if a symbol is known to be a multiple of `need`: of the caller's promise, or as it is asked already."""
@@ -125,7 +126,7 @@ class _Asking:
 class _Writer:
     """The program anew."""
 
-    def __init__(self, program: Program, forms: Forms, found: dict[Op, _Asked]):
+    def __init__(self, program: Program, forms: Forms, found: dict[Op, _Needs]):
         self.uses, self.forms, self.found, self.b = uses_of(program), forms, found, Builder(program.site)
 
     def block(self, block: Block) -> Block:
@@ -137,16 +138,14 @@ class _Writer:
                 self.b.ops.append(op.with_blocks(self.block))
         return block.with_ops(self.b.close(outside))
 
-    def _both(self, op: Op, asked: _Asked) -> None:
+    def _both(self, op: Op, asked: _Needs) -> None:
         """The store in words of 16 bytes where all that is asked holds, else as it was."""
         b, site = self.b, op.site
-        rests = [b.by_constant("and", number, of - 1, site) for number, of in asked.numbers.items()]
+        multiples = [Multiple(Poly.of(number), of, "{poly} is no such multiple", site) for number, of in asked.numbers.items()]
+        condition = Asked(b, Ranges(self.forms), None, site).all(multiples) if multiples else None
         if asked.address is not None:
-            rests.append(b.by_constant("and", b.emit("ptr_to_int", (asked.address, I64), site), WORD - 1, site))
-        fits = [b.by_constant("icmpEQ", rest, 0, site) for rest in rests]
-        condition = fits[0]
-        for other in fits[1:]:
-            condition = b.emit("and", (condition, other), site)
+            begins = begins_word(b, asked.address, site)
+            condition = begins if condition is None else b.emit("and", (condition, begins), site)
         outside = b.open()
         env: dict[Value, Value] = {}
         known = {number: self._multiple(number, of, op) for number, of in asked.numbers.items()}
@@ -167,8 +166,7 @@ class _Writer:
 
     def _address(self, address: Value, op: Op) -> Value:
         """The address, which is a multiple of WORD, with a hint of its own."""
-        begin = self.b.by_constant("and", self.b.emit("ptr_to_int", (address, I64), op.site), -WORD, op.site)
-        found = self.b.emit("int_to_ptr", (begin, address.type), op.site)
+        found = word_of(self.b, address, op.site)
         self.b.emit("hint", (found, "tt.divisibility", (WORD, )), op.site)
         return found
 
@@ -200,4 +198,4 @@ class _Writer:
         return made
 
 
-__all__ = ["WORD", "Widened", "widened"]
+__all__ = ["Widened", "widened"]

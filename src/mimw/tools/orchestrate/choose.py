@@ -254,7 +254,7 @@ def _in_bands(plain: Plain, found: list[Plan]) -> Iterator[Plan]:
 def _last_first(plain: Plain, found: list[Plan]) -> Iterator[Plan]:
     """The same plans from the last tile on, where loops differ in length from tile to tile; and where x says how long they are,
     also with all tiles of one length behind each other: these even out better, and share less of what they load."""
-    by = axes_of_lengths(plain.program)
+    by = plain.program.kept(axes_of_lengths)
     if by:
         both = 0 in by and {op.axis for op in plain.program.named("get_program_id")} >= {0, 1}
         yield from (replace(plan, last_first=True, across=across) for plan in _first_in_turn(found)

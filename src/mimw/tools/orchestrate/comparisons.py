@@ -21,7 +21,7 @@ import numpy as np
 from ...runtime.simulate import Launch
 from ..trials import trials
 from .loaded import data_decide, shorter, spread
-from .tiles import columns_of, few_tiles, slots, tiles_of
+from .tiles import columns_of, few_tiles, programs_of_few, slots, tiles_of
 from .written import Written, written
 
 PROGRAMS = 4        # of a grid that are compared, from its beginning, besides the last one
@@ -79,7 +79,7 @@ def _in_turn(one: Written, sizes: dict[str, int], instead: bool) -> list[list[Pa
     corners = one.tiles.order.corners(grid, columns) if some else ()
     along = (tuple(extent if at == axis else 1 for at, extent in enumerate(grid)) for axis in range(len(grid)))
     few = few_tiles(one, grid)
-    fewer = dict.fromkeys(((few, max(1, min(2, prod(few) // one.tiles_each))), *(
+    fewer = dict.fromkeys(((few, programs_of_few(few, one.tiles_each)), *(
         tiles_of(part, each=one.tiles_each) for part in (grid, *along))))
     several = [Pair(sizes, few, (), (), most, instead) for few, most in fewer if prod(few) > 1]
     if one.tiles.columns is not None and columns is None:       # of no columns there is no tile to be compared by itself

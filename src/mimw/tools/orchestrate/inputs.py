@@ -56,9 +56,8 @@ def relocated(value: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
     numbers = _as_numpy(value)
     moved = numbers.copy()
     for old, new in zip(before, after):
-        start, end = reach(old)
-        inside = (numbers >= start) & (numbers < max(start + 1, end))
-        moved[inside] = numbers[inside] - start + address(new)
+        inside = _inside(numbers, old)
+        moved[inside] = numbers[inside] - address(old) + address(new)
     return moved if (moved != numbers).any() else value
 
 
@@ -69,10 +68,15 @@ def apart_by_address(arguments: Mapping[str, Any], memory: Sequence[Any]) -> set
     led: dict[str, list[Any]] = {}
     for name, numbers in arrays.items():
         if numbers.dtype.kind in "iu" and numbers.itemsize == 8:
-            led[name] = [one for one in memory if ((numbers >= reach(one)[0]) & (
-                numbers < max(reach(one)[0] + 1, reach(one)[1]))).any()]
+            led[name] = [one for one in memory if _inside(numbers, one).any()]
     others = {name: [*arrays.values(), *(one for other, many in led.items() if other != name for one in many)] for name in led}
     return {name for name, many in led.items() if many and all(apart(one, other) for one in many for other in others[name])}
+
+
+def _inside(numbers: np.ndarray, array: Any) -> np.ndarray:
+    """True of the addresses that lie in an array; of one without elements, of where it begins."""
+    begin, end = reach(array)
+    return (numbers >= begin) & (numbers < max(begin + 1, end))
 
 
 def differing(one: Any, other: Any) -> list[str]:

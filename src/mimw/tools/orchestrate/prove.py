@@ -38,7 +38,7 @@ from .comparisons import Pair, have_several, launches, programs_of
 from .inputs import differing, forget, size_of
 from .loaded import Rounds, changed, data_decide
 from .sum_turns import enough_turns
-from .tiles import each_alone, few_tiles, slots, tiles_taken
+from .tiles import each_alone, few_tiles, programs_of_few, slots, tiles_taken
 from .within import within
 from .written import Written
 
@@ -242,7 +242,7 @@ def _filling(one: Written, compared: list[dict[str, Any]]) -> tuple[dict[str, in
 
 def _check(one: Written, sizes: Mapping[str, int], grid: tuple[int, ...], **how: Any) -> Report:
     inputs = one.plain.with_values(changed(one.plain.arguments, sizes))
-    launched = one.programs(grid, max(1, min(2, prod(grid) // one.tiles_each)))
+    launched = one.programs(grid, programs_of_few(grid, one.tiles_each))
     return check(one.kernel, launched, *one.arguments(inputs, grid), target=one.plain.chip.name, shrink=False,
                  memory=list(inputs.memory), **one.options, **how)
 

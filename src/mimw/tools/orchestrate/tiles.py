@@ -35,7 +35,12 @@ def tiles_of(grid: tuple[int, ...], tiles: int = TILES, each: int = 2) -> tuple[
     first = min(x, tiles if y * z == 1 else 2)
     second = min(y, tiles // first if z == 1 else max(1, tiles // first // 2))
     few = first, second, min(z, max(1, tiles // (first * second)))
-    return few[:len(grid)], max(1, min(2, prod(few) // each))
+    return few[:len(grid)], programs_of_few(few, each)
+
+
+def programs_of_few(few: tuple[int, ...], each: int = 2) -> int:
+    """The programs, two at most, that have `each` so many of these tiles."""
+    return max(1, min(2, prod(few) // each))
 
 
 def each_alone(one: Any) -> Launch:
@@ -50,17 +55,22 @@ def each_alone(one: Any) -> Launch:
 def few_tiles(one: Any, grid: tuple[int, ...], tiles: int = TILES) -> tuple[int, ...]:
     """A part of the grid of a `Written` whose programs take tiles in turn. Where one axis of the grid says how often loops go
     round, as in causal attention, the part lies along that axis, up to a tile whose loops fill the deepest pipe."""
-    axes = axes_of_lengths(one.plain.program)
+    axes = one.plain.program.kept(axes_of_lengths)
     if len(axes) != 1 or (axis := min(axes)) >= len(grid):
         return tiles_of(grid, tiles)[0]
 
     def part(count: int) -> tuple[int, ...]:
         return tuple(min(extent, count) if at == axis else 1 for at, extent in enumerate(map(int, grid)))
 
-    widest = part(WIDEST)
-    every = rounds_by_program(one.launch(None, widest, prod(widest)))
-    short = 0 if every is None else sum(rounds * one.plan.together <= slots(one) for rounds in every)
-    return part(max(tiles, min(short + 1, WIDEST)))
+    return part(max(tiles, min(one.short_tiles + 1, WIDEST)))
+
+
+def short_tiles(one: Any) -> int:
+    """Of the first tiles along the axis that says how long loops are, those whose loops do not fill the deepest pipe."""
+    axis, = one.plain.program.kept(axes_of_lengths)
+    few = tuple(min(extent, WIDEST) if at == axis else 1 for at, extent in enumerate(map(int, one.plain.launch.grid)))
+    every = rounds_by_program(one.launch(None, few, prod(few))) or []
+    return sum(rounds * one.plan.together <= slots(one) for rounds in every)
 
 
 def slots(one: Any) -> int:

@@ -16,6 +16,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -58,6 +59,7 @@ from .inputs import apart_by_address
 from .plain import Plain
 from .slots import beyond, fewer_slots
 from .sum_turns import enough_turns
+from .tiles import short_tiles
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,11 @@ class Written:
         """The tiles that a program has to have at least, so that a launch shows what comes behind a tile: of a consumer its next
         one."""
         return self.plan.consumers + 1 if self.plan.tiles_in_turn else 2
+
+    @cached_property
+    def short_tiles(self) -> int:
+        """The tiles that `tiles.short_tiles` counts, once for all steps of a proof."""
+        return short_tiles(self)
 
     def programs(self, grid: tuple[int, ...], most: int | None = None) -> tuple[int, ...]:
         """The grid of this kernel for a grid of the plain one. One whose programs take tiles in turn has at most as many as the
