@@ -293,15 +293,15 @@ def _every(problem: Problem, without: Collection[str], named: str, only: Sequenc
             for one in _plans(without, named, *launch, problem.memory, reassociate, only)]
 
 
-def every_plan(name: str, only: str = "") -> Iterator[Row]:
+def every_plan(name: str, named: str = "", only: Sequence[Plan] = ()) -> Iterator[Row]:
     """A row for each plan of each tile, the quickest first: those within NEAR of the quickest are timed in turn with the plain
-    kernel's best configuration and the hand kernel. What is wrong is said, and has no row. `only`: plans whose names hold this
-    text."""
+    kernel's best configuration and the hand kernel. What is wrong is said, and has no row. `named`: plans whose names hold this
+    text; `only`: these plans."""
     problem = CASES[name]()
     plain = problem.launches[_best([lambda k=k, g=g, a=a, m=m: k[g](*a, **m) for k, g, a, m in problem.launches])]
     least = min(meta["num_stages"] for *_, meta in problem.launches)
     ours = [(launch, one) for launch in problem.launches if launch[3]["num_stages"] == least
-            for one in _candidates(*launch, problem.memory, problem.reassociate) if only in one.name]
+            for one in _candidates(*launch, problem.memory, problem.reassociate, only) if named in one.name]
     runs = [one.written.runs(*launch[1:]) for launch, one in ours]
     times = _times(runs)
     near = sorted((at for at in times if times[at] <= NEAR * min(times.values())), key=times.get)
@@ -390,7 +390,7 @@ def main() -> None:
     parsed(parser)
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     names = each(options.cases or CASES)
-    rows = (row for name in names for row in every_plan(name, options.only)) if options.plans else (
+    rows = (row for name in names for row in every_plan(name, options.only, options.plan)) if options.plans else (
         measure(name, options.prove, options.without, options.only, options.plan) for name in names)
     file = "plans/orchestrate.jsonl" if options.plans else "orchestrate.jsonl"
     table(rows, options.results / file, line, lambda row: "plain", "plain Triton")
