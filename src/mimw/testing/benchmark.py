@@ -16,6 +16,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,9 @@ class Row:
 def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = _AT_LEAST_MS) -> dict[str, float]:
     """Median microseconds of each candidate, called in turn until each has run for `at_least_ms`.
 
-    Every call starts with a cold L2 and is timed by CUDA events on the current stream; two warm-up rounds come first. A round
-    begins with another candidate than the one before it: the first call after a wait shows what its launch takes on the host.
+    Every call starts with a cold L2 and is timed by CUDA events on the current stream; two warm-up rounds come first. Each
+    candidate begins as many rounds as any other one, as the first call after a wait shows what its launch takes on the host, and
+    follows each other one as often: a kernel that leaves the chip cool lends its successor a higher clock, 10 % at the power limit.
     RuntimeError while launches are left out (`mimw.compile_ahead`): nothing of ours would be timed, and peers at length.
     """
     import torch
@@ -70,10 +72,10 @@ def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = 
     for _ in range(_WARM_UPS):
         for run in candidates.values():
             run()
-    order = list(candidates.items())
+    rounds = cycle(_orders(list(candidates.items())))
     while min(map(sum, times.values())) < at_least_ms:
         events = []
-        for _ in range(_AHEAD):
+        for order in islice(rounds, _AHEAD):
             for name, run in order:
                 flush.zero_()
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -81,11 +83,19 @@ def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = 
                 run()
                 end.record()
                 events.append((name, start, end))
-            order.append(order.pop(0))
         torch.cuda.synchronize()
         for name, start, end in events:
             times[name].append(start.elapsed_time(end))
     return {name: statistics.median(taken) * 1000 for name, taken in times.items()}
+
+
+def _orders(candidates: list[Any]) -> list[list[Any]]:
+    """Orders in which, together, each one follows each other one as often: two balanced Latin squares, one the reverse of the
+    other (E. J. Williams, Experimental designs balanced for the estimation of residual effects of treatments, 1949)."""
+    count = len(candidates)
+    zigzag = [(at + 1) // 2 * (1 if at % 2 else -1) for at in range(count)]
+    square = [[candidates[(one + by) % count] for one in zigzag] for by in range(count)]
+    return square + [order[::-1] for order in square]
 
 
 def versions() -> dict[str, str]:
