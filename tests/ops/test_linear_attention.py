@@ -196,6 +196,24 @@ def test_random_calls_find_what_is_wrong(monkeypatch, capsys):
     assert linear_attention_fuzz.main(["--seed", "1", "--only", str(wrong)]) == 1 and "o differs by" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("number", "name"), [(7007, "beta"), (46646, "q")])
+def test_where_terms_cancel_errors_are_those_of_rounding_and_no_larger(monkeypatch, number, name):
+    """Calls of one row, whose gradient is a few hundredths of the sums that it is the difference of; with its sign turned it is
+    wrong."""
+    assert linear_attention_fuzz.wrong(31, number, "cpu")[1] is None
+    with monkeypatch.context() as patch:
+        patch.setattr(linear_attention_fuzz, "TIMES", 0.0)
+        assert f"d{name} differs by" in linear_attention_fuzz.wrong(31, number, "cpu")[1]
+    whole = ops.linear_attention
+
+    def turned(**given):
+        one = given[name]
+        return whole(**{**given, name: 2 * one.detach() - one})
+
+    monkeypatch.setattr(ops, "linear_attention", turned)
+    assert f"d{name} differs by" in linear_attention_fuzz.wrong(31, number, "cpu")[1]
+
+
 class OnTheDevice:
     """A tensor of integers whose numbers the host waits for."""
 
