@@ -8,9 +8,10 @@ import pytest
 import triton.language as tl
 
 import mimw
+from mimw.compiler.analysis.trips import axes_of_lengths
 from mimw.compiler.orchestrate.persist import persistent, tile_loop
 from mimw.compiler.orchestrate.plan import Plan
-from mimw.compiler.orchestrate.tile_orders import Order, axes_of_lengths, row_of_tiles, shares_rows_and_columns
+from mimw.compiler.orchestrate.tile_orders import Order, row_of_tiles, shares_rows_and_columns
 from mimw.compiler.passes import run_passes
 from mimw.ir import I32, verify
 from mimw.runtime.simulate import prepare

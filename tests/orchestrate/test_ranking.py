@@ -8,8 +8,8 @@ from mimw.tools.orchestrate import choose, inputs, ranking
 from mimw.tools.orchestrate.plain import plain_of
 from mimw.tools.orchestrate.spent import Spent
 from mimw.tools.orchestrate.written import fitted, written
-from mimw.tools.timing.predict import predicted, rough, timed
-from tests.orchestrate.cases import attention, gemm_descriptors
+from mimw.tools.timing.predict import first_asked, predicted, rough, timed
+from tests.orchestrate.cases import attention, gemm_descriptors, gemm_pointers
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,22 @@ def test_the_choice_is_that_of_predicting_all(plain, search):
     assert [one.predicted is not None for one in search.candidates] == [True] * worth + [False] * (4 - worth)
     assert about[worth:] == sorted(about[worth:])
     assert set(search.spent) == {"write", "rank", "predict", "compile"} and all(search.spent.values())
+
+
+def test_forms_that_load_the_same_tiles_are_asked_once_what_programs_share(plain, search, monkeypatch):
+    ones, asked = [one.written for one in search.candidates], []
+    monkeypatch.setattr(ranking, "first_asked", lambda *of: asked.append(first_asked(*of)) or asked[-1])
+    _, times = ranking.ranked(plain, ones)
+    assert len(ones) == 4 and len(asked) == 1 and not any(one.plan.persistent for one in ones)
+    _, clock = timed(plain.author, plain.chip)
+    assert times == pytest.approx([rough(one.launch(), plain.chip, clock) for one in ones], rel=0.01)
+    assert 0 < asked[0] < 1
+
+
+def test_what_loads_by_pointers_move_each_form_finds_out_itself():
+    kernel, grid, args, meta, _ = gemm_pointers.case()
+    author = plain_of(kernel, grid, args, meta)
+    assert first_asked(author.launch, author.chip) is None
 
 
 def test_one_is_compiled_where_it_spills_nothing(search):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from ...ir import Op, Program, Scalar, Value
 from ...ir.flow import bounds, entering
 from .constants import constant_of
+from .flows import Flows
 from .uses import Uses, uses_of
 
 _SIZE = 1           # the entry of a table of a rank that says how many GPUs there are
@@ -168,6 +169,15 @@ def _table_of_size(op: Op, uses: Uses) -> Value | None:
 
 def _computes(op: Op) -> bool:
     return not op.blocks and ("number" in op.row.traits)
+
+
+def axes_of_lengths(program: Program) -> set[int]:
+    """The axes of the grid by whose numbers loops differ in length from program to program; a number that one of several tasks
+    hands on in shared memory counts."""
+    flows = program.kept(Flows)
+    extents = [value for op in program.named("for") for value in bounds(op)]
+    return {op.axis for op in program.named("get_program_id")
+            if not (flows.reached({op.result}) | {op.result}).isdisjoint(extents)}
 
 
 class Numbers:

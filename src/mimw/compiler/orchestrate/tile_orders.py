@@ -108,16 +108,6 @@ def there_and_back(b: Builder, tile: Value, first: Value, programs: Value, tiles
     return b.emit("sub", (b.by_constant("sub", tiles, 1), number), label="from_last")
 
 
-def axes_of_lengths(program: Program) -> set[int]:
-    """The axes of the grid by whose numbers loops differ in length from tile to tile."""
-    flows, found = program.kept(Flows), set()
-    extents = [value for op in program.named("for") for value in (op.start, op.end)]
-    for op in program.named("get_program_id"):
-        if not (flows.reached({op.result}) | {op.result}).isdisjoint(extents):
-            found.add(op.axis)
-    return found
-
-
 def _takes_apart(op: Op) -> bool:
     return bool({"quotient", "remainder"} & op.row.traits)
 

@@ -21,10 +21,11 @@ from typing import Any
 
 from ...compiler.analysis.remarks import Remark
 from ...compiler.analysis.shared_rows import WGMMA_ROWS
+from ...compiler.analysis.trips import axes_of_lengths
 from ...compiler.orchestrate.authors_tiles import authors_tiles
 from ...compiler.orchestrate.persist import persistent
 from ...compiler.orchestrate.plan import Plan
-from ...compiler.orchestrate.tile_orders import BAND, axes_of_lengths, row_of_tiles, shares_rows_and_columns
+from ...compiler.orchestrate.tile_orders import BAND, row_of_tiles, shares_rows_and_columns
 from ...compiler.orchestrate.together import may_go_together
 from ...compiler.orchestrate.transforms import may_transform
 from ...compiler.passes.accumulate_dots import accumulate_dots

@@ -7,19 +7,23 @@ Input: a `Plain` launch and `Written` forms of it. Output: predicted microsecond
 
 A short run is within some tenths of a prediction, and of two forms of one kernel it says which is quicker, as both are told of the
 same clock: in all kernels of benchmarks/notes/orchestrate-search.md the form with the best prediction was within 2 % of the best of
-the short runs. Those within `CLOSE` are predicted.
+the short runs. Those within `CLOSE` are predicted. Half of a short run says which bytes programs share in L2: forms that load the
+same tiles in the same order are asked once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
 
+from ...compiler.orchestrate.plan import Plan
 from ...errors import MimwError, TargetError
 from ..search.processes import Crew, job_count
-from ..timing.predict import rough, timed
+from ..timing.predict import first_asked, rough, timed
 from .plain import Plain
+from .written import Written
 
 CLOSE, MOST = 1.03, 2       # over the best short run; forms that are predicted
 FEW = 2                     # forms that are predicted at once, without a short run
@@ -27,18 +31,21 @@ FEW = 2                     # forms that are predicted at once, without a short 
 T = TypeVar("T")
 
 
-def ranked(plain: Plain, ones: Sequence[Any]) -> tuple[float | None, list[float | None]]:
+def ranked(plain: Plain, ones: Sequence[Written]) -> tuple[float | None, list[float | None]]:
     """(predicted microseconds of the plain kernel, those of a short run of each form at the plain kernel's clock)."""
-    clock: list[float | None] = [None]
+    found, clock = _or_none(lambda: timed(plain.author, plain.chip)) or (None, None)
+    alike: dict[Plan, list[int]] = {}
+    for at, one in enumerate(ones):
+        alike.setdefault(_loads(one.plan), []).append(at)
+    several = [ats for ats in alike.values() if len(ats) > 1]
+    shares = _each(len(several), lambda at: _or_none(lambda: first_asked(ones[several[at][0]].launch(), plain.chip)))
+    known = {at: share for ats, share in zip(several, shares) for at in ats}
+    return found, _each(len(ones), lambda at: _or_none(lambda: rough(ones[at].launch(), plain.chip, clock, known.get(at))))
 
-    def run(number: int) -> float | None:
-        if number:
-            return _or_none(lambda: rough(ones[number - 1].launch(), plain.chip, clock[0]))
-        found, clock[0] = _or_none(lambda: timed(plain.author, plain.chip)) or (None, None)    # here, before there are copies
-        return found
 
-    first, *rest = _each(1 + len(ones), run)
-    return first, rest
+def _loads(plan: Plan) -> Plan:
+    """A plan that loads the same tiles in the same order: who multiplies them, when, and how results leave does not matter."""
+    return replace(plan, consumers=1, warps=None, delayed=True, stores=False, pingpong=False)
 
 
 def predictions(ones: Sequence[Any]) -> list[float | None]:

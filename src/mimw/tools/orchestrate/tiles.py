@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.analysis import loops_of, rounds
-from ...compiler.analysis.trips import number
-from ...compiler.orchestrate.tile_orders import axes_of_lengths
+from ...compiler.analysis.trips import axes_of_lengths, number
 from ...ir import Program, Value
 from ...runtime.simulate import Launch
 from ..trials import rounds_by_program

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from ...target import Target, wanted
 from .banks import bank_turns
 from .binary import taken_by_binary
 from .prediction import Prediction, bound_of
-from .sampling import even, stratified, works_of
+from .sampling import Sample, even, stratified, works_of
 
 MOST_CTAS = 8           # of one SM that are simulated; more are extrapolated
 MOST_STEPS = 2_000_000  # of all CTAs of several GPUs, a minute or two
@@ -83,10 +83,19 @@ def timed(launch: Launch, chip: Target) -> tuple[float, float]:
     return one.costs["launch.microseconds"] + cycles / clock, clock
 
 
-def rough(launch: Launch, chip: Target, megahertz: float | None = None) -> float:
+def rough(launch: Launch, chip: Target, megahertz: float | None = None, alone: float | None = None) -> float:
     """Microseconds of a launch by one run of a few CTAs at a clock, by default the boost clock: for comparing forms of one kernel.
-    A prediction takes three to six times as long, and looks for the clock that the power limit leaves. Errors as of `predict`."""
-    return Predictor(launch, model(chip), chip, 1, traced=False).rough(megahertz)
+    A prediction takes three to six times as long, and looks for the clock that the power limit leaves. `alone`: what `first_asked`
+    says of another form that loads the same tiles in the same order, for two thirds of the time. Errors as of `predict`."""
+    return Predictor(launch, model(chip), chip, 1, traced=False).rough(megahertz, alone)
+
+
+def first_asked(launch: Launch, chip: Target) -> float | None:
+    """The share of the loaded bytes that no CTA of those which start together has asked for before; None where `rough` needs more
+    than that, what each load by pointers moves. Errors as of `predict`."""
+    one = Predictor(launch, model(chip), chip, 1, traced=False)
+    alone = one.traffic()
+    return None if one.spread else alone
 
 
 class Predictor:
@@ -130,10 +139,15 @@ class Predictor:
             self.residency = costs.residency(memory.total, total_warps(program), registers, chip.warp_size, columns_taken(program))
         self.slots = min(self.residency[0], -(-len(self.order) // self.groups))
         self.sms = min(cores, len(self.order) * size)
-        works = works_of(program, costs, bound.arguments, self.grid, self.order) if launch.gpus == 1 and not costs.engines else None
-        self.of_first = even(self.order, self.groups, self.slots, most)
-        self.sample = self.of_first if works is None else stratified(self.order, works, self.groups, self.slots, most)
+        self.of_first, self.most = even(self.order, self.groups, self.slots, most), most
         self.side_by_side = 1           # of the clusters of each GPU that start together, how many are simulated
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The clusters that are simulated; another one, where these wait for clusters that are not among them."""
+        differ = self.launch.gpus == 1 and not self.costs.engines
+        works = works_of(self.launch.program, self.costs, self.arguments, self.grid, self.order) if differ else None
+        return self.of_first if works is None else stratified(self.order, works, self.groups, self.slots, self.most)
 
     def run(self, megahertz: float, from_dram: float, order, slots: int, most_loads: int = 0) -> TimedMachine:
         far = min(1.0, from_dram / self.alone) if self.alone else 0.0
@@ -203,10 +217,10 @@ class Predictor:
                            memory=partial(as_compiled, self.launch.specialisation, self.launch.program))
         return replace(found, bound=bound_of(found))
 
-    def rough(self, megahertz: float | None) -> float:
+    def rough(self, megahertz: float | None, alone: float | None = None) -> float:
         """The microseconds of one run of the sample."""
         clock = megahertz or self.costs["chip.boost_mhz"]
-        from_dram = self.traffic()
+        self.alone = from_dram = self.traffic() if alone is None else alone
         return self.costs["launch.microseconds"] + self.of_all(self.first_run(clock, from_dram), clock, from_dram) / clock
 
     def of_all(self, machine: TimedMachine, clock: float, from_dram: float) -> float:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from heapq import heapify, heappop, heappush
 from math import prod
 from types import MappingProxyType
 
 from ...compiler.analysis import uses_of
 from ...compiler.analysis.flows import Flows
-from ...compiler.analysis.trips import Loop, Numbers, known_loops
+from ...compiler.analysis.trips import Loop, Numbers, axes_of_lengths, known_loops
 from ...ir import Block, Op, Program, Tensor, Value
 from ...ir.flow import induction
 from ...simulator.costs import Model
@@ -93,8 +94,16 @@ def works_of(program: Program, costs: Model, values: Mapping[Value, int], grid, 
     if not any(loop.by_program for loop in loops.values()) or len(order) > MOST_CLUSTERS:
         return None
     known = {value: int(number) for value, number in values.items() if isinstance(number, int) or hasattr(number, "__index__")}
-    body = _Body(program, costs, loops, known, grid)
-    found = [sum(_START + body.work(program.body, body.numbers(index)) for index in cluster) for cluster in order]
+    body, axes = _Body(program, costs, loops, known, grid), sorted(program.kept(axes_of_lengths))
+
+    @cache
+    def work(*places: int) -> float:
+        index = [0, 0, 0]
+        for axis, place in zip(axes, places):
+            index[axis] = place
+        return _START + body.work(program.body, body.numbers(index))
+
+    found = [sum(work(*(index[axis] for axis in axes)) for index in cluster) for cluster in order]
     return None if max(found) - min(found) <= ALIKE * max(found) else found
 
 
