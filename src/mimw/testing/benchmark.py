@@ -57,7 +57,7 @@ def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = 
 
     Every call starts with a cold L2 and is timed by CUDA events on the current stream; two warm-up rounds come first. Each
     candidate begins as many rounds as any other one, as the first call after a wait shows what its launch takes on the host, and
-    follows each other one as often: a kernel that leaves the chip cool lends its successor a higher clock, 10 % at the power limit.
+    follows each other one as often: a kernel that leaves the chip cool may lend its successor a higher clock.
     RuntimeError while launches are left out (`mimw.compile_ahead`): nothing of ours would be timed, and peers at length.
     """
     import torch

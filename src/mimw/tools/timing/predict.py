@@ -86,13 +86,13 @@ def timed(launch: Launch, chip: Target) -> tuple[float, float]:
 def rough(launch: Launch, chip: Target, megahertz: float | None = None, alone: float | None = None) -> float:
     """Microseconds of a launch by one run of a few CTAs at a clock, by default the boost clock: for comparing forms of one kernel.
     A prediction takes three to six times as long, and looks for the clock that the power limit leaves. `alone`: what `first_asked`
-    says of another form that loads the same tiles in the same order, for two thirds of the time. Errors as of `predict`."""
+    says of another form that loads the same tiles in the same order, which saves half of the run. Errors as of `predict`."""
     return Predictor(launch, model(chip), chip, 1, traced=False).rough(megahertz, alone)
 
 
 def first_asked(launch: Launch, chip: Target) -> float | None:
-    """The share of the loaded bytes that no CTA of those which start together has asked for before; None where `rough` needs more
-    than that, what each load by pointers moves. Errors as of `predict`."""
+    """The share of the loaded bytes that no CTA of those which start together has asked for before; None of a kernel with loads by
+    pointers, of each of which `rough` needs more. Errors as of `predict`."""
     one = Predictor(launch, model(chip), chip, 1, traced=False)
     alone = one.traffic()
     return None if one.spread else alone
