@@ -51,7 +51,14 @@ def tables(folder: Path, cases: Collection[str]) -> Iterator[str]:
         yield f"| {name} | {row['package']} {row['version'][:12]} | {row['date']} | {ours} | {hand} |"
     for name in KERNELS:
         if name not in times:
-            yield f"| {name} | | not measured | | |"
+            yield _unmeasured(name, found.get(f"others-{name}", {}))
+
+
+def _unmeasured(name: str, row: Mapping[str, Any]) -> str:
+    """The line of a kernel without times: with the reason for which it stays plain where nothing is measured, if it does."""
+    if row.get("is_used", True):
+        return f"| {name} | | not measured | | |"
+    return f"| {name} | {row['package']} {row['version'][:12]} | not measured | stays plain: {row['because']} | |"
 
 
 def _newest(file: Path) -> dict[str, Mapping[str, Any]]:

@@ -24,7 +24,11 @@ def test_the_newest_row_counts_and_what_is_below_its_goal_is_named(tmp_path):
                           "| slow | 2026-11-29 | 0.79 | 1.0 | 0.01 |  | plain (kept) |"]
     assert "1 of 34 measured, 1 at 1.1" in lines[8] and "| vllm-bmm | vllm 1 | 2026-11-30 | 1.10 | 0.50 |" in lines
     (tmp_path / "orchestrate_others.jsonl").write_text(json.dumps(kept[1]))
-    assert "| vllm-bmm | vllm 1 | 2026-11-30 | stays plain |  |" in list(tables(tmp_path, []))
+    lines = list(tables(tmp_path, []))
+    assert "| vllm-bmm | vllm 1 | 2026-11-30 | stays plain |  |" in lines and "| fla-chunk-intra | | not measured | | |" in lines
+    other |= {"name": "others-fla-chunk-intra", "is_used": False, "because": "ptxas spills"}
+    (tmp_path / "orchestrate_others.jsonl").write_text(json.dumps(other))
+    assert "| fla-chunk-intra | vllm 1 | not measured | stays plain: ptxas spills | |" in list(tables(tmp_path, []))
 
 
 def test_every_row_of_the_repository_is_in_them():
