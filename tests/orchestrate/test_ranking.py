@@ -58,6 +58,14 @@ def test_what_loads_by_pointers_move_each_form_finds_out_itself():
     assert first_asked(author.launch, author.chip) is None
 
 
+@pytest.mark.parametrize("said, asked", [(0.25, 3), (None, 1)])
+def test_where_the_first_form_has_loads_by_pointers_no_other_is_asked(search, monkeypatch, said, asked):
+    ones, count = [one.written for one in search.candidates[:3]], []
+    monkeypatch.setattr(ranking, "first_asked", lambda launch, chip: count.append(launch) or said)
+    assert ranking._shares(ones) == [said] * asked * (said is not None) and len(count) == asked
+    assert ranking._shares([]) == []
+
+
 def test_one_is_compiled_where_it_spills_nothing(search):
     assert [one.registers for one in search.candidates] == [168] + [None] * (len(search.candidates) - 1)
 

@@ -37,10 +37,19 @@ def ranked(plain: Plain, ones: Sequence[Written]) -> tuple[float | None, list[fl
     alike: dict[Plan, list[int]] = {}
     for at, one in enumerate(ones):
         alike.setdefault(_loads(one.plan), []).append(at)
-    several = [ats for ats in alike.values() if len(ats) > 1]
-    shares = _each(len(several), lambda at: _or_none(lambda: first_asked(ones[several[at][0]].launch(), plain.chip)))
-    known = {at: share for ats, share in zip(several, shares) for at in ats}
-    return found, _each(len(ones), lambda at: _or_none(lambda: rough(ones[at].launch(), plain.chip, clock, known.get(at))))
+    firsts = [ats[0] for ats in alike.values() if len(ats) > 1]
+    shares = dict(zip(firsts, _shares([ones[at] for at in firsts])))
+    known = {at: shares.get(ats[0]) for ats in alike.values() for at in ats}
+    return found, _each(len(ones), lambda at: _or_none(lambda: rough(ones[at].launch(), plain.chip, clock, known[at])))
+
+
+def _shares(ones: Sequence[Written]) -> list[float | None]:
+    """`first_asked` of each form; of none, if it has no answer for the first: the others have the same loads by pointers."""
+    def share(one: Written) -> float | None:
+        return _or_none(lambda: first_asked(one.launch(), one.plain.chip))
+
+    first = share(ones[0]) if ones else None
+    return [] if first is None else [first, *_each(len(ones) - 1, lambda at: share(ones[1 + at]))]
 
 
 def _loads(plan: Plan) -> Plan:
