@@ -11,9 +11,9 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from mimw.kernels.linear_attention import forward, tables, workspace
+from mimw.kernels.linear_attention import Raw, forward, tables, workspace
 
-from .linear_attention_reference import draw, recurrence
+from .linear_attention_reference import draw, gates_of_raw, recurrence
 
 BF16 = ml_dtypes.bfloat16
 GDN, KDA, GLA, DELTA, SIMPLE, NONE = (dict(gates=gates, delta=delta) for gates, delta in (
@@ -24,13 +24,13 @@ class Case:
     """Random arguments, the arrays of a call, and what they should be, of numbers as the type rounds them."""
 
     def __init__(self, type_=BF16, parts=1, cu_seqlens=None, T=150, H=1, HV=1, keys=None, tensor_memory=False,
-                 l2norm=False, **drawn):
+                 l2norm=False, raw=None, **drawn):
         self.drawn = draw(0, T=T, H=H, HV=HV, cu_seqlens=cu_seqlens, **drawn)
         if keys is not None:
             self.drawn |= keys(self.drawn)
         if l2norm:
             self.drawn |= longer_and_shorter(self.drawn) | {"use_qk_l2norm": True}
-        self.l2norm = l2norm
+        self.l2norm, self.raw = l2norm, Raw(gates=False)
         self.tensor_memory = tensor_memory
         self.type, torch_type = type_, torch.bfloat16 if type_ is BF16 else torch.float16
         for name in "qkv":
@@ -38,6 +38,8 @@ class Case:
         self.q, self.k, self.v = (self.drawn[name].numpy().astype(type_) for name in "qkv")
         self.g, self.beta, self.initial = (None if self.drawn[name] is None else self.drawn[name].numpy()
                                            for name in ("g", "beta", "initial_state"))
+        if raw is not None:
+            self.make(**raw)
         self.tables = tables(self.q.shape[0], T, cu_seqlens, parts)
         self.work = workspace(self.k, self.v, self.g, self.beta, self.tables, self.filled, l2norm=l2norm)
         self.final = None if self.initial is None else self.filled(self.initial.shape, "fp32")
@@ -48,7 +50,23 @@ class Case:
 
     def steps(self, q=True, **options):
         return forward(self.q if q else None, self.k, self.v, self.g, self.beta, self.tables, self.work, initial=self.initial,
-                       final=self.final, l2norm=self.l2norm, tensor_memory=self.tensor_memory, **options)
+                       final=self.final, l2norm=self.l2norm, tensor_memory=self.tensor_memory, raw=self.raw, **options)
+
+    def make(self, bound=None, betas=0.0, rate=True, bias=True, gates=True):
+        """Raw gates and betas in place of those drawn, of which the reference has what they are to become."""
+        drawn_by = torch.Generator().manual_seed(5)
+        normal = lambda *shape: torch.randn(shape, generator=drawn_by)          # noqa: E731
+        heads = self.drawn["v"].shape[2]
+        if gates:
+            g, shape = 3 * normal(*self.g.shape), (heads, *self.g.shape[3:])
+            A_log, dt_bias = normal(heads) if rate else None, normal(*shape) if bias else None
+            self.drawn["g"], self.g = gates_of_raw(g, A_log, dt_bias, bound), g.numpy()
+        else:
+            A_log = dt_bias = None
+        if betas:
+            beta = normal(*self.beta.shape)
+            self.drawn["beta"], self.beta = betas * torch.sigmoid(beta.double()), beta.numpy()
+        self.raw = Raw(*(None if one is None else one.numpy() for one in (A_log, dt_bias)), bound, gates, betas)
 
     def outputs(self, machine, **options):
         """o, of all launches."""

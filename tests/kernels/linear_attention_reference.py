@@ -70,6 +70,14 @@ def recurrence(q, k, v, g=None, beta=None, scale=None, initial_state=None, cu_se
     return o.reshape(v.shape), torch.stack(finals) if finals else S
 
 
+def gates_of_raw(g, A_log=None, dt_bias=None, bound=None) -> Tensor:
+    """Logarithms of gates [B, T, HV] or [B, T, HV, K] in fp64, of raw ones: -e^A_log softplus(g + dt_bias), or with a bound
+    bound sigmoid(e^A_log (g + dt_bias))."""
+    x = _double(g) if dt_bias is None else _double(g) + _double(dt_bias)
+    rate = 1.0 if A_log is None else _double(A_log).exp().reshape(-1, *[1] * (g.ndim - 3))
+    return -rate * torch.logaddexp(x, torch.zeros_like(x)) if bound is None else bound * torch.sigmoid(rate * x)
+
+
 def gradients(do, dfinal=None, **given: Any) -> dict[str, Tensor]:
     """Of every floating tensor among the arguments of `recurrence`, by its name, in fp64: of the sum of do o + dfinal final."""
     leaves = {name: _double(one).clone().requires_grad_() for name, one in given.items()

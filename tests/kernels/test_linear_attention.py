@@ -9,14 +9,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="the reference is torch's")
 
 import mimw  # noqa: E402
-from mimw.kernels.linear_attention import parts_for, tables  # noqa: E402
+from mimw.kernels.linear_attention import Raw, parts_for, tables  # noqa: E402
 from mimw.target import target  # noqa: E402
 from tests.compiling import stopping  # noqa: E402
 from tests.lowering.assembly import assembled  # noqa: E402
 from tests.lowering.launches import ptx_of  # noqa: E402
 
 from .linear_attention_calls import BF16, DELTA, GDN, GLA, KDA, NONE, SIMPLE, Case, close, right  # noqa: E402
-from .linear_attention_reference import chunked, recurrence  # noqa: E402
+from .linear_attention_reference import chunked, gates_of_raw, recurrence  # noqa: E402
 
 # ---- o and the last states ------------------------------------------------------------------------------------------------------
 
@@ -90,6 +90,60 @@ def test_what_chunks_prepare_is_right_in_every_order():
         kernel, grid, args, meta = case.steps(o=case.v.copy())[0]
         report = mimw.check(kernel, grid, *args, seeds=3, shrink=False, **meta)
         assert report.ok, report
+
+
+# ---- gates and betas of raw numbers ---------------------------------------------------------------------------------------------
+
+@pytest.mark.long(but=["kind0-*", "kind1-*", "kind4-*"], everywhere=True)
+@pytest.mark.parametrize("kind, raw, shape", [
+    (KDA, dict(bound=-5.0, betas=1.0), dict(T=200, HV=2, K=128, cu_seqlens=[0, 5, 5, 200], parts=2)),
+    (GDN, dict(betas=2.0), dict(T=200, HV=2, cu_seqlens=[0, 5, 5, 200], parts=2)),
+    (KDA, dict(), dict(T=70, K=128, l2norm=True)), (GLA, dict(bound=-0.1, rate=False), dict(T=130, parts=2)),
+    (SIMPLE, dict(bias=False), dict(T=65)), (DELTA, dict(gates=False, betas=1.0), dict(T=65)),
+    (GDN, dict(bound=-1.0, bias=False), dict(T=70, type_=np.float16, l2norm=True)), (KDA, dict(bias=False), dict(T=65, K=256))])
+def test_gates_and_betas_made_in_the_call(machine, kind, raw, shape):
+    """Rows behind the end of a sequence too, whose biases are no gates."""
+    case = Case(**kind, raw=raw, **shape)
+    right(machine, case)
+    if kind["delta"]:
+        close(case.rows(case.work.T), chunked(**case.drawn).T, 4e-3)
+
+
+@pytest.mark.parametrize("bound", [None, -5.0])
+def test_raw_gates_of_any_size(machine, bound):
+    """From -100 to 100: near 0 and far below it, with as many digits as fp32 has."""
+    case = Case(**SIMPLE, T=64, raw=dict(bound=bound, rate=False, bias=False), state=False)
+    case.g = np.linspace(-100, 100, 64, dtype=np.float32).reshape(1, 64, 1)
+    case.drawn["g"] = gates_of_raw(torch.from_numpy(case.g), bound=bound)
+    right(machine, case)
+    exact = case.drawn["g"][0, :, 0].numpy().clip(-128).cumsum()
+    np.testing.assert_allclose(case.work.b[0, 0], exact, rtol=2e-5, atol=1e-9)
+
+
+def test_bounds_are_those_of_the_largest_gates(machine):
+    """Of each row over all columns, whatever their biases are."""
+    case = Case(**KDA, T=200, K=128, parts=3, raw=dict(bound=-5.0))
+    right(machine, case)
+    largest = case.drawn["g"][0, :, 0].amax(-1).numpy()
+    assert (case.work.bounds[:, 0] >= np.add.reduceat(largest, range(0, 200, 64)) - 1e-3).all()
+    assert (case.work.bounds[:, 0] <= np.add.reduceat(largest, range(0, 200, 64)) + 64 * np.log(2)).all()
+
+
+@pytest.mark.parametrize("raw, said", [
+    (Raw(np.zeros(1, np.float32), gates=False), "make gates, and here gates are given"),
+    (Raw(bound=0.5), "the lower bound of gates is 0.5; it must be below 0"),
+    (Raw(np.zeros(3, np.float32)), r"A_log has the shape (3,), and gates of 1 heads take (1,)"),
+    (Raw(dt_bias=np.zeros((1, 64), np.float32)), r"dt_bias has the shape (1, 64), and gates of 1 heads take (1,)")])
+def test_raw_gates_that_do_not_fit(raw, said):
+    case = Case(**GDN)
+    case.raw = raw
+    with pytest.raises(ValueError, match=re.escape(said)):
+        case.steps(o=case.v.copy())
+    case = Case(**NONE)
+    for raw, said in ((Raw(), "there is no g"), (Raw(gates=False, betas=1.0), "there is no beta")):
+        case.raw = raw
+        with pytest.raises(ValueError, match=said):
+            case.steps(o=case.v.copy())
 
 
 # ---- norms ----------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="operators need torch: make test TOR
 from mimw import ops  # noqa: E402
 from mimw.ops import linear_attention_chunks, linear_attention_layout, packed  # noqa: E402
 from mimw.ops.linear_attention import CONTRACT  # noqa: E402
-from tests.kernels.linear_attention_reference import chunked, draw, gradients, recurrence  # noqa: E402
+from tests.kernels.linear_attention_reference import chunked, draw, gates_of_raw, gradients, recurrence  # noqa: E402
 from tests.ops import linear_attention_fuzz  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
@@ -71,6 +71,75 @@ def test_by_kernels(gates, delta, K, cu_seqlens, l2norm):
                 assert name == "initial_state" or (found[:, 78:] == 0).all()
     told = str(ops.explain(ops.linear_attention, *(given[name] for name in ("q", "k", "v", "g", "beta")), use_qk_l2norm=l2norm))
     assert "by linear_attention" in told and "rms_norm" not in told
+
+
+RAW = {     # gates, whether there are A_log and dt_bias, the lower bound, whether betas are raw, and doubled
+    "softplus": ("key", True, True, None, True, False), "bounded": ("key", True, True, -5.0, True, True),
+    "a head's": ("head", True, False, None, True, False), "a head's, bounded": ("head", False, True, -0.5, False, False)}
+
+
+def raw_call(name, by_kernels=False, **shape):
+    """(arguments of a call with raw gates and betas, what they are for the recurrence, leaves by name)."""
+    gates, rate, bias, bound, betas, twice = RAW[name]
+    drawn = draw(11, gates=gates, delta=True, **shape)
+    given = drawn | {one: torch.randn_like(drawn[one]) for one in ("g", "beta")}
+    if by_kernels:
+        given |= {one: given[one].bfloat16() for one in "qkv"}
+    heads = given["g"].shape[2:]
+    given |= dict(A_log=torch.randn(heads[0]) if rate else None, dt_bias=torch.randn(heads) if bias else None)
+    if not betas:
+        given["beta"] = drawn["beta"]
+    leaves = {one: x.requires_grad_() for one, x in given.items() if x is not None and one != "cu_seqlens"}
+    options = dict(lower_bound=bound, use_gate=True, use_beta_sigmoid=betas, allow_neg_eigval=twice)
+
+    def exact(of):
+        made = {one: of.get(one) for one in ("q", "k", "v", "initial_state")} | {"cu_seqlens": given["cu_seqlens"]}
+        weights = torch.sigmoid(of["beta"]) * (2.0 if twice else 1.0) if betas else of["beta"]
+        return recurrence(**made, g=gates_of_raw(of["g"], of.get("A_log"), of.get("dt_bias"), bound), beta=weights)
+
+    return given | options, leaves, exact
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_raw_gates_and_betas(name):
+    """Values, and gradients of all that they are made of."""
+    given, leaves, exact = raw_call(name, T=40, cu_seqlens=[0, 1, 1, 35, 40], **SMALL)
+    doubles = {one: x.detach().double().requires_grad_() for one, x in leaves.items()}
+    found, wanted = ops.linear_attention(**given, output_final_state=True), exact(doubles)
+    sums = torch.randn_like(found[0]), torch.randn_like(found[1])
+    for one, other in zip((*found, *torch.autograd.grad(found, list(leaves.values()), sums)),
+                          (*wanted, *torch.autograd.grad(wanted, list(doubles.values()), [x.double() for x in sums]))):
+        near(one, other, 1e-4)
+
+
+@pytest.mark.parametrize("name, shape", [("bounded", dict(T=70, cu_seqlens=[0, 66, 70])), ("a head's", dict(T=66))])
+def test_raw_gates_and_betas_by_kernels(name, shape):
+    """Simulated; another call of the plan has other numbers; no launch of their own."""
+    for again in range(2):
+        given, leaves, exact = raw_call(name, by_kernels=True, H=1, HV=2, K=64, V=64, **shape)
+        if again:
+            given |= dict(A_log=given["A_log"].detach() + 0.5)
+            leaves["A_log"] = given["A_log"]
+        o, final = ops.linear_attention(**given, output_final_state=True)
+    with torch.no_grad():
+        expected, last = exact(leaves)
+    near(o, expected, 8e-3)
+    near(final, last, 8e-3)
+    names = "q", "k", "v", "g", "beta"
+    options = {name: one for name, one in given.items() if name not in (*names, "initial_state", "cu_seqlens")}
+    told = str(ops.explain(ops.linear_attention, *(given[name] for name in names), **options))
+    assert "by linear_attention" in told and told.count("grid (") == 2 and "torch" not in told
+
+
+@pytest.mark.parametrize("options, said", [
+    (dict(use_gate=True), "there must be a g to make gates of"), (dict(A_log=torch.zeros(1)), "use_gate=True asks for"),
+    (dict(use_beta_sigmoid=True), "there must be a beta"), (dict(allow_neg_eigval=True), "use_beta_sigmoid=True asks for"),
+    (dict(g=torch.zeros(1, 4, 1), use_gate=True, lower_bound=0.0), "lower_bound is 0.0; it must be below 0"),
+    (dict(g=torch.zeros(1, 4, 1), use_gate=True, dt_bias=torch.zeros(1, 8)), "take a bias for each of a row's"),
+    (dict(g=torch.zeros(1, 4, 1), use_gate=True, A_log=torch.zeros(3)), "A_log")])
+def test_what_makes_gates_must_fit_them(options, said):
+    with pytest.raises(RuntimeError, match=said):
+        ops.linear_attention(*[torch.zeros(1, 4, 1, 8)] * 3, **options)
 
 
 @pytest.mark.parametrize("gates, K, dtype", [
@@ -172,15 +241,20 @@ def test_refusals(changes, error, text):
 
 def test_opcheck():
     leaves = [X[name].detach().clone().requires_grad_() for name in TENSORS]
-    torch.library.opcheck(torch.ops.mimw.linear_attention.default, (*leaves, None, None, True, True))
+    torch.library.opcheck(torch.ops.mimw.linear_attention.default, (*leaves, None, None, None, None, True, True))
+    heads = X["g"].shape[2:]
+    making = *(torch.zeros(shape, requires_grad=True) for shape in (heads[:1], heads)),
+    torch.library.opcheck(torch.ops.mimw.linear_attention.default, (*leaves, None, *making, None, True, True, True, -5.0, True))
 
 
 def test_compiled_whole():
-    def step(q, k, v, beta):
-        o, final = ops.linear_attention(q, k, v, None, beta, output_final_state=True, use_qk_l2norm=True)
+    def step(q, k, v, g, beta, A_log):
+        o, final = ops.linear_attention(q, k, v, g, beta, output_final_state=True, use_qk_l2norm=True, A_log=A_log, use_gate=True,
+                                        use_beta_sigmoid=True)
         return (o * o).sum() + final.sum()
 
-    inputs = [X[name].detach().clone().requires_grad_() for name in ("q", "k", "v", "beta")]
+    inputs = [X[name].detach().clone().requires_grad_() for name in ("q", "k", "v", "g", "beta")]
+    inputs.append(torch.zeros(X["g"].shape[2], requires_grad=True))
     found, expected = (torch.autograd.grad(one(*inputs), inputs) for one in
                        (torch.compile(step, fullgraph=True, backend="aot_eager"), step))
     torch.testing.assert_close(found, expected)

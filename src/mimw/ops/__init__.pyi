@@ -627,6 +627,12 @@ def linear_attention(
     output_final_state: bool = False,
     cu_seqlens: Annotated[Tensor | None, "int (ends)"] = None,
     use_qk_l2norm: bool = False,
+    A_log: Annotated[Tensor | None, "float (HV)"] = None,
+    dt_bias: Annotated[Tensor | None, "float (HV) or (HV, K)"] = None,
+    lower_bound: float | None = None,
+    use_gate: bool = False,
+    use_beta_sigmoid: bool = False,
+    allow_neg_eigval: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """(o, final states): per head of v, S <- exp(g_t) S + k_t u_t^T and o_t = scale S^T q_t, with u_t = v_t, or with beta
     u_t = beta_t (v_t - (exp(g_t) S)^T k_t).
@@ -645,11 +651,17 @@ def linear_attention(
                               the numbers, once a tensor: one that a kernel of yours writes anew must come as another tensor
                use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it: in fp32, on the
                               way, and for gradients as rows rounded to their type
+               use_gate       g is raw, and gates are made of it on the way, as fla's kernels make them (`use_gate_in_kernel`):
+                              -exp(A_log) softplus(g + dt_bias), or with a lower_bound, below 0, lower_bound sigmoid(exp(A_log)
+                              (g + dt_bias)), in fp32; then g may have any sign
+               A_log          (HV): logarithms of rates; None is 0
+               dt_bias        (HV), or for gates of columns (HV, K); None is 0
+               use_beta_sigmoid    beta is raw, and its sigmoid is the weight; with allow_neg_eigval twice that
     returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
     computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64, 128 or 256 columns of keys and of values,
                gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at
                once and their states one after the other
-    gradients  of q, k, v, g, beta and initial_state, from those of o and the final states; no second derivative
+    gradients  of q, k, v, g, beta, initial_state, A_log and dt_bias, from those of o and the final states; no second derivative
     errors:    RuntimeError where shapes or devices do not fit, and for cu_seqlens that do not ascend from 0 to at most T, with the
                numbers; NotImplementedError for other types
 
@@ -658,6 +670,11 @@ def linear_attention(
         HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v
         cu_seqlens is None or B == 1 -- packed sequences are a batch of 1
         cu_seqlens is None or ends > 0 -- cu_seqlens has one number more than there are sequences
+        not use_gate or g is not None -- with use_gate there must be a g to make gates of
+        use_gate or A_log is None and dt_bias is None and lower_bound is None -- A_log, dt_bias and lower_bound make gates, which
+            use_gate=True asks for
+        not use_beta_sigmoid or beta is not None -- with use_beta_sigmoid there must be a beta
+        use_beta_sigmoid or not allow_neg_eigval -- allow_neg_eigval doubles sigmoids, which use_beta_sigmoid=True asks for
         -> o: =q (B, T, HV, V)
         -> final_state: fp32 (sequences, HV, K, V) if output_final_state
         operations: 4 * B * T * HV * (K * V + 32 * (K + V))

@@ -6,6 +6,7 @@ last rows. One family by what is given:
     o, final = linear_attention(q, k, v, g)                 GLA, g (B, T, HV, K); Mamba-2's SSD and simple GLA, g (B, T, HV)
     o, final = linear_attention(q, k, v, None, beta)        DeltaNet
     o, final = linear_attention(q, k, v, g, beta, initial_state=S, output_final_state=True)     Gated DeltaNet, Kimi delta attention
+    o, _ = linear_attention(q, k, v, x, y, A_log=A, dt_bias=b, use_gate=True, use_beta_sigmoid=True)    of numbers of projections
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from . import linear_attention_chunks as chunks
+from . import linear_attention_gates as raw
 from . import linear_attention_kernels as kernels
 from .chips import asked
 from .contract import Contract, Extents, Result
@@ -36,14 +38,29 @@ def _sequences(of: Extents, given: dict) -> None:
                     f"initial_state has {state.shape[0]} states, and there are {of.sequences} sequences; it must have one for each")
 
 
+def _called(of: Extents, given: dict) -> None:
+    """Besides that, demands that what makes gates fits them."""
+    _sequences(of, given)
+    g, dt_bias, bound = given["g"], given["dt_bias"], given["lower_bound"]
+    CONTRACT.demand(bound is None or bound < 0, lambda: f"lower_bound is {bound}; it must be below 0, as logarithms of gates are")
+    CONTRACT.demand(dt_bias is None or dt_bias.dim() == g.dim() - 2, lambda:
+                    f"dt_bias has the shape {tuple(dt_bias.shape)}, and gates {tuple(g.shape)} take a bias for each of a row's")
+
+
 _LINES = ("q: float (B, T, H, K)", "k: =q (B, T, H, K)", "v: =q (B, T, HV, V)", "g?: float (B, T, HV) or (B, T, HV, K)",
           "beta?: float (B, T, HV)", "initial_state?: float (states, HV, K, V)", "cu_seqlens?: int (ends)",
           "K > 0 and V > 0 -- heads of width 0 have no state",
           "HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v",
           "cu_seqlens is None or B == 1 -- packed sequences are a batch of 1", "cu_seqlens is None or ends > 0 -- cu_seqlens has "
           "one number more than there are sequences")
-CONTRACT = Contract("linear_attention", *_LINES, "-> o: =q (B, T, HV, V)",
-                    "-> final_state: fp32 (sequences, HV, K, V) if output_final_state", also=_sequences,
+_MAKING = ("A_log?: float (HV)", "dt_bias?: float (HV) or (HV, K)",
+           "not use_gate or g is not None -- with use_gate there must be a g to make gates of",
+           "use_gate or A_log is None and dt_bias is None and lower_bound is None -- A_log, dt_bias and lower_bound make gates, "
+           "which use_gate=True asks for",
+           "not use_beta_sigmoid or beta is not None -- with use_beta_sigmoid there must be a beta",
+           "use_beta_sigmoid or not allow_neg_eigval -- allow_neg_eigval doubles sigmoids, which use_beta_sigmoid=True asks for")
+CONTRACT = Contract("linear_attention", *_LINES, *_MAKING, "-> o: =q (B, T, HV, V)",
+                    "-> final_state: fp32 (sequences, HV, K, V) if output_final_state", also=_called,
                     flops="4 * B * T * HV * (K * V + 32 * (K + V))")
 BACKWARD = Contract("linear_attention_backward", "do: =q (B, T, HV, V)", *_LINES, "dfinal?: float (states, HV, K, V)",
                     "-> dq: =q (B, T, H, K)", "-> dk: =q (B, T, H, K)", "-> dv: =q (B, T, HV, V)", "-> dg: =g|fp32 () like g",
@@ -53,7 +70,9 @@ BACKWARD = Contract("linear_attention_backward", "do: =q (B, T, HV, V)", *_LINES
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, beta: Tensor | None = None,
                      scale: float | None = None, initial_state: Tensor | None = None, output_final_state: bool = False,
-                     cu_seqlens: Tensor | None = None, use_qk_l2norm: bool = False) -> tuple[Tensor, Tensor | None]:
+                     cu_seqlens: Tensor | None = None, use_qk_l2norm: bool = False, A_log: Tensor | None = None,
+                     dt_bias: Tensor | None = None, lower_bound: float | None = None, use_gate: bool = False,
+                     use_beta_sigmoid: bool = False, allow_neg_eigval: bool = False) -> tuple[Tensor, Tensor | None]:
     """(o, final states): per head of v, S <- exp(g_t) S + k_t u_t^T and o_t = scale S^T q_t, with u_t = v_t, or with beta
     u_t = beta_t (v_t - (exp(g_t) S)^T k_t).
 
@@ -71,32 +90,45 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, b
                               the numbers, once a tensor: one that a kernel of yours writes anew must come as another tensor
                use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first, as fla has it: in fp32, on the
                               way, and for gradients as rows rounded to their type
+               use_gate       g is raw, and gates are made of it on the way, as fla's kernels make them (`use_gate_in_kernel`):
+                              -exp(A_log) softplus(g + dt_bias), or with a lower_bound, below 0, lower_bound sigmoid(exp(A_log)
+                              (g + dt_bias)), in fp32; then g may have any sign
+               A_log          (HV): logarithms of rates; None is 0
+               dt_bias        (HV), or for gates of columns (HV, K); None is 0
+               use_beta_sigmoid    beta is raw, and its sigmoid is the weight; with allow_neg_eigval twice that
     returns:   o (B, T, HV, V) of q's type, contiguous, 0 in rows of no sequence; the states (N, HV, K, V) in fp32, or None
     computed:  on sm_90 by `mimw.kernels.linear_attention` for bf16 and fp16, 64, 128 or 256 columns of keys and of values,
                gradients by `mimw.kernels.linear_attention_backward`; else by torch's products in fp32, chunks of 64 rows at
                once and their states one after the other
-    gradients  of q, k, v, g, beta and initial_state, from those of o and the final states; no second derivative
+    gradients  of q, k, v, g, beta, initial_state, A_log and dt_bias, from those of o and the final states; no second derivative
     errors:    RuntimeError where shapes or devices do not fit, and for cu_seqlens that do not ascend from 0 to at most T, with the
                numbers; NotImplementedError for other types
     """
-    o, final = LINEAR_ATTENTION(q, k, v, g, beta, initial_state, cu_seqlens, scale, output_final_state, use_qk_l2norm)
+    o, final = LINEAR_ATTENTION(q, k, v, g, beta, initial_state, cu_seqlens, A_log, dt_bias, scale, output_final_state,
+                                use_qk_l2norm, use_gate, lower_bound, use_beta_sigmoid, allow_neg_eigval)
     return o, final if output_final_state else None
 
 
 def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, initial_state: Tensor | None,
-          cu_seqlens: Tensor | None, scale: float | None, output_final_state: bool, use_qk_l2norm: bool) -> Callable:
+          cu_seqlens: Tensor | None, A_log: Tensor | None, dt_bias: Tensor | None, scale: float | None, output_final_state: bool,
+          use_qk_l2norm: bool, use_gate: bool, lower_bound: float | None, use_beta_sigmoid: bool,
+          allow_neg_eigval: bool) -> Callable:
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    by_kernels = kernels.forward_plan(of, scale, use_qk_l2norm) if _takes(of, q, v) else None
+    times = (2.0 if allow_neg_eigval else 1.0) if use_beta_sigmoid else 0.0
+    by_kernels = kernels.forward_plan(of, scale, use_qk_l2norm, use_gate, lower_bound, times) if _takes(of, q, v) else None
 
     def plan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
-        *given, state, cu_seqlens = given
+        *given, state, cu_seqlens, A_log, dt_bias = given
         ends = ends_of(CONTRACT, cu_seqlens, given[0].shape[1])
         if by_kernels is not None and _some(ends):
-            o, final = by_kernels(*given, None if state is None else state.float(), ends)
+            o, final = by_kernels(*given, None if state is None else state.float(), A_log, dt_bias, ends)
         elif _explained():
             return of.empty(given[0])
         else:
-            o, final = chunks.forward(*given, state, ends, scale, EPSILON if use_qk_l2norm else None)
+            *given, g, beta = given
+            g = raw.gates(g, A_log, dt_bias, lower_bound) if use_gate else g
+            beta = raw.betas(beta, allow_neg_eigval) if use_beta_sigmoid else beta
+            o, final = chunks.forward(*given, g, beta, state, ends, scale, EPSILON if use_qk_l2norm else None)
         return o, final if output_final_state else of.final_state.empty(o)
 
     return plan
@@ -150,23 +182,31 @@ def _explained() -> bool:
 
 
 def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    *given, ctx.scale, ctx.final, ctx.l2norm = inputs
+    *given, ctx.scale, ctx.final, ctx.l2norm, ctx.gate, ctx.bound, ctx.sigmoid, ctx.twice = inputs
     ctx.save_for_backward(*given)
     ctx.set_materialize_grads(False)
 
 
 def _gradients(ctx, do: Tensor | None, dfinal: Tensor | None) -> tuple:
-    q, k, v, g, beta, initial_state, cu_seqlens = ctx.saved_tensors
+    q, k, v, g, beta, initial_state, cu_seqlens, A_log, dt_bias = ctx.saved_tensors
     if do is None:
         do = torch.zeros_like(v, memory_format=torch.contiguous_format)
     weight = _weight(q) if ctx.l2norm else None     # k has as many columns
     rows = [(one, RMS_NORM(one, weight, EPSILON / one.shape[-1], 1)) for one in (q, k)] if ctx.l2norm else []
     normed = [row for _, (row, _) in rows] or [q, k]
-    *found, dg, dbeta, dinitial = LINEAR_ATTENTION_BACKWARD(do, *normed, v, g, beta, initial_state, cu_seqlens,
+    made = raw.gates(g, A_log, dt_bias, ctx.bound) if ctx.gate else g
+    weights = raw.betas(beta, ctx.twice) if ctx.sigmoid else beta
+    *found, dg, dbeta, dinitial = LINEAR_ATTENTION_BACKWARD(do, *normed, v, made, weights, initial_state, cu_seqlens,
                                                             dfinal if ctx.final else None, ctx.scale)
+    dA_log = dbias = None
+    if ctx.gate:
+        dg, dA_log, dbias = raw.gate_gradients(dg, made, g, A_log, dt_bias, ctx.bound)
+    if ctx.sigmoid:
+        dbeta = raw.beta_gradients(dbeta, weights, beta, ctx.twice)
     for number, (one, (_, rstd)) in enumerate(rows):
         found[number] = NORM_BACKWARD(one, found[number], weight, None, rstd, None, False, False, 1)[0]
-    return (*found, *(None if one is None else grad for one, grad in ((g, dg), (beta, dbeta), (initial_state, dinitial))))
+    others = *(None if one is None else grad for one, grad in ((g, dg), (beta, dbeta), (initial_state, dinitial))),
+    return *found, *others, None, dA_log, dbias
 
 
 def _weight(x: Tensor) -> Tensor:
@@ -179,6 +219,7 @@ LINEAR_ATTENTION_BACKWARD = Operator(
     f"linear_attention_backward(Tensor do, {_GIVEN}, Tensor? dfinal, float? scale=None) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", Planned(_plan_backward), BACKWARD)
 LINEAR_ATTENTION = Operator(
-    f"linear_attention({_GIVEN}, float? scale=None, bool output_final_state=False, bool use_qk_l2norm=False) -> "
-    "(Tensor, Tensor)",
-    Planned(_plan), CONTRACT, _save, _gradients, LOWER, kept=("g", "beta", "initial_state"))
+    f"linear_attention({_GIVEN}, Tensor? A_log=None, Tensor? dt_bias=None, float? scale=None, bool output_final_state=False, "
+    "bool use_qk_l2norm=False, bool use_gate=False, float? lower_bound=None, bool use_beta_sigmoid=False, "
+    "bool allow_neg_eigval=False) -> (Tensor, Tensor)",
+    Planned(_plan), CONTRACT, _save, _gradients, LOWER, kept=("g", "beta", "initial_state", "A_log", "dt_bias"))

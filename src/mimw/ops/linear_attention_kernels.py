@@ -4,7 +4,7 @@ Input: tensors like those to come. Output: a plan, or the reason against one. Fo
 
     if takes("linear_attention", *against(q, v)):
         plan = forward_plan(of, scale)
-        o, final = plan(q, k, v, g, beta, initial_state, ends)      ends: the numbers of cu_seqlens, None for a batch
+        o, final = plan(q, k, v, g, beta, initial_state, None, None, ends)      ends: of cu_seqlens, None for a batch
 
 Launches go by a table of chunks and one of spans, which lie on the device. Those of a batch are made with the plan, those of packed
 sequences when their numbers are new.
@@ -31,7 +31,8 @@ from .steps import named
 
 KEPT = 16               # lists of packed sequences whose tables and launches are kept
 GIVEN = "q", "k", "v", "g", "beta"
-STATES = "initial", "dfinal"
+FORWARD = (*GIVEN, "initial", "A_log", "dt_bias")
+WHOLE = "initial", "dfinal", "A_log", "dt_bias"         # tensors that have no rows
 Ends = tuple[int, ...] | None
 
 
@@ -42,20 +43,23 @@ def against(q: Tensor, v: Tensor) -> Iterator[str | bool | None]:
         yield x.shape[3] not in WIDTHS and f"{name} have {x.shape[3]} columns, and it takes {' or '.join(map(str, WIDTHS))}"
 
 
-def forward_plan(of: Extents, scale: float, l2norm: bool) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The plan (q, k, v, g, beta, initial_state, ends) -> (o, final); with `l2norm` of q and k divided by their norms."""
+def forward_plan(of: Extents, scale: float, l2norm: bool = False, gates: bool = False, bound: float | None = None,
+                 betas: float = 0.0) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The plan (q, k, v, g, beta, initial_state, A_log, dt_bias, ends) -> (o, final); with `l2norm` of q and k divided by their
+    norms; `gates` and `betas` are made as `library.Raw` says."""
 
     def made(ends: Ends, *given: Tensor | None) -> Callable[..., tuple[Tensor, Tensor]]:
         tables = _tables(given[0], given[2], ends).map(_to(given[0]))
 
         def arrays_of(*given: Tensor | None) -> dict[str, Any]:
-            q, k, v, g, beta, initial = given
+            q, k, v, g, beta, *_ = given
             work = library.workspace(k, v, g, beta, tables, _empty_on(q), l2norm=l2norm)
-            return dict(zip((*GIVEN, "initial"), given), o=torch.empty_like(v), final=_states(of, q), work=work)
+            return dict(zip(FORWARD, given), o=torch.empty_like(v), final=_states(of, q), work=work)
 
         arrays = arrays_of(*map(_like, given))
+        raw = library.Raw(arrays["A_log"], arrays["dt_bias"], bound, gates, betas)
         launches = library.forward(*(arrays[name] for name in GIVEN), tables, arrays["work"], scale, o=arrays["o"],
-                                   initial=arrays["initial"], final=arrays["final"], l2norm=l2norm)
+                                   initial=arrays["initial"], final=arrays["final"], l2norm=l2norm, raw=raw)
         launch = named(given[0], _flat(arrays, tables), launches)
 
         def run(*given: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -65,7 +69,7 @@ def forward_plan(of: Extents, scale: float, l2norm: bool) -> Callable[..., tuple
 
         return run
 
-    return _by_ends(of.T, (*GIVEN, "initial"), made)
+    return _by_ends(of.T, FORWARD, made)
 
 
 def backward_plan(of: Extents, scale: float) -> Callable[..., tuple[Tensor | None, ...]]:
@@ -115,7 +119,7 @@ def _by_ends(rows: int, names: tuple[str, ...], made: Callable[..., Callable]) -
         *given, ends = given
         some = ends is not None and ends[-1] < rows
         if some:
-            given = [one if one is None or name in STATES else one[:, :ends[-1]] for name, one in zip(names, given)]
+            given = [one if one is None or name in WHOLE else one[:, :ends[-1]] for name, one in zip(names, given)]
         ready = [_ready(one) for one in given]
         run = kept.get(ends)
         if run is None:

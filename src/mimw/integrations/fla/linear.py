@@ -5,7 +5,7 @@ Input: the arguments of GLA, simple GLA, DeltaNet, Gated DeltaNet and KDA. Outpu
     gla(q, k, v, g, 0.125, None, True, False, None, None)               as `ChunkGLAFunction.apply` is called
     gated_delta_rule(q, k, v, g, beta, use_qk_l2norm_in_kernel=True)    as `chunk_gated_delta_rule`
 
-Gates that fla computes in a kernel (`use_gate_in_kernel`), and sigmoids of beta, are torch's here. States as [V, K]
+Gates that fla computes in a kernel (`use_gate_in_kernel`), and sigmoids of beta, are made in ours. States as [V, K]
 (`state_v_first`) are turned on the way in and out.
 """
 
@@ -43,9 +43,11 @@ def _unsound(lacks_rate: bool | None, negative: bool) -> str | None:
 
 
 def _called(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, scale: float | None, state: Tensor | None,
-            final: bool, turned: bool, cu_seqlens: Tensor | None, normed: bool = False) -> tuple[Tensor, Tensor | None]:
+            final: bool, turned: bool, cu_seqlens: Tensor | None, normed: bool = False, **raw: Any) -> tuple[Tensor, Tensor | None]:
+    """`raw`: how gates and betas are made, by the names of `ops.linear_attention`."""
+    raw |= {"dt_bias": of_gates(raw["dt_bias"], g)} if "dt_bias" in raw else {}
     state = state.transpose(2, 3) if turned and state is not None else state
-    o, last = ops.linear_attention(q, k, v, g, beta, scale, state, final, cu_seqlens, normed)
+    o, last = ops.linear_attention(q, k, v, g, beta, scale, state, final, cu_seqlens, normed, **raw)
     return o, last.transpose(2, 3).contiguous() if turned and last is not None else last
 
 
@@ -106,11 +108,9 @@ def gated_delta_rule(
         allow_neg_eigval: bool = False, state_v_first: bool = False, cu_seqlens: Tensor | None = None,
         cu_seqlens_cpu: Tensor | None = None, chunk_indices: Tensor | None = None, cp_context: Any = None,
         **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    if kwargs.get("use_gate_in_kernel"):
-        g = gate(g, kwargs["A_log"], kwargs.get("dt_bias"))
-    if use_beta_sigmoid_in_kernel:
-        beta = sigmoid(beta, allow_neg_eigval)
-    return _called(q, k, v, g, beta, scale, initial_state, output_final_state, state_v_first, cu_seqlens, use_qk_l2norm_in_kernel)
+    raw = _raw(kwargs.get("use_gate_in_kernel"), kwargs, None, use_beta_sigmoid_in_kernel, allow_neg_eigval)
+    return _called(q, k, v, g, beta, scale, initial_state, output_final_state, state_v_first, cu_seqlens, use_qk_l2norm_in_kernel,
+                   **raw)
 
 
 def kda_refused(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: float | None = None,
@@ -134,28 +134,21 @@ def kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: float |
         return_intermediate_states: bool = False, state_v_first: bool = False, cu_seqlens: Tensor | None = None,
         cu_seqlens_cpu: Tensor | None = None, cp_context: Any = None, use_graph: bool = False,
         max_num_seqs: int | None = None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    if use_gate_in_kernel:
-        g = gate(g, kwargs.get("A_log"), kwargs.get("dt_bias"), lower_bound)
-    if use_beta_sigmoid_in_kernel:
-        beta = sigmoid(beta, allow_neg_eigval)
-    return _called(q, k, v, g, beta, scale, initial_state, output_final_state, state_v_first, cu_seqlens, use_qk_l2norm_in_kernel)
+    raw = _raw(use_gate_in_kernel, kwargs, lower_bound, use_beta_sigmoid_in_kernel, allow_neg_eigval)
+    return _called(q, k, v, g, beta, scale, initial_state, output_final_state, state_v_first, cu_seqlens, use_qk_l2norm_in_kernel,
+                   **raw)
 
 
-def gate(g: Tensor, A_log: Tensor | None, dt_bias: Tensor | None, lower_bound: float | None = None) -> Tensor:
-    """Logarithms of decays (..., HV) or (..., HV, K) in fp32: -exp(A_log) softplus(g + dt_bias), or with a lower bound that times
-    sigmoid(exp(A_log) (g + dt_bias)). A_log has HV numbers, dt_bias one for each of a token's gates."""
-    heads = g.shape[2:]
-    rate = None if A_log is None else A_log.float().exp().view(-1, *[1] * (len(heads) - 1))
-    x = g.float() if dt_bias is None else g.float() + dt_bias.float().view(heads)
-    if lower_bound is None:
-        return -rate * torch.nn.functional.softplus(x)
-    return lower_bound * torch.sigmoid(x if rate is None else rate * x)
+def of_gates(dt_bias: Tensor | None, g: Tensor) -> Tensor | None:
+    """Biases in the shape of the gates of a token."""
+    return None if dt_bias is None else dt_bias.view(g.shape[2:])
 
 
-def sigmoid(beta: Tensor, twice: bool) -> Tensor:
-    """Of betas, in fp32; times 2 where states may have negative eigenvalues."""
-    return torch.sigmoid(beta.float()) * (2.0 if twice else 1.0)
+def _raw(gates: bool | None, given: dict[str, Any], bound: float | None, betas: bool, twice: bool) -> dict[str, Any]:
+    """Of fla's options those of `ops.linear_attention`; what makes gates only where they are made."""
+    made = dict(use_gate=True, A_log=given.get("A_log"), dt_bias=given.get("dt_bias"), lower_bound=bound) if gates else {}
+    return made | (dict(use_beta_sigmoid=True, allow_neg_eigval=bool(twice)) if betas else {})
 
 
-__all__ = ["delta_rule", "delta_rule_refused", "gate", "gated_delta_rule", "gated_delta_rule_refused", "gla", "gla_refused", "kda",
-           "kda_refused", "sigmoid", "simple_gla", "simple_gla_refused"]
+__all__ = ["delta_rule", "delta_rule_refused", "gated_delta_rule", "gated_delta_rule_refused", "gla", "gla_refused", "kda",
+           "kda_refused", "of_gates", "simple_gla", "simple_gla_refused"]

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from mimw import ops
+from mimw.ops.linear_attention_gates import betas, gates
 
-from .linear import gate, sigmoid
+from .linear import of_gates
 from .tensors import refused
 
 
@@ -101,9 +102,9 @@ def gated_delta_rule(
         initial_state: Tensor | None = None, output_final_state: bool = False, use_qk_l2norm_in_kernel: bool = False,
         use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False, state_v_first: bool = False,
         cu_seqlens: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-    gates = gk if g is None else g if A_log is None else gate(g, A_log, dt_bias)
-    beta = sigmoid(beta, allow_neg_eigval) if use_beta_sigmoid_in_kernel else beta
-    return _stepped(q, k, v, gates, beta, scale, initial_state, output_final_state, state_v_first, use_qk_l2norm_in_kernel)
+    made = gk if g is None else g if A_log is None else gates(g, A_log, of_gates(dt_bias, g))
+    beta = betas(beta, allow_neg_eigval) if use_beta_sigmoid_in_kernel else beta
+    return _stepped(q, k, v, made, beta, scale, initial_state, output_final_state, state_v_first, use_qk_l2norm_in_kernel)
 
 
 def kda_refused(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Tensor | None = None,
@@ -127,8 +128,8 @@ def kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Tensor 
         use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False, lower_bound: float | None = None,
         out: Tensor | None = None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
     """(out, the states), which are `initial_state` itself if they are written in place."""
-    g = gate(g, A_log, dt_bias, lower_bound) if use_gate_in_kernel else g
-    beta = sigmoid(beta, allow_neg_eigval) if use_beta_sigmoid_in_kernel else beta
+    g = gates(g, A_log, of_gates(dt_bias, g), lower_bound) if use_gate_in_kernel else g
+    beta = betas(beta, allow_neg_eigval) if use_beta_sigmoid_in_kernel else beta
     given = q, k, v, g, beta, scale, initial_state
     if inplace_final_state:
         o, state = _into(*given, ssm_state_indices, state_v_first, use_qk_l2norm_in_kernel), initial_state

@@ -11,7 +11,7 @@ Input: q, k, v, the logarithms of gates g, beta, states before sequences. Output
 Per head, with the state S [K, V]: S' = e^g_t S; u_t = v_t, or beta_t (v_t - S'^T k_t); S = S' + k_t u_t^T; o_t = scale S^T q_t.
 Chunks have C = 64 rows. What launches hand on, and the backward may take from the workspace (NT: chunks of all sequences, in
 order; rows behind the end of a sequence have the last b, and zeros in what else there is; with `l2norm` k stands for k / |k|, and
-q for q / |q|):
+q for q / |q|; g and beta are what becomes of them where they are `Raw`):
 
     b       [NT, HV, C] fp32            sums of g, -128 at least, from the chunk's first row on; by key [NT, HV, K], the last row's
     factors [NT, HV, 4, C] fp32         with `l2norm`, of rows of k and their b, see `put_factors` (prepare.py); by key none
@@ -30,7 +30,8 @@ from these anew, in one launch, what a backward wants, both of k's type:
 
 from __future__ import annotations
 
+from .gates import Raw
 from .launches import CONTRACT, Workspace, forward, workspace
 from .tables import Tables, parts_for, tables
 
-__all__ = ["CONTRACT", "Tables", "Workspace", "forward", "parts_for", "tables", "workspace"]
+__all__ = ["CONTRACT", "Raw", "Tables", "Workspace", "forward", "parts_for", "tables", "workspace"]

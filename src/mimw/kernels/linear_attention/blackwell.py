@@ -21,8 +21,8 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from .compute import decays_of, first_state, give, grown_of, places, scores_of, values_of, written
+from .gates import LOG2_E
 from .nouns import ROWS, C
-from .prepare import LOG2_E
 
 PART = tl.constexpr(64)     # columns of the state that a thread has at a time
 

@@ -1,9 +1,11 @@
 """What each chunk needs of its own keys, queries and gates, where every column of the keys has gates of its own.
 
-Input: maps of q, k and g that end with each sequence (attention_varlen/maps.py), a pointer of beta, and the table of chunks.
+Input: maps of q, k and g that end with each sequence (attention_varlen/maps.py), a pointer of beta, and the table of chunks;
+gates and betas may be raw (gates.py).
 Output: T and P of each chunk, its last b, and its rows of q and k with their gates (see __init__.py), by 4 warps:
 
-    prepare_by_key[(chunks * HV, )](q, k, g, beta, last, T, P, q_out, k_out, w_out, bounds, table, problem, K=128, NORM=False)
+    prepare_by_key[(chunks * HV, )](q, k, g, beta, A_log, dt_bias, bound, last, T, P, q_out, k_out, w_out, bounds, table,
+                                    problem, ...)
 
 e^(b_i - b_j) is a product e^(b_i - m) e^(m - b_j) with a row's b for m, so that a tensor core sums over columns. Where, in COLUMNS
 columns, gates before and behind a chunk's middle sum to no less than -FAR, m is the b between, for the whole chunk, and rows with
@@ -20,12 +22,13 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .by_key_parts import Outputs, Part, far, far_rows, near, products
-from .by_key_tiles import BLOCKS, COLUMNS, OWN, ROWS, block_of, everywhere, sums_in_blocks, tile_of
+from .by_key_parts import Outputs, Part, far, far_rows, gates_in, largest_in_rows, near, products
+from .by_key_tiles import BLOCKS, COLUMNS, OWN, block_of, everywhere, sums_in_blocks
 from .forgotten import growth
+from .gates import LOG2_E, betas_of, maker_of
 from .inverse import SUM, of_room, room_of
 from .nouns import C
-from .prepare import LOG2_E, bring, diagonal, numbers_of, place_of, put_inverse, put_tile, shrink_of
+from .prepare import bring, diagonal, numbers_of, place_of, put_inverse, put_tile, shrink_of
 
 FAR = tl.constexpr(80.0)        # e^80 and its sums are finite in bf16 and fp32
 
@@ -33,7 +36,8 @@ FAR = tl.constexpr(80.0)        # e^80 and its sums are finite in bf16 and fp32
 @tle.struct
 class Buffers:
     """Of all columns: q (None without one), k and g as TMA brings them, COLUMNS at a time, with barriers; the operands of
-    by_key_parts.py; numbers of blocks; the inverse's room; and what rows of q and k are multiplied by, or None."""
+    by_key_parts.py; numbers of blocks; the inverse's room; what rows of q and k are multiplied by, or None; and biases of gates,
+    COLUMNS at a time, or None."""
 
     q: Any
     k: Any
@@ -45,6 +49,7 @@ class Buffers:
     numbers: Any
     room: Any
     of_rows: Any
+    biases: Any
 
 
 @mimw.jit
@@ -62,11 +67,12 @@ def rows_and_operand(TYPE: tl.constexpr, OPERAND: tl.constexpr, PARTS: tl.conste
 
 
 @mimw.jit
-def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: tl.constexpr, K: tl.constexpr, NORM: tl.constexpr):
+def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: tl.constexpr, K: tl.constexpr, NORM: tl.constexpr,
+            maker):
     """The buffers. Operands take the place of the same columns' inputs, which are in registers by then: those that fall the place
     of gates. In the end the inverse takes that place, too."""
     PARTS: tl.constexpr = K // COLUMNS
-    both, q, rise_q, of_rows = tlx.storage_alias_spec(), None, None, None
+    both, q, rise_q, of_rows, biases = tlx.storage_alias_spec(), None, None, None, None
     g, fall = tlx.local_alloc((C, COLUMNS), GATES, PARTS, reuse=both), tlx.local_alloc((C, COLUMNS), OPERAND, PARTS, reuse=both)
     room = room_of(both)
     both.set_buffer_overlap(tlx.reuse_group(g, fall, of_room(room)))
@@ -76,18 +82,26 @@ def buffers(Q: tl.constexpr, TYPE: tl.constexpr, GATES: tl.constexpr, OPERAND: t
     numbers = tlx.local_alloc((BLOCKS, COLUMNS), tl.float32, 2)
     if NORM:
         of_rows = tlx.local_alloc((C, ), tl.float32, 2)
-    return Buffers(q, k, g, tlx.alloc_barriers(PARTS), rise_q, rise_k, fall, numbers, room, of_rows)
+    if maker is not None:
+        if maker.bias is not None:
+            biases = tlx.local_alloc((PARTS, COLUMNS), tl.float32, 1)
+            at = tl.arange(0, PARTS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+            tlx.local_store(biases[0], tl.load(maker.bias + at).to(tl.float32))
+    return Buffers(q, k, g, tlx.alloc_barriers(PARTS), rise_q, rise_k, fall, numbers, room, of_rows, biases)
 
 
 @mimw.jit
-def part_of(buffers, number):
+def part_of(buffers, number, maker, rows):
     """Columns COLUMNS * number .. of the buffers."""
-    q, rise_q, of_q, of_k = None, None, None, None
+    q, rise_q, of_q, of_k, bias = None, None, None, None, None
     if buffers.q is not None:
         q, rise_q = buffers.q[number], buffers.rise_q[number]
     if buffers.of_rows is not None:
         of_q, of_k = buffers.of_rows[0], buffers.of_rows[1]
-    return Part(q, buffers.k[number], buffers.g[number], rise_q, buffers.rise_k[number], buffers.fall[number], of_q, of_k)
+    if buffers.biases is not None:
+        bias = tlx.local_reshape(tlx.local_slice(buffers.biases[0], [number, 0], [1, COLUMNS]), [COLUMNS])
+    return Part(q, buffers.k[number], buffers.g[number], rise_q, buffers.rise_k[number], buffers.fall[number], of_q, of_k, bias,
+                maker, rows)
 
 
 @mimw.jit
@@ -120,7 +134,7 @@ def begin(q, k, g, buffers, place, K: tl.constexpr):
 def gated(part, numbers, last, outputs):
     """(True where a part's b are near its middle, b of the last row). Writes rows with gates, the last b, and operands of what is
     near."""
-    within, totals = sums_in_blocks(tile_of(part.g))
+    within, totals = sums_in_blocks(gates_in(part))
     totals, n = everywhere(numbers, totals), tl.arange(0, BLOCKS)[:, None]
     before, behind = tl.sum(tl.where(n < 2, totals, -0.0), 0), tl.sum(tl.where(n >= 2, totals, -0.0), 0)
     end = before + behind
@@ -137,13 +151,15 @@ def gated(part, numbers, last, outputs):
 
 
 @mimw.jit
-def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bounds, table, problem, K: tl.constexpr,
-                   NORM: tl.constexpr):
+def prepare_by_key(q, k, g, beta, A_log, dt_bias, bound, last, T_out, P_out, q_out, k_out, w_out, bounds, table, problem,
+                   K: tl.constexpr, NORM: tl.constexpr, MAKING: tl.constexpr):
     """T, P, the last b, rows with gates and the bound of a chunk and head (forgotten.py); T and k_out only with beta, P and q_out
     only with q. NORM: rows of q and k are divided by their norms."""
     TYPE: tl.constexpr = tlx.dtype_of(k)
     OPERAND: tl.constexpr = tl.bfloat16 if TYPE == tl.bfloat16 else tl.float32     # fp16 does not hold e^FAR
-    place, chunk = place_of(table, problem), buffers(q is not None, TYPE, tlx.dtype_of(g), OPERAND, K, NORM)
+    place = place_of(table, problem)
+    maker, rows = maker_of(A_log, dt_bias, bound, place.head, K, MAKING), place.end - place.first
+    chunk = buffers(q is not None, TYPE, tlx.dtype_of(g), OPERAND, K, NORM, maker)
     begin(q, k, g, chunk, place, K)
     if NORM:
         put_norms(chunk, K)
@@ -151,12 +167,12 @@ def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bound
     nears = 0
     if beta is not None:
         weight = tlx.local_alloc((C, ), tl.float32, 1)
-        tlx.local_store(weight[0], numbers_of(beta, place))
+        tlx.local_store(weight[0], betas_of(numbers_of(beta, place), place.there, MAKING))
     for number in tl.range(0, K // COLUMNS, num_stages=1):
-        part, at = part_of(chunk, number), place.number * (C * K) + number * COLUMNS
+        part, at = part_of(chunk, number, maker, rows), place.number * (C * K) + number * COLUMNS
         tlx.barrier_wait(chunk.filled[number], 0)
         if bounds is not None and beta is not None:
-            largest = tl.maximum(largest, tl.max(tlx.local_load(part.g, layout=ROWS).to(tl.float32), 1))
+            largest = tl.maximum(largest, largest_in_rows(part))
         outputs = Outputs(None if q is None else q_out + at, None if beta is None else k_out + at, w_out + at, K)
         close, end = gated(part, chunk.numbers[number % 2], last + place.number * K + number * COLUMNS, outputs)
         nears |= close.to(tl.int32) << number
@@ -165,16 +181,16 @@ def prepare_by_key(q, k, g, beta, last, T_out, P_out, q_out, k_out, w_out, bound
     of_queries, of_keys = tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32)
     for number in tl.range(0, K // COLUMNS, num_stages=1):
         if (nears >> number) & 1 == 1:
-            of_queries, of_keys = products(part_of(chunk, number), of_queries, of_keys)
+            of_queries, of_keys = products(part_of(chunk, number, maker, rows), of_queries, of_keys)
         else:
-            of_queries, of_keys = far(part_of(chunk, number), chunk.numbers[0], of_queries, of_keys)
+            of_queries, of_keys = far(part_of(chunk, number, maker, rows), chunk.numbers[0], of_queries, of_keys)
     i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
     if q is not None:
         put_tile(P_out, tlx.require_layout(tl.where(i >= j, of_queries, 0.0), SUM), place)       # as in inverse.py
     if beta is not None:
         put_inverse(T_out, tl.where(i > j, of_keys, 0.0), weight[0], place, chunk.room)
     if bounds is not None:
-        bound = tl.sum(largest, 0)
+        total = tl.sum(largest, 0)
         if beta is not None:
-            bound += growth(diagonal(of_keys), tlx.local_load(weight[0]))
-        tl.store(bounds + place.number, bound)
+            total += growth(diagonal(of_keys), tlx.local_load(weight[0]))
+        tl.store(bounds + place.number, total)

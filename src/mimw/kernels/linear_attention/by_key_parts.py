@@ -18,6 +18,9 @@ import mimw.tlx as tlx
 from .by_key_tiles import (
     BLOCK,
     BLOCKS,
+    BY_COLUMN,
+    BY_COLUMN_OF_ROWS,
+    ROWS,
     block_of,
     everywhere,
     put_operand,
@@ -29,7 +32,8 @@ from .by_key_tiles import (
     sums_of_others,
     tile_of,
 )
-from .prepare import LOG2_E
+from .gates import LOG2_E, gates_of
+from .nouns import C
 
 FLOOR = tl.constexpr(-9.5)
 
@@ -37,7 +41,8 @@ FLOOR = tl.constexpr(-9.5)
 @tle.struct
 class Part:
     """COLUMNS columns: of q (None without one), k and g as they came; and in the same places, later, of the products' operands:
-    q and k times e^(b - m), and k times e^(m - b). Besides what rows of q and k are multiplied by, None for nothing."""
+    q and k times e^(b - m), and k times e^(m - b). Besides what rows of q and k are multiplied by, None for nothing; biases of raw
+    gates, None for none; what makes gates of them, None where they are given; and how many rows there are."""
 
     q: Any
     k: Any
@@ -47,6 +52,9 @@ class Part:
     fall: Any
     of_q: Any
     of_k: Any
+    bias: Any
+    maker: Any
+    rows: Any
 
 
 @tle.struct
@@ -57,6 +65,31 @@ class Outputs:
     k: Any
     w: Any
     K: tl.constexpr
+
+
+@mimw.jit
+def gates_in(part):
+    """The gates of a part, as TILE; 0 where there is no row."""
+    if part.maker is None:
+        return tile_of(part.g)
+    else:
+        row = tl.arange(0, BLOCKS)[None, :, None] * BLOCK + tl.arange(0, BLOCK)[:, None, None]
+        bias = None
+        if part.bias is not None:
+            bias = tlx.local_load(part.bias, layout=BY_COLUMN)[None, None, :]
+        return tl.where(row < part.rows, gates_of(tile_of(part.g), bias, part.maker), 0.0)
+
+
+@mimw.jit
+def largest_in_rows(part):
+    """The largest gate of each row of a part, 0 where there is no row."""
+    x = tlx.local_load(part.g, layout=ROWS).to(tl.float32)
+    if part.maker is None:
+        return tl.max(x, 1)
+    else:
+        if part.bias is not None:
+            x += tlx.local_load(part.bias, layout=BY_COLUMN_OF_ROWS)[None, :]
+        return tl.where(tl.arange(0, C) < part.rows, gates_of(tl.min(x, 1), None, part.maker), 0.0)
 
 
 @mimw.jit
@@ -81,7 +114,7 @@ def near(part, outputs, x, before, behind):
 def far_rows(part, outputs, totals):
     """Rows with gates, by the sums of gates before and behind each row, since a difference of large sums has no digits left;
     operands are not written."""
-    keys, gates, (before, behind) = scaled_tile_of(part.k, part.of_k), tile_of(part.g), sums_of_others(totals)
+    keys, gates, (before, behind) = scaled_tile_of(part.k, part.of_k), gates_in(part), sums_of_others(totals)
     put_rows(outputs.w, keys * tl.exp2((sums_behind(gates) + behind) * LOG2_E), outputs.K)
     rise = tl.exp2((sums_in_blocks(gates)[0] + before) * LOG2_E)
     if outputs.k is not None:
@@ -105,7 +138,7 @@ def far(part, numbers, of_queries, of_keys):
     n, keys, queries = tl.arange(0, BLOCKS), scaled_tile_of(part.k, part.of_k), None
     if part.q is not None:
         queries = scaled_tile_of(part.q, part.of_q)
-    within, totals = sums_in_blocks(tl.maximum(tile_of(part.g), FLOOR) * LOG2_E)
+    within, totals = sums_in_blocks(tl.maximum(gates_in(part), FLOOR) * LOG2_E)
     b = within + sums_of_others(everywhere(numbers, totals))[0]
     middles = everywhere(numbers, row_of(b, BLOCK // 2))
     for block in range(BLOCKS):

@@ -25,9 +25,11 @@ COLUMNS = tl.constexpr(64)      # of keys at a time
 TILE = tl.constexpr(tlx.layout(((32, 4), (2, 16)), ((2, 64), (1, 256))))        # of (BLOCK, BLOCKS, COLUMNS)
 FLAT = tl.constexpr(tlx.layout(((32, 4), (2, 16)), ((2, 1024), (1, 64))))       # the same of (C, COLUMNS)
 BY_ROW = tl.constexpr(tlx.layout(((32, 4), (16, )), ((0, 1), (4, ))))           # of (BLOCK, BLOCKS): a number for each row of TILE
+BY_COLUMN = tl.constexpr(tlx.layout(((32, 4), (2, )), ((2, 0), (1, ))))         # of (COLUMNS, ): a number for each column of TILE
 OWN = tl.constexpr(tlx.layout(((32, 4), (2, )), ((2, 64), (1, ))))              # of (BLOCKS, COLUMNS): the warp's block
 ALL = tl.constexpr(tlx.layout(((32, 4), (2, 4)), ((2, 0), (1, 64))))            # of (BLOCKS, COLUMNS): all blocks in each warp
 ROWS = tl.constexpr(tlx.layout(((16, 2, 4), (32, )), ((64, 32, 1024), (1, ))))  # of (C, COLUMNS): two threads have a row
+BY_COLUMN_OF_ROWS = tl.constexpr(tlx.layout(((16, 2, 4), (32, )), ((0, 32, 0), (1, ))))     # of (COLUMNS, )
 
 
 @mimw.jit

@@ -23,8 +23,8 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from .gates import LOG2_E
 from .nouns import ROWS, C, wide
-from .prepare import LOG2_E
 
 
 @tle.struct

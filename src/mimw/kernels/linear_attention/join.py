@@ -15,8 +15,8 @@ import triton.language as tl
 import mimw
 
 from .forgotten import forgets
+from .gates import LOG2_E
 from .nouns import C, span_of
-from .prepare import LOG2_E
 
 COLUMNS = tl.constexpr(16)      # of values, of a program
 PIECE = tl.constexpr(128)       # rows of a state, at most

@@ -3,11 +3,12 @@
 Input: a map of k that ends with each sequence (attention_varlen/maps.py), K / 2 columns at a time; pointers of g and beta, and the
 table of chunks. Output: b, T and factors of each chunk (see __init__.py):
 
-    prepare[(chunks * HV, )](k, g, beta, b, factors, T, bounds, table, problem, ...)
+    prepare[(chunks * HV, )](k, g, beta, A_log, dt_bias, bound, b, factors, T, bounds, table, problem, ...)
 
 Rows behind the end of a sequence have the last b, and zeros in T. Gates are one a head; by_key.py has those of keys' columns.
-With factors keys are to be divided by their norms. All that is made of them is linear in each, and their squares are the diagonal
-of the products that A needs anyway: so keys stay as they are, and products and gates get the norms, as powers of 2 like gates.
+Gates and betas may be raw (gates.py). With factors keys are to be divided by their norms. All that is made of them is linear in
+each, and their squares are the diagonal of the products that A needs anyway: so keys stay as they are, and products and gates get
+the norms, as powers of 2 like gates.
 """
 
 from typing import Any
@@ -20,10 +21,10 @@ import mimw.tlx as tlx
 
 from ..attention_varlen.maps import FAR as END
 from .forgotten import growth
+from .gates import LOG2_E, betas_of, gates_of, maker_of
 from .inverse import OF_COLUMNS, OF_ROWS, inverse, of_room, room_of
 from .nouns import CHUNK_FIELDS, C
 
-LOG2_E = tl.constexpr(1.4426950408889634)
 EPSILON = tl.constexpr(1e-6)    # of the L2 norm, as fla has it
 FACTORS = tl.constexpr(4)       # of a row of keys: see `put_factors`
 LEAST = tl.constexpr(-128.0)    # e^-128 is 0 in fp32, as it is of less, whose sums would have no digits for other gates
@@ -58,6 +59,18 @@ def place_of(table, problem):
 def numbers_of(tensor, place):
     """A number of each row, of v's heads, in fp32; zeros where there is no row."""
     return tl.load(tensor + place.of_value + tl.arange(0, C) * place.HV, mask=place.there, other=0.0).to(tl.float32)
+
+
+@mimw.jit
+def gates_of_head(g, place, maker):
+    """The gates of all rows, by a maker if they are raw; 0 where there is no row."""
+    if maker is None:
+        return numbers_of(g, place)
+    else:
+        bias = None
+        if maker.bias is not None:
+            bias = tl.load(maker.bias).to(tl.float32)
+        return tl.where(place.there, gates_of(numbers_of(g, place), bias, maker), 0.0)
 
 
 @mimw.jit
@@ -137,7 +150,8 @@ def divided(products, shrink, b):
 
 
 @mimw.jit
-def prepare(k, g, beta, b_out, factors, T_out, bounds, table, problem, K: tl.constexpr):
+def prepare(k, g, beta, A_log, dt_bias, bound, b_out, factors, T_out, bounds, table, problem, K: tl.constexpr,
+            MAKING: tl.constexpr):
     """b and T of a chunk and head, and the bound of its transition (forgotten.py); T only with beta, b and the bound only with
     g, factors only where keys are to be divided by their norms."""
     place = place_of(table, problem)
@@ -150,13 +164,13 @@ def prepare(k, g, beta, b_out, factors, T_out, bounds, table, problem, K: tl.con
         bring(k, keys[1], place, place.of_key, K // 2, filled[0])
         numbers = tlx.local_alloc((C, ), tl.float32, 2 if factors is None else 3)   # b, beta, and powers of 2 of norms
         if beta is not None:
-            tlx.local_store(numbers[1], numbers_of(beta, place))
+            tlx.local_store(numbers[1], betas_of(numbers_of(beta, place), place.there, MAKING))
     if g is not None:
-        gates = numbers_of(g, place)
+        gates = gates_of_head(g, place, maker_of(A_log, dt_bias, bound, place.head, 1, MAKING))
         gates = tl.where(gates < LEAST, LEAST, gates)
         b = tl.cumsum(gates, 0)
         tl.store(b_out + place.number * C + tl.arange(0, C), b)
-        bound = tl.sum(gates, 0)
+        total = tl.sum(gates, 0)
     if k is not None:
         sums, last = 0.0, 0.0
         if g is not None:
@@ -175,7 +189,7 @@ def prepare(k, g, beta, b_out, factors, T_out, bounds, table, problem, K: tl.con
             squares *= tl.exp2(2.0 * shrink)
         if beta is not None:
             if bounds is not None:
-                bound += growth(squares, tlx.local_load(numbers[1]))
+                total += growth(squares, tlx.local_load(numbers[1]))
             if factors is not None:
                 products = divided(products, numbers[2], numbers[0] if g is not None else None)
             elif g is not None:
@@ -185,4 +199,4 @@ def prepare(k, g, beta, b_out, factors, T_out, bounds, table, problem, K: tl.con
                 products = tl.where(tl.arange(0, C)[:, None] > tl.arange(0, C)[None, :], products, 0.0)
             put_inverse(T_out, products, numbers[1], place, room)
     if bounds is not None:
-        tl.store(bounds + place.number, bound)
+        tl.store(bounds + place.number, total)

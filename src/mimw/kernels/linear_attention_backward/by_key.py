@@ -24,8 +24,8 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..attention_varlen.maps import FAR
+from ..linear_attention.gates import LOG2_E
 from ..linear_attention.nouns import C
-from ..linear_attention.prepare import LOG2_E
 from .gates import diagonal
 from .nouns import chunk_of, numbers_of, rows_of, store_numbers
 

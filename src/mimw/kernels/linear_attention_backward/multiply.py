@@ -18,8 +18,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
+from ..linear_attention.gates import LOG2_E
 from ..linear_attention.nouns import C
-from ..linear_attention.prepare import LOG2_E, between
+from ..linear_attention.prepare import between
 from .gates import diagonal
 from .nouns import BY_HEAD
 
