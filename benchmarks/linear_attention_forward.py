@@ -6,7 +6,8 @@ installed.
 
 Inputs are normal, keys of length 1, beta between 0 and 1. Gates are `random`, logsigmoid of normal numbers as in fla's benchmarks:
 most parts of a sequence forget what was before them, and are not computed twice (src/mimw/kernels/linear_attention/forgotten.py);
-or `slow`, a sum of -0.5 a chunk on average, so that none does. With `norms` q and k are divided by theirs, in the same launches.
+or `slow`, a sum of -0.5 a chunk on average, so that none does. With `norms` q and k are divided by theirs, in the same launches;
+with `bounded` and `softplus` gates and betas are made there, of raw ones in bf16.
 Before anything is timed o and the last states of a head are checked against the recurrence in fp64. A line has the parts that a
 sequence is cut into, the time of all launches one behind the other, of each of them, and fla's.
 """
@@ -37,6 +38,8 @@ CASES = {"gdn-16": (1, 65536, 16, 16, 128, "head", "random", True, None),
          "kda-16-slow": (1, 65536, 16, 16, 128, "key", "slow", True, None),
          "gla-8x8192": (8, 8192, 16, 16, 128, "key", "slow", False, None)}
 NORMS = {f"{name}-norms": name for name in ("gdn-16", "gdn-256", "gdn-64", "kda-16")}
+BOUNDS = {"bounded": -5.0, "softplus": None}
+RAW = {f"{name}-{kind}": name for name in ("gdn-16", "kda-16") for kind in BOUNDS}
 ALLOWED = 2e-2
 
 
@@ -53,7 +56,17 @@ def inputs(batch, rows, heads, of_values, columns, gates, drawn, delta):
     return *(one.bfloat16() for one in (q, k, v)), g, beta, normal(batch, of_values, columns, columns)
 
 
-def launches(q, k, v, g, beta, initial, parts, l2norm=False):
+def raw_of(name: str, g, beta, heads: int, columns: int):
+    """(raw gates and betas in bf16, what makes gates and betas of them, the gates and betas), of a case."""
+    from tests.kernels.linear_attention_reference import gates_of_raw
+    bound = BOUNDS[name.rpartition("-")[2]]
+    biases = (heads, columns) if g.dim() == 4 else (heads, )
+    raw = kernels.Raw(torch.randn(heads, device="cuda"), torch.randn(biases, device="cuda"), bound, betas=1.0)
+    g, beta = torch.randn_like(g).bfloat16(), torch.randn_like(beta).bfloat16()
+    return g, beta, raw, gates_of_raw(g, raw.A_log, raw.dt_bias, bound), beta.double().sigmoid()
+
+
+def launches(q, k, v, g, beta, initial, parts, l2norm=False, raw=kernels.Raw(gates=False)):
     """(the launches, o, final, the parts)."""
     batch, rows, _, K = q.shape
     of_values, columns = v.shape[2:]
@@ -63,7 +76,7 @@ def launches(q, k, v, g, beta, initial, parts, l2norm=False):
                              lambda shape, kind: torch.empty(shape, device="cuda", dtype=torch.float32 if kind else k.dtype),
                              l2norm=l2norm)
     o, final = torch.empty_like(v), torch.empty_like(initial)
-    return kernels.forward(q, k, v, g, beta, made, work, o=o, initial=initial, final=final, l2norm=l2norm), o, final, parts
+    return kernels.forward(q, k, v, g, beta, made, work, o=o, initial=initial, final=final, l2norm=l2norm, raw=raw), o, final, parts
 
 
 def error_of(o, final, q, k, v, g, beta, initial, l2norm) -> float:
@@ -103,9 +116,15 @@ def peer(q, k, v, g, beta, initial, gates, l2norm=False):
 
 def case(name: str):
     """(the arguments of a case, its launches as calls without arguments, their kernels' names, o, final, the parts)."""
-    *sizes, gates, drawn, delta, parts = CASES[NORMS.get(name, name)]
+    *sizes, gates, drawn, delta, parts = CASES[(NORMS | RAW).get(name, name)]
     given = inputs(*sizes, gates, drawn, delta)
-    steps, o, final, parts = launches(*given, parts, name in NORMS)
+    if name in RAW:
+        q, k, v, g, beta, initial = given
+        g, beta, raw, *made = raw_of(name, g, beta, *v.shape[2:])
+        steps, o, final, parts = launches(q, k, v, g, beta, initial, parts, raw=raw)
+        given = q, k, v, *made, initial
+    else:
+        steps, o, final, parts = launches(*given, parts, name in NORMS)
     alone = [partial(kernel[grid], *args, **meta) for kernel, grid, args, meta in steps]
     for one in alone:
         one()
@@ -115,7 +134,7 @@ def case(name: str):
 def measure(name: str, at_least_ms: float, with_fla: bool = True):
     """The row of a case; its baselines are each launch by itself, and fla, whose kernels are tuned at their first call, for
     minutes."""
-    *sizes, gates, drawn, delta, _ = CASES[NORMS.get(name, name)]
+    *sizes, gates, drawn, delta, _ = CASES[(NORMS | RAW).get(name, name)]
     given, alone, kernels_of, o, final, parts = case(name)
 
     def run():
@@ -125,7 +144,7 @@ def measure(name: str, at_least_ms: float, with_fla: bool = True):
     if not (error := error_of(o, final, *given, name in NORMS)) <= ALLOWED:
         raise AssertionError(f"{name}: the relative error is {error:.1e}; at most {ALLOWED:.1e} is allowed")
     candidates = {"mimw": run} | {f"{number} {kernel}": one for number, (kernel, one) in enumerate(zip(kernels_of, alone))}
-    baseline = peer(*given, gates, name in NORMS) if with_fla else None
+    baseline = peer(*given, gates, name in NORMS) if with_fla and name not in RAW else None
     if baseline is not None:
         with torch.no_grad():
             baseline()
@@ -133,17 +152,17 @@ def measure(name: str, at_least_ms: float, with_fla: bool = True):
     with torch.no_grad():
         times = alternate(candidates, at_least_ms)
     shape = dict(zip(("batch", "rows", "heads", "value_heads", "columns"), sizes))
-    configuration = {"gates": gates, "drawn": drawn, "delta": delta, "parts": parts, "norms": name in NORMS}
+    configuration = {"gates": gates, "drawn": drawn, "delta": delta, "parts": parts, "norms": name in NORMS, "raw": name in RAW}
     return row_of(f"linear-attention-forward-{name}", shape, configuration, times, error,
                   f"normal; keys of length 1; gates {drawn}")
 
 
 def main() -> None:
     parser = command(__doc__, ms=50.0, jobs=True)
-    some_of(parser, "cases", CASES | NORMS)
+    some_of(parser, "cases", CASES | NORMS | RAW)
     parser.add_argument("--alone", action="store_true", help="without fla, which tunes its kernels for minutes")
     options = parsed(parser)
-    names = options.cases or [*CASES, *NORMS]
+    names = options.cases or [*CASES, *NORMS, *RAW]
     compiled_before(options.jobs, case, [(name, ) for name in names])
     for name in each(names, lambda name: name):
         row = measure(name, options.ms, not options.alone)
