@@ -72,6 +72,47 @@ def test_columns_near_and_far(machine, type_, kind, error):
         close(case.rows(case.work.T), exact.T, 4e-3)
 
 
+def columns_by(ways):
+    """Gates of each 64 columns near the middle of a chunk ("n"), near those of its halves ("h"), or far ("f")."""
+    def draw(drawn):
+        g, heights = drawn["g"].clone(), {"n": 2.0, "h": 4.5, "f": 40.0}
+        for at, way in enumerate(ways):
+            g[..., 64 * at:64 * at + 64] = -heights[way] * torch.rand(g[..., 64 * at:64 * at + 64].shape)
+        return {"g": g}
+    return draw
+
+
+@pytest.mark.long(but=["h-*", "hf-kind0", "nhfh-*"], everywhere=["h-kind0", "nhfh-*"])
+@pytest.mark.parametrize("kind", [KDA, GLA])
+@pytest.mark.parametrize("ways", ["h", "nh", "hf", "fh", "hh", "nhfh"])
+def test_columns_near_the_middles_of_halves(machine, kind, ways):
+    """Beside others of each way, in one chunk: rows with gates, P and T."""
+    case = Case(**kind, K=64 * len(ways), V=64, T=130, decay=(-1.0, 0.0), keys=columns_by(ways))
+    right(machine, case)
+    exact, g = chunked(**case.drawn), case.drawn["g"][0, :64, 0]
+    for at, way in enumerate(ways):
+        sums = g[:, 64 * at:64 * at + 64].reshape(4, 16, 64).sum(1)
+        assert (sums[:2].sum(0).min() < -80) == (way != "n") and (sums.min() < -80) == (way == "f")
+    close(case.rows(case.work.P), exact.P, 4e-3)
+    if kind["delta"]:
+        close(case.rows(case.work.T), exact.T, 4e-3)
+
+
+def test_rows_with_gates_that_one_factor_would_lose(machine):
+    """e^(b - m) e^m, where m is below -88 and b is -9: e^m alone is 0."""
+    def late(drawn):
+        g = torch.zeros_like(drawn["g"])
+        g[:, 1], g[:, 47], g[:, 20] = -1.0, -79.5, -8.0
+        return {"g": g}
+
+    case = Case(**GLA, T=64, keys=late)
+    right(machine, case)
+    close(case.work.q[0, 0, 32:47], case.q[0, 32:47, 0].astype(np.float32) * np.exp(-9.0), 4e-3)
+    case = Case(**GLA, T=64, keys=lambda drawn: {"g": late(drawn)["g"].flip(1)})
+    right(machine, case)
+    close(case.work.w[0, 0, 17:31], case.k[0, 17:31, 0].astype(np.float32) * np.exp(-9.0), 4e-3)
+
+
 @pytest.mark.parametrize("kind, gate", [(KDA, -1e6), (GLA, -np.inf), (GDN, -np.inf), (SIMPLE, -1e6)])
 def test_what_is_forgotten_leaves_the_digits_of_other_gates(machine, kind, gate):
     """Of sums with a gate of -1e6 in them nothing smaller than 0.06 is left, of those with an infinity nothing at all."""
@@ -84,8 +125,8 @@ def test_what_is_forgotten_leaves_the_digits_of_other_gates(machine, kind, gate)
 
 def test_what_chunks_prepare_is_right_in_every_order():
     """Of copies by TMA, and what other warps write where operands and the inverse take the place of what they have read."""
-    for kind, shape in ((KDA, dict(T=70, K=128, decay=(-12.0, 0.0), l2norm=True)), (GDN, dict(T=70, parts=2)),
-                        (GDN, dict(T=70, parts=2, l2norm=True))):
+    for kind, shape in ((KDA, dict(T=70, K=128, keys=columns_by("hf"), l2norm=True)), (GDN, dict(T=70, parts=2)),
+                        (KDA, dict(T=70, K=128, raw=dict(bound=-5.0, betas=1.0))), (GDN, dict(T=70, parts=2, l2norm=True))):
         case = Case(**kind, **shape)
         kernel, grid, args, meta = case.steps(o=case.v.copy())[0]
         report = mimw.check(kernel, grid, *args, seeds=3, shrink=False, **meta)

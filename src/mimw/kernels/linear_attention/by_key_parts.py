@@ -20,6 +20,7 @@ from .by_key_tiles import (
     BLOCKS,
     BY_COLUMN,
     BY_COLUMN_OF_ROWS,
+    OWN,
     ROWS,
     block_of,
     everywhere,
@@ -94,20 +95,32 @@ def largest_in_rows(part):
 
 @mimw.jit
 def near(part, outputs, x, before, behind):
-    """Operands and rows with gates, by x = b - m, m and end - m, all for powers of 2. Of q only here, for want of registers."""
+    """Operands and rows with gates, by x = b - m, m and end - m, all for powers of 2; the last two in two halves, as one factor
+    alone may underflow where the other one is large. Of q only here, for want of registers."""
     keys = scaled_tile_of(part.k, part.of_k)
-    tile = keys * tl.exp2(-x)
+    tile, left = keys * tl.exp2(-x), tl.exp2(0.5 * behind)
     put_operand(part.fall, tile)
-    put_rows(outputs.w, tile * tl.exp2(behind)[None, None, :], outputs.K)
-    rise, grown = tl.exp2(x), tl.exp2(before)[None, None, :]
+    put_rows(outputs.w, tile * left * left, outputs.K)
+    rise, grown = tl.exp2(x), tl.exp2(0.5 * before)
     tile = keys * rise
     put_operand(part.rise_k, tile)
     if outputs.k is not None:
-        put_rows(outputs.k, tile * grown, outputs.K)
+        put_rows(outputs.k, tile * grown * grown, outputs.K)
     if part.q is not None:
         tile = scaled_tile_of(part.q, part.of_q) * rise
         put_operand(part.rise_q, tile)
-        put_rows(outputs.q, tile * grown, outputs.K)
+        put_rows(outputs.q, tile * grown * grown, outputs.K)
+
+
+@mimw.jit
+def rescale(part, scales):
+    """Operands for rows of the second half and columns of the first one, in place, by numbers of blocks: those that rise times
+    e^(m - M) in the second half, those that fall times e^(M - m) in the first one; the rest is not used."""
+    scale = tlx.local_load(scales, layout=OWN)[None, :, :]
+    put_operand(part.fall, tile_of(part.fall) * scale)
+    put_operand(part.rise_k, tile_of(part.rise_k) * scale)
+    if part.q is not None:
+        put_operand(part.rise_q, tile_of(part.rise_q) * scale)
 
 
 @mimw.jit
@@ -134,19 +147,25 @@ def products(part, of_queries, of_keys):
 
 @mimw.jit
 def far(part, numbers, of_queries, of_keys):
-    """The sums and products of blocks of rows, each with its own m, and of gates of FLOOR at least."""
-    n, keys, queries = tl.arange(0, BLOCKS), scaled_tile_of(part.k, part.of_k), None
-    if part.q is not None:
-        queries = scaled_tile_of(part.q, part.of_q)
+    """The sums and products of blocks of rows, each with its own m, and of gates of FLOOR at least. Operands that rise are written
+    once, each row by the m of its block, and a product counts for the rows of one block; those that fall, by the m of their block,
+    times e^(m' - m) are those by the m' of a later one."""
+    n, keys = tl.arange(0, BLOCKS), scaled_tile_of(part.k, part.of_k)
     within, totals = sums_in_blocks(tl.maximum(gates_in(part), FLOOR) * LOG2_E)
     b = within + sums_of_others(everywhere(numbers, totals))[0]
-    middles = everywhere(numbers, row_of(b, BLOCK // 2))
+    middles = row_of(b, BLOCK // 2)
+    x = b - middles[None, :, :]
+    rise, falling = tl.exp2(x), keys * tl.exp2(-x)
+    put_operand(part.rise_k, keys * rise)
+    if part.q is not None:
+        put_operand(part.rise_q, scaled_tile_of(part.q, part.of_q) * rise)
+    of_blocks, block_of_row = everywhere(numbers, middles), tl.arange(0, C)[:, None] // BLOCK
     for block in range(BLOCKS):
-        x = b - block_of(middles, block)[None, None, :]
-        rise = tl.exp2(tl.where(n[None, :, None] == block, x, float("-inf")))
-        put_operand(part.fall, keys * tl.exp2(tl.where(n[None, :, None] <= block, -x, float("-inf"))))
-        put_operand(part.rise_k, keys * rise)
-        if queries is not None:
-            put_operand(part.rise_q, queries * rise)
-        of_queries, of_keys = products(part, of_queries, of_keys)
+        later = tl.where(n[:, None] <= block, block_of(of_blocks, block)[None, :] - of_blocks, float("-inf"))
+        step = tlx.require_layout(tl.exp2(0.5 * later), OWN)[None, :, :]        # all of it at once may underflow
+        put_operand(part.fall, falling * step * step)
+        q_block, k_block = products(part, tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32))
+        of_keys = tl.where(block_of_row == block, of_keys + k_block, of_keys)
+        if part.q is not None:
+            of_queries = tl.where(block_of_row == block, of_queries + q_block, of_queries)
     return of_queries, of_keys
