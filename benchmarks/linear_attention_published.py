@@ -127,13 +127,17 @@ def error_of(cell: Cell, o, final, given: dict[str, Any]) -> float:
     return max(((one.double().cpu() - other).norm() / other.norm()).item() for one, other in pairs)
 
 
-def captured(run: Callable[[], Any]) -> Callable[[], None]:
-    """A CUDA graph of a call."""
+def captured(run: Callable[[], Any]) -> Callable[[], None] | None:
+    """A CUDA graph of a call; None of one that cannot be captured, as fla's may wait for numbers of the GPU."""
     run()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
+    try:
+        with torch.cuda.graph(graph):
+            run()
+    except RuntimeError as error:
+        print(f"no graph: {str(error).splitlines()[0]}", flush=True)
+        return None
     return graph.replay
 
 
@@ -146,7 +150,7 @@ def measure(name: str, at_least_ms: float, alone: bool = False) -> Row:
         if not error <= ALLOWED:
             raise AssertionError(f"{name}: the relative error is {error:.1e}; at most {ALLOWED:.1e} is allowed")
         runs = {who: lambda call=call: call(**given) for who, call in calls(cell.family, alone).items()}
-        runs |= {f"{who}, a graph": captured(run) for who, run in runs.items()}
+        runs |= {f"{who}, a graph": graph for who, run in runs.items() if (graph := captured(run)) is not None}
         times = alternate(runs, at_least_ms)
     shape = dict(heads=cell.heads, value_heads=cell.of_values, columns=COLUMNS, sequences=len(cell.lengths), rows=sum(cell.lengths))
     return row_of(f"linear-attention-published-{name}", shape, {"lengths": cell.lengths, "published, H100": cell.published}, times,

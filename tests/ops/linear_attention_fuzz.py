@@ -7,7 +7,8 @@
 Input: a seed; it and a number settle a call. Output: how many calls ran, by path and family; of each process the first wrong one,
 and exit status 1. Drawn are gates (none, a head, a column), the delta rule, heads and groups of heads, columns, lengths 1 to 300,
 packed sequences, some of them empty, rows behind the last one, gates near 0, near 1 and between, states, scales and the L2 norm.
-On the CPU one call in 40 has heads that our kernels take, and is simulated; on a GPU every second one.
+Of one call in five gates and betas are made of raw ones, without gradients. On the CPU one call in 40 has heads that our kernels
+take, and is simulated; on a GPU every second one.
 
 Where terms of a sum cancel, as those of dbeta of a single row may, the rest is wrong by a larger share of itself. So an error is
 allowed as well if it is at most twice what rounding the inputs once more to 16 bits changes: our kernels round what they multiply.
@@ -26,7 +27,7 @@ from random import Random
 import torch
 
 from mimw import ops
-from tests.kernels.linear_attention_reference import draw, gradients, recurrence
+from tests.kernels.linear_attention_reference import draw, gates_of_raw, gradients, recurrence
 
 TENSORS = "q", "k", "v", "g", "beta", "initial_state"
 DECAYS = ((-0.2, 0.0), (-1e-4, 0.0), (-60.0, -20.0), (-60.0, 0.0), (-5.0, -1e-3))
@@ -57,6 +58,27 @@ def call(seed: int, number: int, device: str) -> tuple[str, dict, dict, bool]:
     return "kernels" if by_kernels else "torch", given, options, random.random() < 0.5
 
 
+def raw(seed: int, number: int, given: dict) -> tuple[dict, dict, dict]:
+    """(raw gates and betas in place of those of a call, the options that make them, what they are), or nothing."""
+    random, numbers = Random(f"raw {seed}:{number}"), torch.Generator().manual_seed(number)
+    replaced, options, made = {}, {}, {}
+    if number % 5 != 3:
+        return replaced, options, made
+    normal = lambda shape: torch.randn(shape, generator=numbers)        # noqa: E731
+    if given["g"] is not None:
+        g = random.choice([1, 5]) * normal(given["g"].shape) + random.choice([0, 0, -8, 20])
+        replaced["g"] = g.to(random.choice([torch.float32, torch.bfloat16, torch.float16]))
+        heads = g.shape[2:]
+        options = dict(use_gate=True, A_log=random.choice([None, normal(heads[:1])]),
+                       dt_bias=random.choice([None, normal(heads)]), lower_bound=random.choice([None, -0.01, -1.0, -5.0, -20.0]))
+        made["g"] = gates_of_raw(replaced["g"], options["A_log"], options["dt_bias"], options["lower_bound"])
+    if given["beta"] is not None and random.random() < 0.7:
+        replaced["beta"], twice = 3 * normal(given["beta"].shape), random.random() < 0.5
+        options |= dict(use_beta_sigmoid=True, allow_neg_eigval=twice)
+        made["beta"] = replaced["beta"].double().sigmoid() * (2 if twice else 1)
+    return replaced, options, made
+
+
 def by_rounding(path: str, used: dict, options: dict, do=None, dfinal=None) -> dict[str, float]:
     """How far o, the final states and the gradients move, by norm, when each number that is multiplied is rounded once more."""
     def both(of: dict, *sums) -> dict:
@@ -80,10 +102,13 @@ def by_rounding(path: str, used: dict, options: dict, do=None, dfinal=None) -> d
 def wrong(seed: int, number: int, device: str) -> tuple[str, str | None]:
     """(path and family, what differs by how much, or None)."""
     path, given, options, graded = call(seed, number, device)
-    there = {name: one if one is None else one.to(device) for name, one in given.items()}
+    replaced, making, made = raw(seed, number, given)
+    graded = graded and not making
+    there = {name: one if one is None else one.to(device) for name, one in (given | replaced).items()}
+    making = {name: one.to(device) if isinstance(one, torch.Tensor) else one for name, one in making.items()}
     leaves = {name: one.requires_grad_(graded) if name in TENSORS and one is not None else one for name, one in there.items()}
-    o, final = ops.linear_attention(**leaves, **options, output_final_state=True)
-    given = {name: one if one is None else one.detach().cpu() for name, one in given.items()}
+    o, final = ops.linear_attention(**leaves, **options, **making, output_final_state=True)
+    given = {name: one if one is None else one.detach().cpu() for name, one in (given | made).items()}
     ends = given["cu_seqlens"]
     rows = o.shape[1] if ends is None else int(ends[-1])
     used = {name: one if one is None or name not in ("q", "k", "v", "g", "beta") else one[:, :rows] for name, one in given.items()}
@@ -99,7 +124,7 @@ def wrong(seed: int, number: int, device: str) -> tuple[str, str | None]:
             found = leaves[name].grad
             pairs[f"d{name}"] = (found if name == "initial_state" else found[:, :rows], gradient)
     family = f"{path}, {'none' if given['g'] is None else 'head' if given['g'].dim() == 3 else 'key'}"
-    family += ", delta" * (given["beta"] is not None) + ", packed" * (ends is not None) + ", gradients" * graded
+    family += ", delta" * (given["beta"] is not None) + ", packed" * (ends is not None) + ", raw" * bool(making) + ", gradients" * graded
     for name, (found, exact) in pairs.items():
         error = (found.detach().double().cpu() - exact).norm().item()
         allowed = ALLOWED[path] * exact.norm().item() + 1e-7 * (1 + exact.numel())**0.5

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
 
 from mimw import ops  # noqa: E402
-from tests.kernels.linear_attention_reference import chunked, draw, gradients, recurrence  # noqa: E402
+from tests.kernels.linear_attention_reference import chunked, draw, gates_of_raw, gradients, recurrence  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 TENSORS = "q", "k", "v", "g", "beta", "initial_state"
@@ -48,6 +48,21 @@ def test_values_and_gradients(gates, delta, columns, lengths, decay, l2norm):
     torch.autograd.backward((o, final), (do, dfinal))
     for name, gradient in gradients(do.cpu(), dfinal.cpu(), **given, use_qk_l2norm=l2norm).items():
         near(leaves[name].grad, gradient, 3e-2)
+
+
+@pytest.mark.parametrize("gates, bound", [("key", -5.0), ("key", None), ("head", None)])
+def test_raw_gates_and_betas(gates, bound):
+    """Of bf16, as projections give them; near, and near in halves, and far."""
+    given = bf16(draw(5, T=700, H=2, HV=4, K=128, V=128, gates=gates, delta=True, cu_seqlens=[0, 66, 700]))
+    given |= {name: torch.randn_like(given[name]).bfloat16() for name in ("g", "beta")}
+    making = dict(A_log=torch.linspace(-4, 3, 4), dt_bias=torch.randn(given["g"].shape[2:]))
+    o, final = ops.linear_attention(**on_the_gpu(given | making), output_final_state=True, use_qk_l2norm=True, use_gate=True,
+                                    lower_bound=bound, use_beta_sigmoid=True)
+    made = dict(g=gates_of_raw(given["g"], **making, bound=bound), beta=given["beta"].double().sigmoid())
+    expected, last = recurrence(**given | made, use_qk_l2norm=True)
+    for head in range(4):
+        near(o[:, :, head], expected[:, :, head])
+        near(final[:, head], last[:, head])
 
 
 @pytest.mark.parametrize("gates, columns", [("head", 128), ("key", 64)])
