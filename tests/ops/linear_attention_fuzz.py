@@ -124,7 +124,8 @@ def wrong(seed: int, number: int, device: str) -> tuple[str, str | None]:
             found = leaves[name].grad
             pairs[f"d{name}"] = (found if name == "initial_state" else found[:, :rows], gradient)
     family = f"{path}, {'none' if given['g'] is None else 'head' if given['g'].dim() == 3 else 'key'}"
-    family += ", delta" * (given["beta"] is not None) + ", packed" * (ends is not None) + ", raw" * bool(making) + ", gradients" * graded
+    family += ", delta" * (given["beta"] is not None) + ", packed" * (ends is not None) + ", raw" * bool(making)
+    family += ", gradients" * graded
     for name, (found, exact) in pairs.items():
         error = (found.detach().double().cpu() - exact).norm().item()
         allowed = ALLOWED[path] * exact.norm().item() + 1e-7 * (1 + exact.numel())**0.5
