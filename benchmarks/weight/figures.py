@@ -149,9 +149,9 @@ def floors() -> tuple[int, Listed]:
 
 
 FIGURES = (
-    Figure("host", "host lines of kernels and ops", 6000, 12772, host_lines),
+    Figure("host", "host lines of kernels and ops", 6000, 12875, host_lines),
     Figure("raises", "raises in kernels and ops", 120, 103, raises),
-    Figure("wide", f"jit functions over {MANY} parameters", 20, 20, wide),
+    Figure("wide", f"jit functions over {MANY} parameters", 20, 21, wide),
     Figure("width", "mean number of their parameters", 6, 5.3, mean_width),
     Figure("records", "items of parameters read by number, 2 and later", 0, 0, reads_of_records),
     Figure("reads", "items of parameters read by number, in jit functions", 0, 8, reads_in_kernels),
