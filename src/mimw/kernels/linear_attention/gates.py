@@ -24,8 +24,8 @@ LOG_1P = tl.constexpr((-0.0085390965, 0.044089239, -0.10768117, 0.17745204, -0.2
 
 
 class Raw(NamedTuple):
-    """The makings of gates and betas: A_log (HV), None for rates of 1; dt_bias, (HV) or by key (HV, K), None for 0; the lower bound of
-    gates, below 0, None for softplus; whether gates are made at all; what sigmoids of betas are multiplied by, 0 for none."""
+    """The makings of gates and betas: A_log (HV), None for rates of 1; dt_bias, (HV) or by key (HV, K), None for 0; the lower bound
+    of gates, below 0, None for softplus; whether gates are made at all; what sigmoids of betas are multiplied by, 0 for none."""
 
     A_log: Any = None
     dt_bias: Any = None
