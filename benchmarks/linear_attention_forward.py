@@ -117,14 +117,12 @@ def peer(q, k, v, g, beta, initial, gates, l2norm=False):
 def case(name: str):
     """(the arguments of a case, its launches as calls without arguments, their kernels' names, o, final, the parts)."""
     *sizes, gates, drawn, delta, parts = CASES[(NORMS | RAW).get(name, name)]
-    given = inputs(*sizes, gates, drawn, delta)
+    q, k, v, g, beta, initial = inputs(*sizes, gates, drawn, delta)
+    raw, made = kernels.Raw(gates=False), (g, beta)
     if name in RAW:
-        q, k, v, g, beta, initial = given
         g, beta, raw, *made = raw_of(name, g, beta, *v.shape[2:])
-        steps, o, final, parts = launches(q, k, v, g, beta, initial, parts, raw=raw)
-        given = q, k, v, *made, initial
-    else:
-        steps, o, final, parts = launches(*given, parts, name in NORMS)
+    steps, o, final, parts = launches(q, k, v, g, beta, initial, parts, name in NORMS, raw)
+    given = q, k, v, *made, initial
     alone = [partial(kernel[grid], *args, **meta) for kernel, grid, args, meta in steps]
     for one in alone:
         one()

@@ -22,6 +22,7 @@ from math import exp, log
 from typing import Any
 
 from mimw.testing.benchmark import Row, alternate
+from mimw.tuning.graphs import graphed
 
 from .driver import command, some_of
 from .gpu import compiled_before, keep, parsed, row_of, summary, torch
@@ -57,9 +58,8 @@ CELLS: dict[str, Cell] = {
                   (2048, 6144): (0.116, 0.222)}),
     **_gdn(16, 64, {(65536, ): (3.022, 8.633), (32768, ): (1.541, 4.273), (16384, ): (0.747, 2.090), (8192, ): (0.404, 1.045),
                     (4096, ): (0.231, 0.536), (2048, ): (0.143, 0.279), (6144, 2048): (0.281, 1.049),
-                    (4096, 4096): (0.192, 1.055),
-                    (2048, 6144): (0.282, 1.059), (1024, 7168): (0.325, 1.060), (2048, ) * 4: (0.203, 1.068),
-                    (1024, ) * 8: (0.220, 1.089)}),
+                    (4096, 4096): (0.192, 1.055), (2048, 6144): (0.282, 1.059), (1024, 7168): (0.325, 1.060),
+                    (2048, ) * 4: (0.203, 1.068), (1024, ) * 8: (0.220, 1.089)}),
     **_gdn(16, 16, {(2048, ) * 4: (0.170, 0.294), (1024, ) * 8: (0.062, 0.305), (8192, ) * 8: (0.380, 2.179),
                     (8192, ) * 16: (0.852, 4.356), (8192, ) * 32: (1.711, 8.707)}),
     **_gdn(32, 32, {(65536, ): (1.734, 4.405), (32768, ): (0.879, 2.208), (16384, ): (0.472, 1.089), (8192, ): (0.272, 0.552),
@@ -129,16 +129,11 @@ def error_of(cell: Cell, o, final, given: dict[str, Any]) -> float:
 
 def captured(run: Callable[[], Any]) -> Callable[[], None] | None:
     """A CUDA graph of a call; None of one that cannot be captured, as fla's may wait for numbers of the GPU."""
-    run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph):
-            run()
+        return graphed(run, 1)
     except RuntimeError as error:
         print(f"no graph: {str(error).splitlines()[0]}", flush=True)
         return None
-    return graph.replay
 
 
 def measure(name: str, at_least_ms: float, alone: bool = False) -> Row:

@@ -30,6 +30,7 @@ from benchmarks import (
     launch_time,
     linear_attention,
     linear_attention_forward,
+    linear_attention_published,
     linear_attention_step,
     microbench,
     mla_decode,
@@ -52,6 +53,7 @@ NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "blo
          "gather", "gather_matmul_scatter", "gemm", "gemm_epilogue", "gemm_peers", "grouped_gemm", "launch_time",
          "linear_attention_backward", "distributed_collectives", "distributed_constants", "distributed_layer", "microbench",
          "models", "moe", "moe_align", "linear_attention_forward", "linear_attention", "linear_attention_step",
+         "linear_attention_published",
          "linear_cross_entropy", "norm", "pipes_before_after", "proxy_fence", "rope", "sanitize", "mla_decode",
          "scaled_linear_few_rows", "simplicial_attention", "skinny_gemm", "softmax", "sparse_mla", "timing", "topk",
          "topk_selector")
@@ -390,6 +392,20 @@ def test_linear_attention_forward(tmp_path, monkeypatch, capsys):
     printed = run(linear_attention_forward, monkeypatch, capsys, "gdn-16", "--results", tmp_path)
     assert "gdn-16           gates slow, parts 8, error 3.0e-03:     400 us (0 prepare 150, 1 recurrence 250, fla 800)" in printed
     assert [row["name"] for row in rows(tmp_path / "linear-attention-forward.jsonl")] == ["linear-attention-forward-gdn-16"]
+
+
+def measured_published(name, at_least_ms, alone):
+    times = {"mimw": {"kda-4-1x1024": 50.0, "kda-16-8x2048": 200.0}[name], "mimw, a graph": 40.0, "fla": 400.0}
+    return gpu.row_of(f"linear-attention-published-{name}", {}, {}, times, 4e-3, "as the published benchmark")
+
+
+def test_linear_attention_at_published_shapes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(linear_attention_published, "measure", measured_published)
+    printed = run(linear_attention_published, monkeypatch, capsys, "kda-4-1x1024", "kda-16-8x2048", "--results", tmp_path)
+    assert ("kda-16-8x2048                200 us (mimw, a graph 40, fla 400); published, H100: FlashKDA 503, fla 1372; "
+            "error 4.0e-03") in printed
+    assert "kda: geometric means of 2 cells: call 100 us, graph 40; published, H100: FlashKDA 277, fla 1020" in printed
+    assert len(rows(tmp_path / "linear-attention-published.jsonl")) == 2
 
 
 def test_published_figures_of_sparse_mla_count_in_full_where_the_cache_fits_into_l2():

@@ -189,7 +189,7 @@ def test_chunked_linear_attention(fla, name):
 def test_gates_and_betas_of_linear_attention(fla):
     """What fla's kernels compute of raw gates and betas."""
     called, given, _ = drawn("chunk_kda", T=20)
-    rate, bias = torch.randn(1), torch.randn(64)
+    rate, bias = torch.randn(1, 1, 1, 1), torch.randn(64)       # fla's layers have had rates of that shape
     for bound, gate in ((None, lambda x: -rate.exp() * F.softplus(x + bias)),
                         (-5.0, lambda x: -5 * torch.sigmoid(rate.exp() * (x + bias)))):
         o, _ = fla.chunk_kda(**called, use_gate_in_kernel=True, A_log=rate, dt_bias=bias, lower_bound=bound,

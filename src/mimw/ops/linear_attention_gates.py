@@ -38,14 +38,12 @@ def gate_gradients(dgates: Tensor, made: Tensor, g: Tensor, A_log: Tensor | None
                    lower_bound: float | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Of g, A_log and dt_bias, each of its type; of those that are not there None. `made` is what `gates` gave."""
     x, rates = _biased(g, dt_bias), _rates(A_log, g)
-    if lower_bound is None:
-        of_rate, dx = dgates * made, -rates * (dgates * torch.sigmoid(x))
-    else:
-        dy = dgates * made * (1.0 - made / lower_bound)
-        of_rate, dx = None if A_log is None else rates * x * dy, rates * dy
-    others = [0, 1, *range(3, g.dim())]
-    return (dx.to(g.dtype), None if A_log is None else of_rate.sum(others).to(A_log.dtype),
-            None if dt_bias is None else dx.sum((0, 1)).to(dt_bias.dtype))
+    dx = rates * dgates * (-torch.sigmoid(x) if lower_bound is None else made * (1.0 - made / lower_bound))
+    dA_log = None
+    if A_log is not None:
+        of_rates = dgates * made if lower_bound is None else x * dx
+        dA_log = of_rates.sum([0, 1, *range(3, g.dim())]).to(A_log.dtype)
+    return dx.to(g.dtype), dA_log, None if dt_bias is None else dx.sum((0, 1)).to(dt_bias.dtype)
 
 
 def betas(beta: Tensor, twice: bool) -> Tensor:

@@ -45,7 +45,6 @@ def _unsound(lacks_rate: bool | None, negative: bool) -> str | None:
 def _called(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, scale: float | None, state: Tensor | None,
             final: bool, turned: bool, cu_seqlens: Tensor | None, normed: bool = False, **raw: Any) -> tuple[Tensor, Tensor | None]:
     """`raw`: how gates and betas are made, by the names of `ops.linear_attention`."""
-    raw |= {"dt_bias": of_gates(raw["dt_bias"], g)} if "dt_bias" in raw else {}
     state = state.transpose(2, 3) if turned and state is not None else state
     o, last = ops.linear_attention(q, k, v, g, beta, scale, state, final, cu_seqlens, normed, **raw)
     return o, last.transpose(2, 3).contiguous() if turned and last is not None else last
@@ -108,7 +107,7 @@ def gated_delta_rule(
         allow_neg_eigval: bool = False, state_v_first: bool = False, cu_seqlens: Tensor | None = None,
         cu_seqlens_cpu: Tensor | None = None, chunk_indices: Tensor | None = None, cp_context: Any = None,
         **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    raw = _raw(kwargs.get("use_gate_in_kernel"), kwargs, None, use_beta_sigmoid_in_kernel, allow_neg_eigval)
+    raw = _raw(g if kwargs.get("use_gate_in_kernel") else None, kwargs, None, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     return _called(q, k, v, g, beta, scale, initial_state, output_final_state, state_v_first, cu_seqlens, use_qk_l2norm_in_kernel,
                    **raw)
 
@@ -134,7 +133,7 @@ def kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: float |
         return_intermediate_states: bool = False, state_v_first: bool = False, cu_seqlens: Tensor | None = None,
         cu_seqlens_cpu: Tensor | None = None, cp_context: Any = None, use_graph: bool = False,
         max_num_seqs: int | None = None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    raw = _raw(use_gate_in_kernel, kwargs, lower_bound, use_beta_sigmoid_in_kernel, allow_neg_eigval)
+    raw = _raw(g if use_gate_in_kernel else None, kwargs, lower_bound, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     return _called(q, k, v, g, beta, scale, initial_state, output_final_state, state_v_first, cu_seqlens, use_qk_l2norm_in_kernel,
                    **raw)
 
@@ -144,9 +143,12 @@ def of_gates(dt_bias: Tensor | None, g: Tensor) -> Tensor | None:
     return None if dt_bias is None else dt_bias.view(g.shape[2:])
 
 
-def _raw(gates: bool | None, given: dict[str, Any], bound: float | None, betas: bool, twice: bool) -> dict[str, Any]:
-    """Of fla's options those of `ops.linear_attention`; what makes gates only where they are made."""
-    made = dict(use_gate=True, A_log=given.get("A_log"), dt_bias=given.get("dt_bias"), lower_bound=bound) if gates else {}
+def _raw(g: Tensor | None, given: dict[str, Any], bound: float | None, betas: bool, twice: bool) -> dict[str, Any]:
+    """Of fla's options those of `ops.linear_attention`; those of gates for raw ones, g, of which fla takes rates of any shape."""
+    made, A_log = {}, given.get("A_log")
+    if g is not None:
+        made = dict(use_gate=True, A_log=None if A_log is None else A_log.view(-1), dt_bias=of_gates(given.get("dt_bias"), g),
+                    lower_bound=bound)
     return made | (dict(use_beta_sigmoid=True, allow_neg_eigval=bool(twice)) if betas else {})
 
 
