@@ -61,12 +61,12 @@ def raw_of(name: str, g, beta, heads: int, columns: int):
     from tests.kernels.linear_attention_reference import gates_of_raw
     bound = BOUNDS[name.rpartition("-")[2]]
     biases = (heads, columns) if g.dim() == 4 else (heads, )
-    raw = kernels.Raw(torch.randn(heads, device="cuda"), torch.randn(biases, device="cuda"), bound, betas=1.0)
+    raw = kernels.Raw(torch.randn(heads, device="cuda"), torch.randn(biases, device="cuda"), True, bound, True)
     g, beta = torch.randn_like(g).bfloat16(), torch.randn_like(beta).bfloat16()
     return g, beta, raw, gates_of_raw(g, raw.A_log, raw.dt_bias, bound), beta.double().sigmoid()
 
 
-def launches(q, k, v, g, beta, initial, parts, l2norm=False, raw=kernels.Raw(gates=False)):
+def launches(q, k, v, g, beta, initial, parts, l2norm=False, raw=kernels.Raw()):
     """(the launches, o, final, the parts)."""
     batch, rows, _, K = q.shape
     of_values, columns = v.shape[2:]
@@ -118,7 +118,7 @@ def case(name: str):
     """(the arguments of a case, its launches as calls without arguments, their kernels' names, o, final, the parts)."""
     *sizes, gates, drawn, delta, parts = CASES[(NORMS | RAW).get(name, name)]
     q, k, v, g, beta, initial = inputs(*sizes, gates, drawn, delta)
-    raw, made = kernels.Raw(gates=False), (g, beta)
+    raw, made = kernels.Raw(), (g, beta)
     if name in RAW:
         g, beta, raw, *made = raw_of(name, g, beta, *v.shape[2:])
     steps, o, final, parts = launches(q, k, v, g, beta, initial, parts, name in NORMS, raw)

@@ -101,8 +101,12 @@ def by_operators() -> dict[str, Callable[[], object]]:
             normal(1, 70, 1, 64), normal(1, 70, 1, 64), normal(1, 70, 2, 64), normal(1, 70, 2, 2)),
         "linear_attention, by key": lambda: graded(lambda q, k, v, g: ops.linear_attention(q, k, v, g.sigmoid().log())[0],
                                                    *[normal(1, 70, 1, 64) for _ in range(4)]),
+        "linear_attention, raw gates": lambda: ops.linear_attention(
+            *[normal(1, 70, 2, 128) for _ in range(4)], normal(1, 70, 2), use_qk_l2norm=True, use_gate=True, use_beta_sigmoid=True,
+            A_log=normal(2, dtype=fp32), dt_bias=normal(2, 128, dtype=fp32), lower_bound=-5.0),
         "linear_attention_step": lambda: ops.linear_attention_step(normal(2, 1, 100), normal(2, 1, 100), normal(2, 2, 70),
-                                                                   normal(2, 2, 100, 70, dtype=fp32), normal(2, 2).sigmoid().log()),
+                                                                   normal(2, 2, 100, 70, dtype=fp32), normal(2, 2), A_log=normal(2),
+                                                                   dt_bias=normal(2), use_gate=True),
         "plain_topk": lambda: ops.topk(normal(5, 300, dtype=fp32), 7),
         "moe": lambda: ops.moe(normal(20, 64), normal(4, 128, 64), normal(4, 64, 64), torch.arange(20, device="cuda")[:, None] % 4,
                                torch.ones(20, 1, device="cuda")),

@@ -33,7 +33,7 @@ CALLS = {
     "cross_entropy_": lambda: (normal(4, 8), classes(), torch.ones(1), -100, 0.0, 0.0),
     "cross_entropy_backward_": lambda: (normal(4, 8), classes(), normal(4), normal(4), -100, 0.0, 0.0),
     "add_product_": lambda: (normal(4, 8), normal(4, 16), normal(16, 8)),
-    "linear_attention_step": lambda: (*[normal(2, 1, 4) for _ in range(3)], normal(2, 1, 4, 4), None, None, None, 0.5, False),
+    "linear_attention_step": lambda: (*[normal(2, 1, 4) for _ in range(3)], normal(2, 1, 4, 4), *[None] * 5, 0.5, False),
     "scale_rows_": lambda: (normal(4, 8), normal(4)),
     "gather_matmul_scatter_": lambda: (normal(6, 4), normal(6, 8), normal(8, 4), numbers(), numbers()),
     "rope_": lambda: (normal(2, 5, 8), *tables(), torch.arange(5), False, False),

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch", reason="operators of torch need torch")
 from mimw.integrations.fla import ENTRIES, Entry, UnsupportedFla, register  # noqa: E402
 from tests.integrations.fla_here import module  # noqa: E402
 from tests.integrations.test_fla_contracts import INNER, RECORDED, parameters  # noqa: E402
-from tests.kernels.linear_attention_reference import draw, recurrence  # noqa: E402
+from tests.kernels.linear_attention_reference import draw, gates_of_raw, recurrence  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning", "ignore::UserWarning:triton.knobs")
 F = torch.nn.functional
@@ -218,6 +218,27 @@ def test_one_token(fla):
     expected, last = recurrence(**given, use_qk_l2norm=True)
     assert states is pool and (pool[1] == 0).all()
     assert (o.double() - expected).norm() <= 1e-3 * expected.norm() and (pool[indices].double() - last).norm() <= 1e-5 * last.norm()
+
+
+@pytest.mark.parametrize("bound", [None, -5.0])
+def test_raw_gates_and_betas_of_one_token(fla, bound):
+    """One launch for all, of both families."""
+    rate, bias = torch.randn(1), torch.randn(64)
+    for name, where in (("chunk_gated_delta_rule", fla), ("chunk_kda", module("fla.ops.kda.fused_recurrent"))):
+        called, given, _ = drawn(name, T=1, B=2)
+        by_key = name == "chunk_kda"
+        if bound is not None and not by_key:
+            continue
+        biases = bias if by_key else bias[:1]
+        making = dict(A_log=rate, dt_bias=biases, use_beta_sigmoid_in_kernel=True, allow_neg_eigval=True, use_gate_in_kernel=True)
+        function = where.fused_recurrent_kda_fwd if by_key else fla.fused_recurrent_gated_delta_rule
+        states = dict(inplace_final_state=False, lower_bound=bound) if by_key else {}
+        with torch.no_grad():
+            o, final = function(**called, initial_state=given["initial_state"], output_final_state=True, **making, **states)
+        made = dict(g=gates_of_raw(given["g"], rate, biases, bound), beta=2 * torch.sigmoid(given["beta"].double()))
+        expected, last = recurrence(**given | made)
+        assert (o.double() - expected).norm() <= 1e-3 * expected.norm(), name
+        assert (final.double() - last).norm() <= 1e-5 * last.norm(), name
 
 
 X = torch.zeros(4, 32)

@@ -30,7 +30,7 @@ class Case:
             self.drawn |= keys(self.drawn)
         if l2norm:
             self.drawn |= longer_and_shorter(self.drawn) | {"use_qk_l2norm": True}
-        self.l2norm, self.raw = l2norm, Raw(gates=False)
+        self.l2norm, self.raw = l2norm, Raw()
         self.tensor_memory = tensor_memory
         self.type, torch_type = type_, torch.bfloat16 if type_ is BF16 else torch.float16
         for name in "qkv":
@@ -66,7 +66,7 @@ class Case:
         if betas:
             beta = normal(*self.beta.shape)
             self.drawn["beta"], self.beta = betas * torch.sigmoid(beta.double()), beta.numpy()
-        self.raw = Raw(*(None if one is None else one.numpy() for one in (A_log, dt_bias)), bound, gates, betas)
+        self.raw = Raw(*(None if one is None else one.numpy() for one in (A_log, dt_bias)), gates, bound, betas > 0, betas == 2)
 
     def outputs(self, machine, **options):
         """o, of all launches."""

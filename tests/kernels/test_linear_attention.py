@@ -171,17 +171,17 @@ def test_bounds_are_those_of_the_largest_gates(machine):
 
 
 @pytest.mark.parametrize("raw, said", [
-    (Raw(np.zeros(1, np.float32), gates=False), "make gates, and here gates are given"),
-    (Raw(bound=0.5), "the lower bound of gates is 0.5; it must be below 0"),
-    (Raw(np.zeros(3, np.float32)), r"A_log has the shape (3,), and gates of 1 heads take (1,)"),
-    (Raw(dt_bias=np.zeros((1, 64), np.float32)), r"dt_bias has the shape (1, 64), and gates of 1 heads take (1,)")])
+    (Raw(np.zeros(1, np.float32)), "make gates, which use_gate=True asks for"),
+    (Raw(lower_bound=0.5, use_gate=True), "lower_bound must be below 0, as logarithms of gates are"),
+    (Raw(np.zeros(3, np.float32), use_gate=True), "A_log is 3; for v 1 x 150 x 1 x 64 it must be 1, (HV)"),
+    (Raw(dt_bias=np.zeros((1, 64), np.float32), use_gate=True), "gates of shape (B, T, HV) take biases (HV), and by key (HV, K)")])
 def test_raw_gates_that_do_not_fit(raw, said):
     case = Case(**GDN)
     case.raw = raw
     with pytest.raises(ValueError, match=re.escape(said)):
         case.steps(o=case.v.copy())
     case = Case(**NONE)
-    for raw, said in ((Raw(), "there is no g"), (Raw(gates=False, betas=1.0), "there is no beta")):
+    for raw, said in ((Raw(use_gate=True), "there must be a g"), (Raw(use_beta_sigmoid=True), "there must be a beta")):
         case.raw = raw
         with pytest.raises(ValueError, match=said):
             case.steps(o=case.v.copy())
@@ -283,6 +283,7 @@ def test_tables():
     assert made.cut and made.lists.tolist() == [[0, 1], [1, 1], [2, 1], [3, 2]]
     assert not tables(2, 100, parts=1).cut and tables(2, 100).spans.tolist() == [[0, 100, 0, 2, 0, 0], [100, 200, 2, 2, 1, 1]]
     assert [parts_for(1, 65536, 16, 128, 132), parts_for(8, 8192, 16, 128, 132), parts_for(1, 1024, 4, 64, 132)] == [8, 1, 1]
+    assert [parts_for(1, rows, heads, 128, 132) for rows, heads in ((2048, 8), (4096, 8), (4096, 16), (8192, 4))] == [4, 8, 4, 8]
     with pytest.raises(ValueError, match="cu_seqlens is .0, 9, 5. for a batch of 1 with 100 rows; it must rise from 0 to 100"):
         tables(1, 100, [0, 9, 5])
 

@@ -5,6 +5,7 @@ import pytest
 
 import mimw
 from mimw.kernels import linear_attention_step as library
+from mimw.kernels.linear_attention_step import Raw
 from tests.compiling import stopping
 
 
@@ -26,30 +27,53 @@ def stepped(q, k, v, g, beta, state, scale, l2norm):
     return scale * np.einsum("nhkv,nhk->nhv", S, q), S
 
 
-CASES = {"linear attention": (None, False, False, False), "gdn, a pool": ("head", True, True, False),
-         "kda, [V, K]": ("key", True, False, True), "gla, [V, K], a pool": ("key", False, True, True)}
+def made_of(raw, g, beta):
+    """The logarithms of gates and the betas, in fp64 where they are made of raw ones."""
+    if raw.use_gate:
+        x = g.astype(np.float64) + (0.0 if raw.dt_bias is None else raw.dt_bias)
+        rate = np.exp(np.zeros(1) if raw.A_log is None else raw.A_log.astype(np.float64)).reshape(-1, *[1] * (g.ndim - 2))
+        g = -rate * np.logaddexp(x, 0.0) if raw.lower_bound is None else raw.lower_bound / (1.0 + np.exp(-rate * x))
+    if raw.use_beta_sigmoid:
+        beta = (2.0 if raw.allow_neg_eigval else 1.0) / (1.0 + np.exp(-beta.astype(np.float64)))
+    return g, beta
+
+
+GIVEN = Raw()
+CASES = {       # gates, the delta rule, a pool, turned, how gates and betas are made, whether with rates and biases
+    "linear attention": (None, False, False, False, GIVEN, False), "gdn, a pool": ("head", True, True, False, GIVEN, False),
+    "kda, [V, K]": ("key", True, False, True, GIVEN, False), "gla, [V, K], a pool": ("key", False, True, True, GIVEN, False),
+    "gdn, raw, a pool": ("head", True, True, False, Raw(use_gate=True, use_beta_sigmoid=True), True),
+    "kda, raw, [V, K]": ("key", True, False, True, Raw(None, None, True, -5.0, True, True), True),
+    "raw gates": ("key", True, False, False, Raw(use_gate=True), False),
+    "raw betas": ("head", True, False, False, Raw(use_beta_sigmoid=True), False)}
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("K, V", [(20, 40)])
 def test_a_step(machine, case, K, V):
     """3 sequences, 2 heads of q, 4 of v; a pool of 5 states, one sequence without a state."""
-    gates, delta, pooled, turned = CASES[case]
+    gates, delta, pooled, turned, raw, rates = CASES[case]
     dtype = np.float16 if delta else np.float32
     q, k = numbers(0, (3, 2, K), (3, 2, K), dtype=dtype)
     v, = numbers(1, (3, 4, V), dtype=dtype)
-    g = None if gates is None else -np.abs(numbers(2, (3, 4) if gates == "head" else (3, 4, K))[0])
+    g = None if gates is None else numbers(2, (3, 4) if gates == "head" else (3, 4, K))[0]
+    g = -np.abs(g) if gates is not None and not raw.use_gate else g
     beta = np.random.default_rng(3).random((3, 4), np.float32) if delta else None
+    beta = 8 * beta - 4 if raw.use_beta_sigmoid else beta
+    if rates:
+        A_log, dt_bias = numbers(5, (4, ), g.shape[1:])
+        raw = raw._replace(A_log=A_log, dt_bias=dt_bias)
+    of_gates, of_betas = made_of(raw, g, beta)
     state, = numbers(4, (5 if pooled else 3, 4, V, K) if turned else (5 if pooled else 3, 4, K, V))
     state = state.swapaxes(2, 3) if turned else state
     indices = np.array([4, -1, 2], np.int64) if pooled else None
     before, there = state.copy(), [0, 2] if pooled else [0, 1, 2]
     own = indices[there] if pooled else there
     o = np.full((3, 4, V), np.nan, dtype)
-    kernel, grid, args, meta = library.arguments(q, k, v, g, beta, state, indices, o, 0.3, delta)
+    kernel, grid, args, meta = library.arguments(q, k, v, g, beta, state, indices, o, 0.3, delta, raw)
     machine.launch(kernel, grid, *args, **meta)
-    expected, after = stepped(q[there], k[there], v[there], None if g is None else g[there],
-                              None if beta is None else beta[there], before[own], 0.3, delta)
+    expected, after = stepped(q[there], k[there], v[there], None if g is None else of_gates[there],
+                              None if beta is None else of_betas[there], before[own], 0.3, delta)
     np.testing.assert_allclose(o[there], expected, rtol=2e-3, atol=2e-3 if delta else 1e-4)
     np.testing.assert_allclose(state[own], after, rtol=1e-4, atol=1e-4)
     if pooled:
@@ -93,7 +117,13 @@ def test_compiled(target, stage, wide, count, turned):
     (dict(state=np.zeros((3, 4, 40, 20), np.float32)), "state is 3 x 4 x 40 x 20"),
     (dict(indices=np.zeros(3, np.float32)), "indices is float32"),
     (dict(v=np.zeros((3, 3, 40), np.float32), o=np.zeros((3, 3, 40), np.float32), state=np.zeros((3, 3, 20, 40), np.float32)),
-     "heads of q and k must divide those of v")])
+     "heads of q and k must divide those of v"),
+    (dict(raw=Raw(use_gate=True)), "there must be a g to make gates of"),
+    (dict(raw=Raw(use_beta_sigmoid=True)), "there must be a beta"),
+    (dict(g=np.zeros((3, 4), np.float32), raw=Raw(None, None, True, 0.0)), "lower_bound must be below 0"),
+    (dict(g=np.zeros((3, 4), np.float32), raw=Raw(None, np.zeros((4, 20), np.float32), use_gate=True)),
+     "gates of shape .N, HV. take biases .HV., and by key"),
+    (dict(g=np.zeros((3, 4), np.float32), raw=Raw(np.zeros(8, np.float32)[::2], use_gate=True)), "A_log")])
 def test_refusals(change, text):
     given = dict(q=np.zeros((3, 2, 20), np.float32), k=np.zeros((3, 2, 20), np.float32), v=np.zeros((3, 4, 40), np.float32), g=None,
                  beta=None, state=np.zeros((3, 4, 20, 40), np.float32), indices=None, o=np.zeros((3, 4, 40), np.float32)) | change

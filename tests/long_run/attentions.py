@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mimw import ops
 from tests.kernels.linear_attention_reference import draw as drawn_call
-from tests.kernels.linear_attention_reference import recurrence
+from tests.kernels.linear_attention_reference import gates_of_raw, recurrence
 from tests.ops.test_attention_varlen import reference as varlen_reference
 from tests.ops.test_simplicial_attention import reference as simplicial_reference
 
@@ -207,6 +207,23 @@ def lightning_indexer_decode(draw: Draw) -> Case:
                                       own[at]) for at in range(batch)]), )
 
     return Case(lambda: (ops.lightning_indexer_decode(q, cache, weights, lengths, table, scales), ), expected, 2e-2)
+
+
+def _raw(draw: Draw, given: dict) -> tuple[dict, dict]:
+    """(Options by which gates and betas may be made of those given, the gates and betas that they become)."""
+    options, made, g, beta = {}, {}, given["g"], given["beta"]
+    if g is not None and draw.kind(False, True):
+        options = dict(A_log=draw.normal(g.shape[2], dtype=torch.float32), dt_bias=draw.normal(*g.shape[2:], dtype=torch.float32),
+                       lower_bound=draw.kind(None, -5.0))
+        made["g"] = gates_of_raw(g.cpu(), options["A_log"].cpu(), options["dt_bias"].cpu(), options["lower_bound"])
+        options["use_gate"] = True
+    if beta is not None and draw.kind(False, True):
+        twice = draw.kind(False, True)
+        options |= dict(use_beta_sigmoid=True, allow_neg_eigval=twice)
+        made["beta"] = beta.cpu().double().sigmoid() * (2 if twice else 1)
+    return options, made
+
+
 def linear_attention(draw: Draw) -> Case:
     """Every family; packed sequences, lengths 1 to 300, gates near 1 and near 0; the step for what follows the last row."""
     dtype, columns = draw.kind(torch.bfloat16, torch.float16), draw.kind(64, 128)
@@ -218,13 +235,15 @@ def linear_attention(draw: Draw) -> Case:
                        decay=decay, cu_seqlens=ends)
     given = {name: one if one is None else one.to(draw.device).to(dtype if name in "qkv" else one.dtype)
              for name, one in given.items()}
+    options, made = _raw(draw, given)
     inputs = [given[name] for name in ("q", "k", "v")]
 
     def ours(q, k, v):
-        return ops.linear_attention(**given | dict(q=q, k=k, v=v), output_final_state=True)
+        return ops.linear_attention(**given | dict(q=q, k=k, v=v), output_final_state=True, **options)
 
     def exact(q, k, v):
-        o, final = recurrence(**{name: one if one is None else one.cpu() for name, one in (given | dict(q=q, k=k, v=v)).items()})
+        named = given | made | dict(q=q, k=k, v=v)
+        o, final = recurrence(**{name: one if one is None else one.cpu() for name, one in named.items()})
         return o.to(draw.device), final.to(draw.device)
 
     dys = [draw.normal(*given["v"].shape, dtype=dtype), draw.normal(len(lengths), group, columns, columns, dtype=torch.float32)]
@@ -238,16 +257,17 @@ def linear_attention_step(draw: Draw) -> Case:
     sequences, slots = draw.number(1, 5), draw.number(5, 9)
     given = drawn_call(draw.number(0, 1 << 30), B=sequences, T=1, H=2, HV=2 * group, K=K, V=V, gates=gates, delta=delta)
     given |= {name: given[name].to(dtype) for name in "qkv"}
+    options, made = _raw(draw, given)
     pool, indices = draw.normal(slots, 2 * group, K, V, dtype=torch.float32), draw.permutation(slots)[:sequences]
 
     def found():
         state, rows = pool.clone(), [None if given[name] is None else given[name][:, 0].to(draw.device)
                                      for name in ("q", "k", "v", "g", "beta")]
-        return ops.linear_attention_step(*rows[:3], state, *rows[3:], indices), state
+        return ops.linear_attention_step(*rows[:3], state, *rows[3:], indices, **options), state
 
     def expected():
         state = pool.double()
-        o, state[indices] = (one.to(draw.device) for one in recurrence(**given | {"initial_state": pool[indices].cpu()}))
+        o, state[indices] = (one.to(draw.device) for one in recurrence(**given | made | {"initial_state": pool[indices].cpu()}))
         return o[:, 0], state
 
     return Case(found, expected, 1e-2)

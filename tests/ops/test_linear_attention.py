@@ -134,8 +134,8 @@ def test_raw_gates_and_betas_by_kernels(name, shape):
 @pytest.mark.parametrize("options, said", [
     (dict(use_gate=True), "there must be a g to make gates of"), (dict(A_log=torch.zeros(1)), "use_gate=True asks for"),
     (dict(use_beta_sigmoid=True), "there must be a beta"), (dict(allow_neg_eigval=True), "use_beta_sigmoid=True asks for"),
-    (dict(g=torch.zeros(1, 4, 1), use_gate=True, lower_bound=0.0), "lower_bound is 0.0; it must be below 0"),
-    (dict(g=torch.zeros(1, 4, 1), use_gate=True, dt_bias=torch.zeros(1, 8)), "take a bias for each of a row's"),
+    (dict(g=torch.zeros(1, 4, 1), use_gate=True, lower_bound=0.0), "lower_bound must be below 0"),
+    (dict(g=torch.zeros(1, 4, 1), use_gate=True, dt_bias=torch.zeros(1, 8)), "take biases .HV., and by key"),
     (dict(g=torch.zeros(1, 4, 1), use_gate=True, A_log=torch.zeros(3)), "A_log")])
 def test_what_makes_gates_must_fit_them(options, said):
     with pytest.raises(RuntimeError, match=said):

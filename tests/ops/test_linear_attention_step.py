@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
 
 from mimw import ops  # noqa: E402
-from tests.kernels.linear_attention_reference import draw, recurrence  # noqa: E402
+from tests.kernels.linear_attention_reference import draw, gates_of_raw, recurrence  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
 
@@ -44,6 +44,22 @@ def test_a_state_as_value_by_key_and_no_sequences():
     assert none.shape == (0, 2, 24)
 
 
+@pytest.mark.parametrize("gates, bound, twice", [("head", None, False), ("key", -5.0, True)])
+def test_raw_gates_and_betas(gates, bound, twice):
+    """A_log and dt_bias as every other number of a tensor, on one token of three sequences."""
+    given = draw(3, B=3, T=1, H=1, HV=2, K=16, V=24, gates=gates, delta=True)
+    g, beta, state = (given[name] for name in ("g", "beta", "initial_state"))
+    g, beta = 3 * torch.randn_like(g), torch.randn_like(beta)
+    A_log, dt_bias = torch.randn(2, 2)[:, 0], torch.randn(*g.shape[2:], 2)[..., 0]
+    weights = torch.sigmoid(beta.double()) * (2 if twice else 1)
+    o = ops.linear_attention_step(*(given[name][:, 0] for name in "qkv"), state, g[:, 0], beta[:, 0], A_log=A_log, dt_bias=dt_bias,
+                                  lower_bound=bound, use_gate=True, use_beta_sigmoid=True, allow_neg_eigval=twice)
+    before = draw(3, B=3, T=1, H=1, HV=2, K=16, V=24, gates=gates, delta=True)
+    expected, final = recurrence(**before | dict(g=gates_of_raw(g, A_log, dt_bias, bound), beta=weights))
+    torch.testing.assert_close(o.double(), expected[:, 0], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(state.double(), final, rtol=1e-4, atol=1e-4)
+
+
 Q, V = torch.randn(2, 1, 16), torch.randn(2, 2, 8)
 STATE = torch.randn(2, 2, 16, 8)
 
@@ -53,6 +69,9 @@ STATE = torch.randn(2, 2, 16, 8)
     (dict(state=STATE[:1].expand(2, -1, -1, -1)), RuntimeError, "state"),
     (dict(state=STATE.clone().requires_grad_()), RuntimeError, "state"),
     (dict(g=torch.zeros(2, 3)), RuntimeError, "g is 2 x 3"),
+    (dict(use_gate=True), RuntimeError, "there must be a g to make gates of"),
+    (dict(g=torch.zeros(2, 2), A_log=torch.zeros(2)), RuntimeError, "use_gate=True asks for"),
+    (dict(g=torch.zeros(2, 2), use_gate=True, dt_bias=torch.zeros(2, 16)), RuntimeError, "take biases .HV., and by key"),
     (dict(q=Q.double()), NotImplementedError, "q is torch.float64")])
 def test_refusals(changes, error, text):
     with pytest.raises(error, match=text):
@@ -61,3 +80,5 @@ def test_refusals(changes, error, text):
 
 def test_opcheck():
     torch.library.opcheck(torch.ops.mimw.linear_attention_step.default, (Q, Q, V, STATE.clone(), torch.zeros(2, 2), None, None))
+    raw = torch.zeros(2, 2), torch.zeros(2, 2), None, torch.zeros(2)
+    torch.library.opcheck(torch.ops.mimw.linear_attention_step.default, (Q, Q, V, STATE.clone(), *raw), dict(use_gate=True))

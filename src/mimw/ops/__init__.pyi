@@ -627,8 +627,8 @@ def linear_attention(
     output_final_state: bool = False,
     cu_seqlens: Annotated[Tensor | None, "int (ends)"] = None,
     use_qk_l2norm: bool = False,
-    A_log: Annotated[Tensor | None, "float (HV)"] = None,
-    dt_bias: Annotated[Tensor | None, "float (HV) or (HV, K)"] = None,
+    A_log: Annotated[Tensor | None, "float (HV) "] = None,
+    dt_bias: Annotated[Tensor | None, "float (HV) or (HV, K) "] = None,
     lower_bound: float | None = None,
     use_gate: bool = False,
     use_beta_sigmoid: bool = False,
@@ -673,6 +673,8 @@ def linear_attention(
         not use_gate or g is not None -- with use_gate there must be a g to make gates of
         use_gate or A_log is None and dt_bias is None and lower_bound is None -- A_log, dt_bias and lower_bound make gates, which
             use_gate=True asks for
+        lower_bound < 0 -- lower_bound must be below 0, as logarithms of gates are
+        dt_bias is None or len(dt_bias.shape) == len(g.shape) - 2 -- gates of shape (B, T, HV) take biases (HV), and by key (HV, K)
         not use_beta_sigmoid or beta is not None -- with use_beta_sigmoid there must be a beta
         use_beta_sigmoid or not allow_neg_eigval -- allow_neg_eigval doubles sigmoids, which use_beta_sigmoid=True asks for
         -> o: =q (B, T, HV, V)
@@ -691,6 +693,12 @@ def linear_attention_step(
     *,
     scale: float | None = None,
     use_qk_l2norm: bool = False,
+    A_log: Annotated[Tensor | None, "float (HV) "] = None,
+    dt_bias: Annotated[Tensor | None, "float (HV) or (HV, K) "] = None,
+    lower_bound: float | None = None,
+    use_gate: bool = False,
+    use_beta_sigmoid: bool = False,
+    allow_neg_eigval: bool = False,
 ) -> Annotated[Tensor, "=q (N, HV, V)"]:
     """o of one token: per head of v, S <- exp(g) S + k u^T in place and o = scale S^T q, with u = v, or with beta
     u = beta (v - (exp(g) S)^T k), as `mimw.ops.linear_attention` has it for sequences.
@@ -705,6 +713,8 @@ def linear_attention_step(
                               -1, is none: its o is 0
                scale          of the outputs, by default K ** -0.5
                use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first
+               A_log, dt_bias, lower_bound, use_gate, use_beta_sigmoid, allow_neg_eigval   g and beta are raw, and gates and betas
+                              are made of them, as `mimw.ops.linear_attention` has it
     returns:   o (N, HV, V) of q's type, contiguous
     computed:  by `mimw.kernels.linear_attention_step` in fp32, plain Triton, one launch
     errors:    RuntimeError where shapes, types or devices do not fit, and for a state that may not be written in place;
@@ -714,6 +724,13 @@ def linear_attention_step(
         K > 0 and V > 0 -- heads of width 0 have no state
         HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v
         indices is not None or slots == N -- without indices there must be one state for each sequence
+        not use_gate or g is not None -- with use_gate there must be a g to make gates of
+        use_gate or A_log is None and dt_bias is None and lower_bound is None -- A_log, dt_bias and lower_bound make gates, which
+            use_gate=True asks for
+        lower_bound < 0 -- lower_bound must be below 0, as logarithms of gates are
+        dt_bias is None or len(dt_bias.shape) == len(g.shape) - 1 -- gates of shape (N, HV) take biases (HV), and by key (HV, K)
+        not use_beta_sigmoid or beta is not None -- with use_beta_sigmoid there must be a beta
+        use_beta_sigmoid or not allow_neg_eigval -- allow_neg_eigval doubles sigmoids, which use_beta_sigmoid=True asks for
         operations: 6 * N * HV * K * V
     """
 

@@ -16,6 +16,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mimw.kernels.linear_attention.gates import lines
+
 from . import linear_attention_chunks as chunks
 from . import linear_attention_gates as raw
 from . import linear_attention_kernels as kernels
@@ -38,29 +40,14 @@ def _sequences(of: Extents, given: dict) -> None:
                     f"initial_state has {state.shape[0]} states, and there are {of.sequences} sequences; it must have one for each")
 
 
-def _called(of: Extents, given: dict) -> None:
-    """Besides that, demands that what makes gates fits them."""
-    _sequences(of, given)
-    g, dt_bias, bound = given["g"], given["dt_bias"], given["lower_bound"]
-    CONTRACT.demand(bound is None or bound < 0, lambda: f"lower_bound is {bound}; it must be below 0, as logarithms of gates are")
-    CONTRACT.demand(dt_bias is None or dt_bias.dim() == g.dim() - 2, lambda:
-                    f"dt_bias has the shape {tuple(dt_bias.shape)}, and gates {tuple(g.shape)} take a bias for each of a row's")
-
-
 _LINES = ("q: float (B, T, H, K)", "k: =q (B, T, H, K)", "v: =q (B, T, HV, V)", "g?: float (B, T, HV) or (B, T, HV, K)",
           "beta?: float (B, T, HV)", "initial_state?: float (states, HV, K, V)", "cu_seqlens?: int (ends)",
           "K > 0 and V > 0 -- heads of width 0 have no state",
           "HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v",
           "cu_seqlens is None or B == 1 -- packed sequences are a batch of 1", "cu_seqlens is None or ends > 0 -- cu_seqlens has "
           "one number more than there are sequences")
-_MAKING = ("A_log?: float (HV)", "dt_bias?: float (HV) or (HV, K)",
-           "not use_gate or g is not None -- with use_gate there must be a g to make gates of",
-           "use_gate or A_log is None and dt_bias is None and lower_bound is None -- A_log, dt_bias and lower_bound make gates, "
-           "which use_gate=True asks for",
-           "not use_beta_sigmoid or beta is not None -- with use_beta_sigmoid there must be a beta",
-           "use_beta_sigmoid or not allow_neg_eigval -- allow_neg_eigval doubles sigmoids, which use_beta_sigmoid=True asks for")
-CONTRACT = Contract("linear_attention", *_LINES, *_MAKING, "-> o: =q (B, T, HV, V)",
-                    "-> final_state: fp32 (sequences, HV, K, V) if output_final_state", also=_called,
+CONTRACT = Contract("linear_attention", *_LINES, *lines("B, T"), "-> o: =q (B, T, HV, V)",
+                    "-> final_state: fp32 (sequences, HV, K, V) if output_final_state", also=_sequences,
                     flops="4 * B * T * HV * (K * V + 32 * (K + V))")
 BACKWARD = Contract("linear_attention_backward", "do: =q (B, T, HV, V)", *_LINES, "dfinal?: float (states, HV, K, V)",
                     "-> dq: =q (B, T, H, K)", "-> dk: =q (B, T, H, K)", "-> dv: =q (B, T, HV, V)", "-> dg: =g|fp32 () like g",
@@ -114,8 +101,8 @@ def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: 
           use_qk_l2norm: bool, use_gate: bool, lower_bound: float | None, use_beta_sigmoid: bool,
           allow_neg_eigval: bool) -> Callable:
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    times = (2.0 if allow_neg_eigval else 1.0) if use_beta_sigmoid else 0.0
-    by_kernels = kernels.forward_plan(of, scale, use_qk_l2norm, use_gate, lower_bound, times) if _takes(of, q, v) else None
+    making = use_gate, lower_bound, use_beta_sigmoid, allow_neg_eigval
+    by_kernels = kernels.forward_plan(of, scale, use_qk_l2norm, making) if _takes(of, q, v) else None
 
     def plan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
         *given, state, cu_seqlens, A_log, dt_bias = given

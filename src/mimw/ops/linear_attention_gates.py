@@ -17,18 +17,15 @@ import torch
 from torch import Tensor
 
 
-def _rates(A_log: Tensor | None, g: Tensor) -> Tensor | float:
-    """exp(A_log), for each gate."""
-    return 1.0 if A_log is None else A_log.float().exp().view(-1, *[1] * (g.dim() - 3))
-
-
-def _biased(g: Tensor, dt_bias: Tensor | None) -> Tensor:
-    return g.float() if dt_bias is None else g.float() + dt_bias.float()
+def _parts(g: Tensor, A_log: Tensor | None, dt_bias: Tensor | None) -> tuple[Tensor, Tensor | float]:
+    """(g + dt_bias, exp(A_log)), for each gate."""
+    rates = 1.0 if A_log is None else A_log.float().exp().view(-1, *[1] * (g.dim() - 3))
+    return g.float() if dt_bias is None else g.float() + dt_bias.float(), rates
 
 
 def gates(g: Tensor, A_log: Tensor | None = None, dt_bias: Tensor | None = None, lower_bound: float | None = None) -> Tensor:
     """Logarithms of decays."""
-    x, rates = _biased(g, dt_bias), _rates(A_log, g)
+    x, rates = _parts(g, A_log, dt_bias)
     if lower_bound is None:
         return -rates * torch.logaddexp(x, x.new_zeros(()))
     return lower_bound * torch.sigmoid(rates * x)
@@ -37,7 +34,7 @@ def gates(g: Tensor, A_log: Tensor | None = None, dt_bias: Tensor | None = None,
 def gate_gradients(dgates: Tensor, made: Tensor, g: Tensor, A_log: Tensor | None, dt_bias: Tensor | None,
                    lower_bound: float | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Of g, A_log and dt_bias, each of its type; of those that are not there None. `made` is what `gates` gave."""
-    x, rates = _biased(g, dt_bias), _rates(A_log, g)
+    x, rates = _parts(g, A_log, dt_bias)
     dx = rates * dgates * (-torch.sigmoid(x) if lower_bound is None else made * (1.0 - made / lower_bound))
     dA_log = None
     if A_log is not None:

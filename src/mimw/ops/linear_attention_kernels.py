@@ -43,10 +43,9 @@ def against(q: Tensor, v: Tensor) -> Iterator[str | bool | None]:
         yield x.shape[3] not in WIDTHS and f"{name} have {x.shape[3]} columns, and it takes {' or '.join(map(str, WIDTHS))}"
 
 
-def forward_plan(of: Extents, scale: float, l2norm: bool = False, gates: bool = False, bound: float | None = None,
-                 betas: float = 0.0) -> Callable[..., tuple[Tensor, Tensor]]:
+def forward_plan(of: Extents, scale: float, l2norm: bool = False, making: tuple = ()) -> Callable[..., tuple[Tensor, Tensor]]:
     """The plan (q, k, v, g, beta, initial_state, A_log, dt_bias, ends) -> (o, final); with `l2norm` of q and k divided by their
-    norms; `gates` and `betas` are made as `library.Raw` says."""
+    norms; `making` has what `library.Raw` takes behind dt_bias."""
 
     def made(ends: Ends, *given: Tensor | None) -> Callable[..., tuple[Tensor, Tensor]]:
         tables = _tables(given[0], given[2], ends).map(_to(given[0]))
@@ -57,7 +56,7 @@ def forward_plan(of: Extents, scale: float, l2norm: bool = False, gates: bool = 
             return dict(zip(FORWARD, given), o=torch.empty_like(v), final=_states(of, q), work=work)
 
         arrays = arrays_of(*map(_like, given))
-        raw = library.Raw(arrays["A_log"], arrays["dt_bias"], bound, gates, betas)
+        raw = library.Raw(arrays["A_log"], arrays["dt_bias"], *making)
         launches = library.forward(*(arrays[name] for name in GIVEN), tables, arrays["work"], scale, o=arrays["o"],
                                    initial=arrays["initial"], final=arrays["final"], l2norm=l2norm, raw=raw)
         launch = named(given[0], _flat(arrays, tables), launches)

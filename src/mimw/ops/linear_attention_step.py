@@ -5,6 +5,7 @@ of o; the states behind the token. For example:
 
     o = linear_attention_step(q, k, v, state, g, beta)              q (N, H, K), state (N, HV, K, V)
     o = linear_attention_step(q, k, v, pool, g, beta, indices)      sequence n has the state pool[indices[n]]
+    o = linear_attention_step(q, k, v, state, x, y, A_log=A, dt_bias=b, use_gate=True, use_beta_sigmoid=True)   of projections
     torch.ops.mimw.linear_attention_step(q, k, v, state, g, beta, indices)      the operator itself
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from mimw.kernels import linear_attention_step as library
+from mimw.kernels.linear_attention.gates import lines
 
 from .contract import Contract, Extents
 from .launching import Launch
@@ -26,11 +28,13 @@ CONTRACT = Contract("linear_attention_step", "q: float (N, H, K)", "k: =q (N, H,
                     "indices?: int (N)", "K > 0 and V > 0 -- heads of width 0 have no state",
                     "HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v",
                     "indices is not None or slots == N -- without indices there must be one state for each sequence",
-                    "-> o: =q (N, HV, V)", flops="6 * N * HV * K * V")
+                    *lines("N"), "-> o: =q (N, HV, V)", flops="6 * N * HV * K * V")
 
 
 def linear_attention_step(q: Tensor, k: Tensor, v: Tensor, state: Tensor, g: Tensor | None = None, beta: Tensor | None = None,
-                          indices: Tensor | None = None, *, scale: float | None = None, use_qk_l2norm: bool = False) -> Tensor:
+                          indices: Tensor | None = None, *, scale: float | None = None, use_qk_l2norm: bool = False,
+                          A_log: Tensor | None = None, dt_bias: Tensor | None = None, lower_bound: float | None = None,
+                          use_gate: bool = False, use_beta_sigmoid: bool = False, allow_neg_eigval: bool = False) -> Tensor:
     """o of one token: per head of v, S <- exp(g) S + k u^T in place and o = scale S^T q, with u = v, or with beta
     u = beta (v - (exp(g) S)^T k), as `mimw.ops.linear_attention` has it for sequences.
 
@@ -44,39 +48,43 @@ def linear_attention_step(q: Tensor, k: Tensor, v: Tensor, state: Tensor, g: Ten
                               -1, is none: its o is 0
                scale          of the outputs, by default K ** -0.5
                use_qk_l2norm  q and k are divided by sqrt(their sum of squares + 1e-6) first
+               A_log, dt_bias, lower_bound, use_gate, use_beta_sigmoid, allow_neg_eigval   g and beta are raw, and gates and betas
+                              are made of them, as `mimw.ops.linear_attention` has it
     returns:   o (N, HV, V) of q's type, contiguous
     computed:  by `mimw.kernels.linear_attention_step` in fp32, plain Triton, one launch
     errors:    RuntimeError where shapes, types or devices do not fit, and for a state that may not be written in place;
                NotImplementedError for other types. There is no derivative
     """
-    return LINEAR_ATTENTION_STEP(q, k, v, state, g, beta, indices, scale, use_qk_l2norm)
+    return LINEAR_ATTENTION_STEP(q, k, v, state, g, beta, indices, A_log, dt_bias, scale, use_qk_l2norm, use_gate, lower_bound,
+                                 use_beta_sigmoid, allow_neg_eigval)
 
 
 def _plan(of: Extents, q: Tensor, k: Tensor, v: Tensor, state: Tensor, g: Tensor | None, beta: Tensor | None,
-          indices: Tensor | None, scale: float | None, use_qk_l2norm: bool) -> Callable[..., Tensor]:
+          indices: Tensor | None, A_log: Tensor | None, dt_bias: Tensor | None, scale: float | None, use_qk_l2norm: bool,
+          *making: bool | float | None) -> Callable[..., Tensor]:
     if of.o.empty(q).numel() == 0:
         return lambda q, *_: of.o.empty(q)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    rows = [None if one is None else _rows(one) for one in (q, k, v, g)]
-    places = None if indices is None else indices.contiguous()
-    launch = Launch(q, *library.arguments(*rows, beta, state, places, of.o.empty(q), scale, use_qk_l2norm))
+    *rows, A_log, dt_bias, state, indices = _ready(q, k, v, state, g, beta, indices, A_log, dt_bias)
+    raw = library.Raw(A_log, dt_bias, *making)
+    launch = Launch(q, *library.arguments(*rows, state, indices, of.o.empty(q), scale, use_qk_l2norm, raw))
 
-    def plan(q: Tensor, k: Tensor, v: Tensor, state: Tensor, g: Tensor | None, beta: Tensor | None,
-             indices: Tensor | None) -> Tensor:
-        o = of.o.empty(q)
-        more = [one for one in (None if g is None else _rows(g), beta, state,
-                                None if indices is None else indices.contiguous()) if one is not None]
-        launch(_rows(q), _rows(k), _rows(v), *more, o)
+    def plan(*given: Tensor | None) -> Tensor:
+        o = of.o.empty(given[0])
+        launch(*(one for one in _ready(*given) if one is not None), o)
         return o
 
     return plan
 
 
-def _rows(x: Tensor) -> Tensor:
-    """The tensor with its last columns side by side."""
-    return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
+def _ready(q: Tensor, k: Tensor, v: Tensor, state: Tensor, g: Tensor | None, beta: Tensor | None,
+           *more: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The tensors as the launch takes them, in its order."""
+    indices, *makers = (None if one is None else one.contiguous() for one in more)
+    return *(one if one is None or one.shape[-1] == 1 or one.stride(-1) == 1 else one.contiguous() for one in (q, k, v, g)), beta, \
+        *makers, state, indices
 
 
 LINEAR_ATTENTION_STEP = Operator(
     "linear_attention_step(Tensor q, Tensor k, Tensor v, Tensor(a!) state, Tensor? g, Tensor? beta, Tensor? indices, "
-    "float? scale=None, bool use_qk_l2norm=False) -> Tensor", Planned(_plan), CONTRACT)
+    "Tensor? A_log=None, Tensor? dt_bias=None, float? scale=None, bool use_qk_l2norm=False, bool use_gate=False, "
+    "float? lower_bound=None, bool use_beta_sigmoid=False, bool allow_neg_eigval=False) -> Tensor", Planned(_plan), CONTRACT)

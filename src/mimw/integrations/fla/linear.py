@@ -107,7 +107,7 @@ def gated_delta_rule(
         allow_neg_eigval: bool = False, state_v_first: bool = False, cu_seqlens: Tensor | None = None,
         cu_seqlens_cpu: Tensor | None = None, chunk_indices: Tensor | None = None, cp_context: Any = None,
         **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    raw = _raw(g if kwargs.get("use_gate_in_kernel") else None, kwargs, None, use_beta_sigmoid_in_kernel, allow_neg_eigval)
+    raw = raw_of(g if kwargs.get("use_gate_in_kernel") else None, kwargs, None, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     return _called(q, k, v, g, beta, scale, initial_state, output_final_state, state_v_first, cu_seqlens, use_qk_l2norm_in_kernel,
                    **raw)
 
@@ -133,7 +133,7 @@ def kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: float |
         return_intermediate_states: bool = False, state_v_first: bool = False, cu_seqlens: Tensor | None = None,
         cu_seqlens_cpu: Tensor | None = None, cp_context: Any = None, use_graph: bool = False,
         max_num_seqs: int | None = None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    raw = _raw(g if use_gate_in_kernel else None, kwargs, lower_bound, use_beta_sigmoid_in_kernel, allow_neg_eigval)
+    raw = raw_of(g if use_gate_in_kernel else None, kwargs, lower_bound, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     return _called(q, k, v, g, beta, scale, initial_state, output_final_state, state_v_first, cu_seqlens, use_qk_l2norm_in_kernel,
                    **raw)
 
@@ -143,8 +143,9 @@ def of_gates(dt_bias: Tensor | None, g: Tensor) -> Tensor | None:
     return None if dt_bias is None else dt_bias.view(g.shape[2:])
 
 
-def _raw(g: Tensor | None, given: dict[str, Any], bound: float | None, betas: bool, twice: bool) -> dict[str, Any]:
-    """Of fla's options those of `ops.linear_attention`; those of gates for raw ones, g, of which fla takes rates of any shape."""
+def raw_of(g: Tensor | None, given: dict[str, Any], bound: float | None, betas: bool, twice: bool) -> dict[str, Any]:
+    """Of fla's options those of `ops.linear_attention` and its step; those of gates for raw ones, g, of which fla takes rates of
+    any shape."""
     made, A_log = {}, given.get("A_log")
     if g is not None:
         made = dict(use_gate=True, A_log=None if A_log is None else A_log.view(-1), dt_bias=of_gates(given.get("dt_bias"), g),

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from mimw import ops
-from mimw.ops.linear_attention_gates import betas, gates
 
-from .linear import of_gates
+from .linear import raw_of
 from .tensors import refused
 
 
@@ -36,21 +35,21 @@ def _refused(q: Tensor, k: Tensor, v: Tensor, *more: Tensor | None, beta: Tensor
 
 
 def _stepped(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, scale: float | None, initial: Tensor | None,
-             final: bool, turned: bool = False, normed: bool = False) -> tuple[Tensor, Tensor | None]:
+             final: bool, turned: bool = False, normed: bool = False, **raw: Any) -> tuple[Tensor, Tensor | None]:
     """The states in memory of their own, for fla keeps the first ones."""
     sizes = v.shape[3:] + q.shape[3:] if turned else q.shape[3:] + v.shape[3:]
     if initial is None:
         state = torch.zeros((v.shape[0], v.shape[2], *sizes), device=q.device)
     else:
         state = initial.to(torch.float32, copy=True)
-    return _into(q, k, v, g, beta, scale, state, None, turned, normed), state if final else None
+    return _into(q, k, v, g, beta, scale, state, None, turned, normed, **raw), state if final else None
 
 
 def _into(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor | None, scale: float | None, state: Tensor,
-          indices: Tensor | None, turned: bool, normed: bool) -> Tensor:
+          indices: Tensor | None, turned: bool, normed: bool, **raw: Any) -> Tensor:
     rows = [None if one is None else one[:, 0] for one in (q, k, v, g, beta)]
     state = state.transpose(2, 3) if turned else state
-    return ops.linear_attention_step(*rows[:3], state, *rows[3:], indices, scale=scale, use_qk_l2norm=normed)[:, None]
+    return ops.linear_attention_step(*rows[:3], state, *rows[3:], indices, scale=scale, use_qk_l2norm=normed, **raw)[:, None]
 
 
 def recurrent_refused(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, g_gamma: Tensor | None = None,
@@ -102,9 +101,10 @@ def gated_delta_rule(
         initial_state: Tensor | None = None, output_final_state: bool = False, use_qk_l2norm_in_kernel: bool = False,
         use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False, state_v_first: bool = False,
         cu_seqlens: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-    made = gk if g is None else g if A_log is None else gates(g, A_log, of_gates(dt_bias, g))
-    beta = betas(beta, allow_neg_eigval) if use_beta_sigmoid_in_kernel else beta
-    return _stepped(q, k, v, made, beta, scale, initial_state, output_final_state, state_v_first, use_qk_l2norm_in_kernel)
+    given = dict(A_log=A_log, dt_bias=dt_bias)
+    raw = raw_of(None if A_log is None else g, given, None, use_beta_sigmoid_in_kernel, allow_neg_eigval)
+    given = q, k, v, gk if g is None else g, beta
+    return _stepped(*given, scale, initial_state, output_final_state, state_v_first, use_qk_l2norm_in_kernel, **raw)
 
 
 def kda_refused(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Tensor | None = None,
@@ -128,13 +128,13 @@ def kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Tensor 
         use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False, lower_bound: float | None = None,
         out: Tensor | None = None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
     """(out, the states), which are `initial_state` itself if they are written in place."""
-    g = gates(g, A_log, of_gates(dt_bias, g), lower_bound) if use_gate_in_kernel else g
-    beta = betas(beta, allow_neg_eigval) if use_beta_sigmoid_in_kernel else beta
+    given = dict(A_log=A_log, dt_bias=dt_bias)
+    raw = raw_of(g if use_gate_in_kernel else None, given, lower_bound, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     given = q, k, v, g, beta, scale, initial_state
     if inplace_final_state:
-        o, state = _into(*given, ssm_state_indices, state_v_first, use_qk_l2norm_in_kernel), initial_state
+        o, state = _into(*given, ssm_state_indices, state_v_first, use_qk_l2norm_in_kernel, **raw), initial_state
     else:
-        o, state = _stepped(*given, output_final_state, state_v_first, use_qk_l2norm_in_kernel)
+        o, state = _stepped(*given, output_final_state, state_v_first, use_qk_l2norm_in_kernel, **raw)
     return o if out is None else out.copy_(o), state
 
 

@@ -4,8 +4,7 @@ Input: maps of q, k and g that end with each sequence (attention_varlen/maps.py)
 gates and betas may be raw (gates.py).
 Output: T and P of each chunk, its last b, and its rows of q and k with their gates (see __init__.py), by 4 warps:
 
-    prepare_by_key[(chunks * HV, )](q, k, g, beta, A_log, dt_bias, bound, last, T, P, q_out, k_out, w_out, bounds, table,
-                                    problem, ...)
+    prepare_by_key[(chunks * HV, )](q, k, g, beta, parameters, last, T, P, q_out, k_out, w_out, bounds, table, problem, ...)
 
 e^(b_i - b_j) is a product e^(b_i - m) e^(m - b_j) with a row's b for m, so that a tensor core sums over columns. Where, in COLUMNS
 columns, gates before and behind a chunk's middle sum to no less than -FAR, m is the b between, for the whole chunk, and rows with
@@ -204,14 +203,14 @@ def by_blocks(chunk, fars, of_queries, of_keys, maker, rows, K: tl.constexpr):
 
 
 @mimw.jit
-def prepare_by_key(q, k, g, beta, A_log, dt_bias, bound, last, T_out, P_out, q_out, k_out, w_out, bounds, table, problem,
-                   K: tl.constexpr, NORM: tl.constexpr, MAKING: tl.constexpr):
+def prepare_by_key(q, k, g, beta, parameters, last, T_out, P_out, q_out, k_out, w_out, bounds, table, problem, K: tl.constexpr,
+                   NORM: tl.constexpr, MAKING: tl.constexpr):
     """T, P, the last b, rows with gates and the bound of a chunk and head (forgotten.py); T and k_out only with beta, P and q_out
     only with q. NORM: rows of q and k are divided by their norms."""
     TYPE: tl.constexpr = tlx.dtype_of(k)
     OPERAND: tl.constexpr = tl.bfloat16 if TYPE == tl.bfloat16 else tl.float32     # fp16 does not hold e^FAR
     place = place_of(table, problem)
-    maker, rows = maker_of(A_log, dt_bias, bound, place.head, K, MAKING), place.end - place.first
+    maker, rows = maker_of(parameters, place.head, K, MAKING), place.end - place.first
     chunk = buffers(q is not None, TYPE, tlx.dtype_of(g), OPERAND, K, NORM, maker)
     ALL: tl.constexpr = (1 << (K // COLUMNS)) - 1
     begin(q, k, g, chunk, place, K, ALL)

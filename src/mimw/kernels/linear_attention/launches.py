@@ -17,7 +17,7 @@ from ..attention_varlen.maps import ending
 from ..contract import Contract
 from .by_key import prepare_by_key
 from .by_key_tiles import COLUMNS as PARTS
-from .gates import Raw
+from .gates import Raw, lines
 from .join import COLUMNS, join
 from .kernel import recurrence
 from .nouns import ROWS, C, Form, Problem, by_memory, scored, wide
@@ -26,13 +26,13 @@ from .tables import Tables
 
 CHUNK, WIDTH, PART = C.value, ROWS.value, PARTS.value
 WIDTHS = 64, 128, 256
-GIVEN = Raw(gates=False)
 SHARED = 210 * 1024     # of shared memory, but for barriers, factors of queries and what copies of states between layouts take
 CONTRACT = Contract(
     "q?: =k (B, T, H, K) contiguous", "k: bf16|fp16 (B, T, H, K) contiguous", "v: =k (B, T, HV, V) contiguous",
     "g?: float (B, T, HV) or (B, T, HV, K) contiguous", "beta?: float (B, T, HV) contiguous", "o?: =k (B, T, HV, V) contiguous",
     "new?: =k (B, T, HV, V) contiguous", "states?: =k (NT, HV, V, K) contiguous", "initial?: fp32 (N, HV, K, V) contiguous",
-    "final?: fp32 (N, HV, K, V) contiguous", "HV % H == 0 -- the heads of v must be a multiple of those of q and k",
+    "final?: fp32 (N, HV, K, V) contiguous", *lines("B, T", "contiguous"),
+    "HV % H == 0 -- the heads of v must be a multiple of those of q and k",
     "results == 'newstates' or results == 'o' and of_q -- a call writes either o, of q, or new and states; give one of these",
     f"K in {WIDTHS} and V in {WIDTHS} -- keys and values may have {WIDTHS[0]}, {WIDTHS[1]} or {WIDTHS[2]} columns")
 
@@ -81,7 +81,7 @@ def workspace(k, v, g, beta, tables: Tables, empty: Callable[..., Any], scores: 
 
 
 def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | None = None, *, o=None, new=None, states=None,
-            initial=None, final=None, again: bool = False, l2norm: bool = False, raw: Raw = GIVEN,
+            initial=None, final=None, again: bool = False, l2norm: bool = False, raw: Raw = Raw(),
             tensor_memory: bool = False) -> list[tuple[Any, tuple[int, ...], tuple, dict]]:
     """[(kernel, grid, args, meta), ..], to launch in this order.
 
@@ -101,8 +101,7 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
     """
     results = "o" * (o is not None) + "new" * (new is not None) + "states" * (states is not None)
     of = CONTRACT.check(q=q, k=k, v=v, g=g, beta=beta, o=o, new=new, states=states, initial=initial, final=final, results=results,
-                        of_q=q is not None)
-    _check_raw(g, beta, raw, of.HV, of.K)
+                        of_q=q is not None, **raw._asdict())
     factors = l2norm and work.gate != "key"
     CONTRACT.demand((work.factors is not None) == factors, lambda:
                     f"the workspace has {'no ' * factors}factors of norms, and l2norm is {l2norm}; make both with the same l2norm")
@@ -117,19 +116,6 @@ def forward(q, k, v, g, beta, tables: Tables, work: Workspace, scale: float | No
     return steps
 
 
-def _check_raw(g, beta, raw: Raw, HV: int, K: int) -> None:
-    """An error where what gates are made of does not fit them."""
-    biases = None if g is None else (HV, K) if len(g.shape) == 4 else (HV, )
-    CONTRACT.demand(raw.gates or raw.A_log is None and raw.dt_bias is None and raw.bound is None, lambda:
-                    "A_log, dt_bias and the lower bound make gates, and here gates are given")
-    CONTRACT.demand(not raw.gates or g is not None, lambda: "gates are to be made, and there is no g")
-    CONTRACT.demand(raw.bound is None or raw.bound < 0, lambda: f"the lower bound of gates is {raw.bound}; it must be below 0")
-    CONTRACT.demand(not raw.betas or beta is not None, lambda: "betas are to be made, and there is no beta")
-    for name, one, shape in (("A_log", raw.A_log, (HV, )), ("dt_bias", raw.dt_bias, biases)):
-        CONTRACT.demand(one is None or tuple(one.shape) == shape, lambda:
-                        f"{name} has the shape {tuple(one.shape)}, and gates of {HV} heads take {shape}")
-
-
 def _of_heads(x, width: int):
     """Chunks of a head that end with their sequence, `width` columns at a time."""
     return None if x is None else ending(x.reshape(-1, *x.shape[2:]), CHUNK, width)
@@ -139,14 +125,13 @@ def _prepare(q, k, g, beta, tables: Tables, work: Workspace, problem: Problem, l
     """The launch that makes b and T, and with gates by key P and rows with gates, of q only with one. By its registers five
     programs have place on an SM; with gates by key three, by shared memory, and registers are as many as three may have."""
     K, grid = k.shape[3], (tables.chunks.shape[0] * problem.HV, )
-    made = raw.A_log, raw.dt_bias, 0.0 if raw.bound is None else float(raw.bound)
     if work.gate == "key":
         of_q = (None, None) if q is None else (work.P, work.q)
-        made = *(_of_heads(x, PART) for x in (q, k, g)), beta, *made
-        args = *made, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks, problem
+        maps = (_of_heads(x, PART) for x in (q, k, g))
+        args = *maps, beta, raw.parameters, work.b, work.T, *of_q, work.k, work.w, work.bounds, tables.chunks, problem
         return prepare_by_key, grid, args, dict(K=K, NORM=l2norm, MAKING=raw.making, num_warps=4, maxnreg=168)
     keys = None if beta is None and work.factors is None else _of_heads(k, K // 2)
-    args = keys, g, beta, *made, work.b, work.factors, work.T, work.bounds, tables.chunks, problem
+    args = keys, g, beta, raw.parameters, work.b, work.factors, work.T, work.bounds, tables.chunks, problem
     return prepare, grid, args, dict(K=K, MAKING=raw.making, num_warps=4, maxnreg=96)
 
 

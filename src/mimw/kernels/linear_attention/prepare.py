@@ -3,7 +3,7 @@
 Input: a map of k that ends with each sequence (attention_varlen/maps.py), K / 2 columns at a time; pointers of g and beta, and the
 table of chunks. Output: b, T and factors of each chunk (see __init__.py):
 
-    prepare[(chunks * HV, )](k, g, beta, A_log, dt_bias, bound, b, factors, T, bounds, table, problem, ...)
+    prepare[(chunks * HV, )](k, g, beta, parameters, b, factors, T, bounds, table, problem, ...)
 
 Rows behind the end of a sequence have the last b, and zeros in T. Gates are one a head; by_key.py has those of keys' columns.
 Gates and betas may be raw (gates.py). With factors keys are to be divided by their norms. All that is made of them is linear in
@@ -150,8 +150,7 @@ def divided(products, shrink, b):
 
 
 @mimw.jit
-def prepare(k, g, beta, A_log, dt_bias, bound, b_out, factors, T_out, bounds, table, problem, K: tl.constexpr,
-            MAKING: tl.constexpr):
+def prepare(k, g, beta, parameters, b_out, factors, T_out, bounds, table, problem, K: tl.constexpr, MAKING: tl.constexpr):
     """b and T of a chunk and head, and the bound of its transition (forgotten.py); T only with beta, b and the bound only with
     g, factors only where keys are to be divided by their norms."""
     place = place_of(table, problem)
@@ -166,7 +165,7 @@ def prepare(k, g, beta, A_log, dt_bias, bound, b_out, factors, T_out, bounds, ta
         if beta is not None:
             tlx.local_store(numbers[1], betas_of(numbers_of(beta, place), place.there, MAKING))
     if g is not None:
-        gates = gates_of_head(g, place, maker_of(A_log, dt_bias, bound, place.head, 1, MAKING))
+        gates = gates_of_head(g, place, maker_of(parameters, place.head, 1, MAKING))
         gates = tl.where(gates < LEAST, LEAST, gates)
         b = tl.cumsum(gates, 0)
         tl.store(b_out + place.number * C + tl.arange(0, C), b)

@@ -89,7 +89,9 @@ def _table(rows: list[tuple[int, ...]], width: int) -> np.ndarray:
 
 def parts_for(sequences: int, rows: int, heads: int, value_dim: int, programs: int, key_dim: int = 128) -> int:
     """Into how many parts to cut each of the sequences, of up to `rows` rows, so that their heads occupy `programs` SMs. A part
-    has LEAST chunks at least: to know the state before it costs about as much as its outputs. A program has 128 columns of values,
-    beside keys of over 128 columns 64."""
+    has LEAST chunks at least: to know the state before it costs about as much as its outputs. Where that leaves half of the SMs
+    idle, half as many chunks pay in up to 8 parts. A program has 128 columns of values, beside keys of over 128 columns 64."""
     side_by_side = sequences * heads * max(1, value_dim // (128 if key_dim <= 128 else 64))
-    return max(1, min(programs // side_by_side, rows // (LEAST * ROWS)))
+    parts = rows // (LEAST * ROWS)
+    smaller = min(8, rows // (LEAST // 2 * ROWS), programs // 2 // side_by_side) if parts > 1 else 1
+    return max(1, min(programs // side_by_side, max(parts, smaller)))

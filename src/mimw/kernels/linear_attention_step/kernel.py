@@ -19,6 +19,8 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
+from ..linear_attention.gates import betas_of, gates_of, maker_of
+
 
 class Problem(NamedTuple):
     """The states of the pool, heads of v, those for each of q, columns of K and V; the scale of outputs, the norm's epsilon."""
@@ -62,13 +64,14 @@ class AllSteps(NamedTuple):
 @tle.struct
 class Form:
     """Constants of a launch: K holds the columns of keys, BV those of values of a program; VALUE_AXIS: that of values in a tile of
-    the state; BY_KEY: g has columns; NORM: q and k are divided by their norms."""
+    the state; BY_KEY: g has columns; NORM: q and k are divided by their norms; MAKING: of gates and betas, where they are raw."""
 
     K: tl.constexpr
     BV: tl.constexpr
     VALUE_AXIS: tl.constexpr
     BY_KEY: tl.constexpr
     NORM: tl.constexpr
+    MAKING: tl.constexpr
 
 
 @mimw.jit
@@ -102,8 +105,21 @@ def both(a, b, c, d):
 
 
 @mimw.jit
-def step(q_ptr, k_ptr, v_ptr, g_ptr, beta_ptr, state_ptr, indices_ptr, o_ptr, problem, steps, FORM: tl.constexpr):
-    """g, beta and indices may be None. A sequence whose index is outside of the pool gets o = 0, and changes nothing."""
+def decays_of(g, maker, columns, inside):
+    """Factors of a state, of gates by a maker if they are raw, whose biases lie in these columns."""
+    if maker is None:
+        return tl.exp(g)
+    else:
+        bias = None
+        if maker.bias is not None:
+            bias = tl.load(maker.bias + columns, mask=inside, other=0.0).to(tl.float32)
+        return tl.exp(gates_of(g, bias, maker))
+
+
+@mimw.jit
+def step(q_ptr, k_ptr, v_ptr, g_ptr, beta_ptr, parameters, state_ptr, indices_ptr, o_ptr, problem, steps, FORM: tl.constexpr):
+    """g, beta and indices may be None; `parameters` make gates of raw ones (linear_attention/gates.py). A sequence whose index is
+    outside of the pool gets o = 0, and changes nothing."""
     blocks = tl.cdiv(problem.V, FORM.BV)
     row, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
     sequence, head = (row // problem.of_values).to(tl.int64), row % problem.of_values
@@ -127,11 +143,15 @@ def step(q_ptr, k_ptr, v_ptr, g_ptr, beta_ptr, state_ptr, indices_ptr, o_ptr, pr
     u = row_of(v_ptr, steps.v, sequence, head, values, of_values)
     if beta_ptr is not None:
         beta = tl.load(beta_ptr + sequence * steps.beta.sequence + head * steps.beta.head).to(tl.float32)
+        beta = betas_of(beta, there, FORM.MAKING)
     if g_ptr is not None:
         if FORM.BY_KEY:
-            S *= tl.expand_dims(tl.exp(row_of(g_ptr, steps.g, sequence, head, keys, of_keys)), FORM.VALUE_AXIS)
+            maker = maker_of(parameters, head, problem.K, FORM.MAKING)
+            decays = decays_of(row_of(g_ptr, steps.g, sequence, head, keys, of_keys), maker, keys, of_keys)
+            S *= tl.expand_dims(decays, FORM.VALUE_AXIS)
         else:
-            S *= tl.exp(tl.load(g_ptr + sequence * steps.g.sequence + head * steps.g.head).to(tl.float32))
+            maker = maker_of(parameters, head, 1, FORM.MAKING)
+            S *= decays_of(row_of(g_ptr, steps.g, sequence, head, 0, True), maker, 0, True)
     by_q, by_k, q_k = products(q, k, problem.epsilon, FORM.NORM)
     k_down, q_down = tl.expand_dims(k, FORM.VALUE_AXIS), tl.expand_dims(q, FORM.VALUE_AXIS)
     if beta_ptr is not None:

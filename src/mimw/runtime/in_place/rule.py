@@ -32,7 +32,8 @@ class InPlace:
     """The rule for one operator that writes into its arguments.
 
     args:      name      of the operator, as it is told
-               schema    torch's, whose tensors come first or among numbers; those marked "!" are written
+               schema    torch's, whose tensors come first or among numbers; those marked "!" are written. torch leaves out the last
+                         arguments of a call that have their default
                overlaps  whether elements that share memory are refused, and read tensors that require grad. False for a kernel of
                          somebody else's, who alone knows which elements it touches
     """
@@ -54,8 +55,7 @@ class InPlace:
         """
         graded, places = _grad_enabled(), []        # written out: it runs at each call, and each look at a tensor takes 50 ns
         for at in self._tensors:
-            x = args[at]
-            if x is None:
+            if at >= len(args) or (x := args[at]) is None:
                 continue
             if graded and x.requires_grad:
                 self._no_derivative(args)
@@ -94,7 +94,7 @@ class InPlace:
         def ruled(*args):
             if self.overlaps:
                 _refuse_seen(self.name, {self._names[at]: args[at] for at in self.written},
-                             {self._names[at]: args[at] for at in self._read})
+                             {self._names[at]: args[at] for at in self._read if at < len(args)})
             return fake(*args)
 
         return ruled
