@@ -33,6 +33,18 @@ def _recurrence(by_key: bool = False, again: bool = False, l2norm: bool = False,
     return last
 
 
+def _prepared(by_key: bool = False) -> tuple:
+    """Each chunk's own part, by gates and betas that are made there; two chunks, the last of 6 rows; with norms."""
+    q, k, v = numbers(*[(1, 70, 1, 64)] * 3, dtype=ml_dtypes.bfloat16)
+    random = np.random.default_rng(1)
+    g, beta, bias = (random.standard_normal(shape).astype(np.float32)
+                     for shape in ((1, 70, 1, 64) if by_key else (1, 70, 1), (1, 70, 1), (1, 64) if by_key else (1, )))
+    tables = linear_attention.tables(1, 70)
+    made = linear_attention.workspace(k, v, g, beta, tables, _empty, l2norm=True)
+    raw = linear_attention.Raw(np.ones(1, np.float32), bias, True, None, True)
+    return linear_attention.forward(q, k, v, g, beta, tables, made, o=np.zeros_like(v), l2norm=True, raw=raw)[0]
+
+
 def _gradients(by_roles: bool = False) -> tuple:
     """The same in the other direction, after the forward's launches; or what comes after it, of three chunks by one program."""
     T, K = (180, 128) if by_roles else (260, 64)
@@ -62,11 +74,15 @@ def _empty(shape: tuple[int, ...], kind: str | None = None) -> np.ndarray:
     return np.zeros(shape, np.float32 if kind else ml_dtypes.bfloat16)
 
 
+CHUNKS = "src/mimw/kernels/linear_attention/prepare.py"
+BY_KEY = "src/mimw/kernels/linear_attention/by_key.py"
 FILE = "src/mimw/kernels/linear_attention/kernel.py"
 BLACKWELL = "src/mimw/kernels/linear_attention/blackwell.py"
 GRADIENTS = "src/mimw/kernels/linear_attention_backward/kernel.py"
 ROLES = "src/mimw/kernels/linear_attention_backward/by_roles.py"
-CASES = (Case("Linear attention", FILE, _recurrence),
+CASES = (Case("Linear attention, chunks", CHUNKS, _prepared),
+         Case("Linear attention, chunks by key", BY_KEY, lambda: _prepared(by_key=True)),
+         Case("Linear attention", FILE, _recurrence),
          Case("Linear attention, gates by key", FILE, lambda: _recurrence(by_key=True)),
          Case("Linear attention, norms", FILE, lambda: _recurrence(l2norm=True)),
          Case("Linear attention, states", FILE, lambda: _recurrence(again=True)),
