@@ -265,6 +265,12 @@ REASONS = (
      "The product begins behind the end of the one before it, and is waited for by the wait after that: slower, and right."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("barrier_arrive", ), ("async_dot", )),
      "The slot is given back behind the begin of a product of other tiles: slower, and right."),
+    (lambda m: _of(m, ("linear_attention/prepare.py", "linear_attention/by_key.py"))
+     and _swapped(m, ("local_store", ), ("barrier_wait", "barrier_expect")),
+     "The store is of numbers that the task itself reads, behind a barrier of its own; what it was moved past is about other "
+     "memory."),
+    (lambda m: _of(m, "linear_attention/by_key.py") and m.word == "fence",
+     "Within one task Triton puts a fence between what threads wrote and the copy into the same place."),
     (lambda m: m.site.file.endswith("kernels/linear_attention/roles.py") and _swapped(m, ("local_store", ), ("fence", )),
      "The fence is for P, which a product reads. Factors of rows are read by ordinary loads, behind the barrier."),
     (lambda m: _of_linear_attention(m) and _swapped(m, ("barrier_arrive", ), ("local_load", )),

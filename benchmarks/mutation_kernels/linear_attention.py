@@ -34,11 +34,15 @@ def _recurrence(by_key: bool = False, again: bool = False, l2norm: bool = False,
 
 
 def _prepared(by_key: bool = False) -> tuple:
-    """Each chunk's own part, by gates and betas that are made there; two chunks, the last of 6 rows; with norms."""
-    q, k, v = numbers(*[(1, 70, 1, 64)] * 3, dtype=ml_dtypes.bfloat16)
+    """Each chunk's own part, by gates and betas that are made there; two chunks, the last of 6 rows; with norms. By key gates of
+    the second half of the columns are far, so that rows of the first half come again."""
+    q, k, v = numbers(*[(1, 70, 1, 128)] * 3, dtype=ml_dtypes.bfloat16)
     random = np.random.default_rng(1)
     g, beta, bias = (random.standard_normal(shape).astype(np.float32)
-                     for shape in ((1, 70, 1, 64) if by_key else (1, 70, 1), (1, 70, 1), (1, 64) if by_key else (1, )))
+                     for shape in ((1, 70, 1, 128) if by_key else (1, 70, 1), (1, 70, 1), (1, 128) if by_key else (1, )))
+    if by_key:
+        bias[:, :64] -= 6.0
+        bias[:, 64:] += 20.0
     tables = linear_attention.tables(1, 70)
     made = linear_attention.workspace(k, v, g, beta, tables, _empty, l2norm=True)
     raw = linear_attention.Raw(np.ones(1, np.float32), bias, True, None, True)

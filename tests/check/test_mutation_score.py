@@ -30,7 +30,7 @@ ORDERS_NOTHING = {
 FORMS = (       # that stand in files of another name
     "attention_decode/few_rows_epilogue/fp8.py", "collectives/direct.py",
     "collectives/flagged.py", "collectives/ring.py", "collectives/two_shot.py", "gemm/promoted.py",
-    "linear_attention_backward/by_roles.py", "moe/few_rows.py",
+    "linear_attention/by_key.py", "linear_attention/prepare.py", "linear_attention_backward/by_roles.py", "moe/few_rows.py",
     "moe/few_rows_scaled.py", "moe/gathered.py", "moe/scaled.py", "moe_dispatch/few.py", "moe_dispatch/few_rows.py",
     "moe_dispatch/rows.py", "moe_dispatch/whole_rows.py", "moe_dispatch/words.py",
     "ring_attention/gather.py", "ring_attention_backward/collect.py", "sparse_mla/pipe.py", "sparse_mla/shared.py")
