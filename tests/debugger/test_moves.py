@@ -240,7 +240,11 @@ def test_the_keyboard_stops_a_run_at_its_next_event(session):
                 pass        # until the main thread has seen it
         return False
 
-    session.player.go(interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)      # a shell's background jobs are born ignoring it
+    try:
+        session.player.go(interrupted)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert session.number == 41 and session.event is session.log[41]
 
 
