@@ -101,8 +101,8 @@ def gated_delta_rule(
         initial_state: Tensor | None = None, output_final_state: bool = False, use_qk_l2norm_in_kernel: bool = False,
         use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False, state_v_first: bool = False,
         cu_seqlens: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-    given = dict(A_log=A_log, dt_bias=dt_bias)
-    raw = raw_of(None if A_log is None else g, given, None, use_beta_sigmoid_in_kernel, allow_neg_eigval)
+    makers = dict(A_log=A_log, dt_bias=dt_bias)
+    raw = raw_of(None if A_log is None else g, makers, None, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     given = q, k, v, gk if g is None else g, beta
     return _stepped(*given, scale, initial_state, output_final_state, state_v_first, use_qk_l2norm_in_kernel, **raw)
 
@@ -128,8 +128,8 @@ def kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Tensor 
         use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False, lower_bound: float | None = None,
         out: Tensor | None = None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
     """(out, the states), which are `initial_state` itself if they are written in place."""
-    given = dict(A_log=A_log, dt_bias=dt_bias)
-    raw = raw_of(g if use_gate_in_kernel else None, given, lower_bound, use_beta_sigmoid_in_kernel, allow_neg_eigval)
+    makers = dict(A_log=A_log, dt_bias=dt_bias)
+    raw = raw_of(g if use_gate_in_kernel else None, makers, lower_bound, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     given = q, k, v, g, beta, scale, initial_state
     if inplace_final_state:
         o, state = _into(*given, ssm_state_indices, state_v_first, use_qk_l2norm_in_kernel, **raw), initial_state

@@ -24,8 +24,9 @@ LOG_1P = tl.constexpr((-0.0085390965, 0.044089239, -0.10768117, 0.17745204, -0.2
 
 
 def lines(rows: str, memory: str = "") -> tuple[str, ...]:
-    """Of a contract whose g has the dimensions `rows` before its heads: what makes gates and betas, with the operator's names."""
-    return (f"A_log?: float (HV) {memory}", f"dt_bias?: float (HV) or (HV, K) {memory}",
+    """Of a contract whose g has the dimensions `rows` before its heads: what makes gates and betas, with the operator's names.
+    `memory`, as " contiguous", is how both tensors lie."""
+    return (f"A_log?: float (HV){memory}", f"dt_bias?: float (HV) or (HV, K){memory}",
             "not use_gate or g is not None -- with use_gate there must be a g to make gates of",
             "use_gate or A_log is None and dt_bias is None and lower_bound is None -- A_log, dt_bias and lower_bound make gates, "
             "which use_gate=True asks for",

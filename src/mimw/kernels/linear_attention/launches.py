@@ -31,7 +31,7 @@ CONTRACT = Contract(
     "q?: =k (B, T, H, K) contiguous", "k: bf16|fp16 (B, T, H, K) contiguous", "v: =k (B, T, HV, V) contiguous",
     "g?: float (B, T, HV) or (B, T, HV, K) contiguous", "beta?: float (B, T, HV) contiguous", "o?: =k (B, T, HV, V) contiguous",
     "new?: =k (B, T, HV, V) contiguous", "states?: =k (NT, HV, V, K) contiguous", "initial?: fp32 (N, HV, K, V) contiguous",
-    "final?: fp32 (N, HV, K, V) contiguous", *lines("B, T", "contiguous"),
+    "final?: fp32 (N, HV, K, V) contiguous", *lines("B, T", " contiguous"),
     "HV % H == 0 -- the heads of v must be a multiple of those of q and k",
     "results == 'newstates' or results == 'o' and of_q -- a call writes either o, of q, or new and states; give one of these",
     f"K in {WIDTHS} and V in {WIDTHS} -- keys and values may have {WIDTHS[0]}, {WIDTHS[1]} or {WIDTHS[2]} columns")

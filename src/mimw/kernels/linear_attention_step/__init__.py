@@ -18,7 +18,7 @@ from .kernel import step as kernel
 
 CONTRACT = Contract("q: float (N, H, K) rows", "k: =q (N, H, K) rows", "v: =q (N, HV, V) rows", "o: =q (N, HV, V) contiguous",
                     "g?: float (N, HV) or (N, HV, K) rows", "beta?: float (N, HV)", "state: float (slots, HV, K, V)",
-                    "indices?: int (N) contiguous", *lines("N", "contiguous"), "K > 0 and V > 0 -- heads of width 0 have no state",
+                    "indices?: int (N) contiguous", *lines("N", " contiguous"), "K > 0 and V > 0 -- heads of width 0 have no state",
                     "HV == H or H > 0 and HV % H == 0 -- heads of q and k must divide those of v",
                     "indices is not None or slots == N -- without indices there must be one state for each sequence")
 ELEMENTS = 4096         # of a state that a program of 4 warps takes: 32 a thread
