@@ -25,13 +25,15 @@ class Blackwell:
         mimw.simulate(kernel, grid, *args, target=CHIP, races=True, **meta)
 
 
-@pytest.mark.long(but=["kind2-more2", "kind3-more3", "kind4-more4", "kind5-more5", "kind7-more7"], everywhere=True)
+@pytest.mark.long(but=["kind2-more2", "kind3-more3", "kind4-more4", "kind5-more5", "kind7-more7", "kind10-more10"],
+                  everywhere=True)
 @pytest.mark.parametrize("kind, more", [
     (GDN, dict(T=300, parts=3, V=128)), (KDA, dict(T=200, cu_seqlens=[0, 5, 5, 200], parts=2)), (GLA, dict(T=65, HV=2)),
     (DELTA, dict(T=64)), (SIMPLE, dict(T=130, K=128, V=64, decay=(-60.0, -20.0))), (NONE, dict(T=1, V=256)),
-    (KDA, dict(T=70, K=256)), (GDN, dict(T=70, K=256, V=128)), (GDN, dict(T=130, V=128, l2norm=True))])
+    (KDA, dict(T=70, K=256)), (GDN, dict(T=70, K=256, V=128)), (GDN, dict(T=130, V=128, l2norm=True)),
+    (GDN, dict(T=70, raw=dict(betas=1.0))), (KDA, dict(T=70, l2norm=True, raw=dict(bound=-5.0, betas=2.0)))])
 def test_each_member_of_the_family(kind, more):
-    """Gates and rules; parts, of which transitions come from a state of ones; packed sequences; one and two consumers."""
+    """Gates and rules; parts, of which transitions come from a state of ones; packed sequences; one and two consumers; raw."""
     right(Blackwell, Case(**kind, **more, tensor_memory=True))
 
 
@@ -59,9 +61,9 @@ def test_every_interleaving_is_right(kind):
     assert report.ok, report
 
 
-def compiled(kind, last, **shape):
+def compiled(kind, last, step=-1, **shape):
     case = Case(**kind, **shape, tensor_memory=True)
-    kernel, grid, args, meta = case.steps(o=case.v.copy())[-1]
+    kernel, grid, args, meta = case.steps(o=case.v.copy())[step]
     with stopping((last, )):
         return mimw.compile(kernel, grid, *args, target=CHIP, **meta)
 
@@ -71,6 +73,13 @@ def test_products_are_those_of_tensor_memory():
     ptx = compiled(GDN, "ptx", T=64).ptx
     assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 6 * 4 and ptx.count("tcgen05.commit.cta_group::1") == 6
     assert "wgmma" not in ptx and "mma.sync" not in ptx
+
+
+@pytest.mark.long(shown_by="test_products_are_those_of_tensor_memory")
+def test_chunks_with_raw_gates_are_compiled():
+    """k k^T and the inverse's products, of which the sums are in tensor memory, too."""
+    ptx = compiled(GDN, "ptx", step=0, T=64, raw=dict(betas=1.0)).ptx
+    assert "tcgen05.mma.cta_group::1" in ptx and "wgmma" not in ptx and "mma.sync" not in ptx
 
 
 @pytest.mark.long(shown_by="test_products_are_those_of_tensor_memory")
