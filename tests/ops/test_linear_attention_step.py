@@ -48,14 +48,12 @@ def test_a_state_as_value_by_key_and_no_sequences():
 def test_raw_gates_and_betas(gates, bound, twice):
     """A_log and dt_bias as every other number of a tensor, on one token of three sequences."""
     given = draw(3, B=3, T=1, H=1, HV=2, K=16, V=24, gates=gates, delta=True)
-    g, beta, state = (given[name] for name in ("g", "beta", "initial_state"))
-    g, beta = 3 * torch.randn_like(g), torch.randn_like(beta)
+    g, beta, state = 3 * torch.randn_like(given["g"]), torch.randn_like(given["beta"]), given["initial_state"].clone()
     A_log, dt_bias = torch.randn(2, 2)[:, 0], torch.randn(*g.shape[2:], 2)[..., 0]
     weights = torch.sigmoid(beta.double()) * (2 if twice else 1)
     o = ops.linear_attention_step(*(given[name][:, 0] for name in "qkv"), state, g[:, 0], beta[:, 0], A_log=A_log, dt_bias=dt_bias,
                                   lower_bound=bound, use_gate=True, use_beta_sigmoid=True, allow_neg_eigval=twice)
-    before = draw(3, B=3, T=1, H=1, HV=2, K=16, V=24, gates=gates, delta=True)
-    expected, final = recurrence(**before | dict(g=gates_of_raw(g, A_log, dt_bias, bound), beta=weights))
+    expected, final = recurrence(**given | dict(g=gates_of_raw(g, A_log, dt_bias, bound), beta=weights))
     torch.testing.assert_close(o.double(), expected[:, 0], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(state.double(), final, rtol=1e-4, atol=1e-4)
 

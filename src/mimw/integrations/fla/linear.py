@@ -138,20 +138,15 @@ def kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: float |
                    **raw)
 
 
-def of_gates(dt_bias: Tensor | None, g: Tensor) -> Tensor | None:
-    """Biases in the shape of the gates of a token."""
-    return None if dt_bias is None else dt_bias.view(g.shape[2:])
-
-
 def raw_of(g: Tensor | None, given: dict[str, Any], bound: float | None, betas: bool, twice: bool) -> dict[str, Any]:
-    """Of fla's options those of `ops.linear_attention` and its step; those of gates for raw ones, g, of which fla takes rates of
-    any shape."""
-    made, A_log = {}, given.get("A_log")
+    """Of fla's options those of `ops.linear_attention` and its step; those of gates for raw ones, g, of which fla takes rates and
+    biases of any shape."""
+    made, A_log, dt_bias = {}, given.get("A_log"), given.get("dt_bias")
     if g is not None:
-        made = dict(use_gate=True, A_log=None if A_log is None else A_log.view(-1), dt_bias=of_gates(given.get("dt_bias"), g),
-                    lower_bound=bound)
+        made = dict(use_gate=True, A_log=None if A_log is None else A_log.view(-1),
+                    dt_bias=None if dt_bias is None else dt_bias.view(g.shape[2:]), lower_bound=bound)
     return made | (dict(use_beta_sigmoid=True, allow_neg_eigval=bool(twice)) if betas else {})
 
 
 __all__ = ["delta_rule", "delta_rule_refused", "gated_delta_rule", "gated_delta_rule_refused", "gla", "gla_refused", "kda",
-           "kda_refused", "of_gates", "simple_gla", "simple_gla_refused"]
+           "kda_refused", "raw_of", "simple_gla", "simple_gla_refused"]

@@ -38,7 +38,7 @@ def arguments(q, k, v, g, beta, state, indices, o, scale: float | None = None, l
                indices  (N) int32 or int64: each sequence's state, each at most once; one outside of the pool is none: o is 0
                scale    of the outputs, by default K ** -0.5
                l2norm   q and k are divided by sqrt(their sum of squares + 1e-6) first
-             raw      how gates and betas are made, if g and beta are not they; A_log and dt_bias are contiguous
+               raw      how gates and betas are made, if g and beta are not they; A_log and dt_bias are contiguous
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
     of = CONTRACT.check(q=q, k=k, v=v, o=o, g=g, beta=beta, state=state, indices=indices, **raw._asdict())
