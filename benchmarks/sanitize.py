@@ -96,6 +96,9 @@ def by_operators() -> dict[str, Callable[[], object]]:
         "skinny_scaled_gemm": lambda: ops.scaled_mm(normal(9, 400).to(torch.float8_e4m3fn),
                                                     normal(200, 400).to(torch.float8_e4m3fn).T, torch.ones(9, 4, device="cuda"),
                                                     torch.ones(4, 2, device="cuda")),
+        "skinny_scaled_gemm, parts": lambda: ops.scaled_mm(normal(9, 512).to(torch.float8_e4m3fn),
+                                                           normal(4096, 512).to(torch.float8_e4m3fn).T,
+                                                           torch.ones(9, 4, device="cuda"), torch.ones(4, 32, device="cuda")),
         "linear_attention": lambda: graded(
             lambda q, k, v, g: ops.linear_attention(q, k, v, g[..., 0].sigmoid().log(), g[..., 1].sigmoid(), use_qk_l2norm=True)[0],
             normal(1, 70, 1, 64), normal(1, 70, 1, 64), normal(1, 70, 2, 64), normal(1, 70, 2, 2)),

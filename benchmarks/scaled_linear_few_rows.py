@@ -15,10 +15,11 @@ checked against fp64, and against themselves: two calls give the same bits.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import cycle
 
 from mimw.kernels import block_scaled_gemm, skinny_scaled_gemm
-from mimw.kernels.skinny_scaled_gemm.configs import Configuration, rows_of, stages_for
+from mimw.kernels.skinny_scaled_gemm.configs import Configuration, configuration, rows_of, stages_for
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import graphed
 
@@ -36,10 +37,11 @@ MEMORY = 4.3e6              # bytes a microsecond that an H200 reads at best
 OUTSIDE_L2, MOST_WEIGHTS, LEAST_CALLS = 192 << 20, 24, 8
 
 
-def candidates(m: int) -> list[Configuration]:
-    """One, two and, for few rows, three consumers."""
-    tm = rows_of(m)
-    return [Configuration(tm, stages_for(tm, consumers), consumers) for consumers in ((1, 2, 3) if tm <= 96 else (1, 2))]
+def candidates(m: int, n: int, k: int) -> list[Configuration]:
+    """One, two and, for few rows, three consumers; tiles of 64 weights, whole and in parts."""
+    tm, chosen = rows_of(m), configuration(m, n, k, multiprocessors())
+    return [Configuration(tm, stages_for(tm, consumers), consumers) for consumers in ((1, 2, 3) if tm <= 96 else (1, 2))] + (
+        [replace(chosen, parts=parts) for parts in (1, 2, 4, 8) if parts <= chosen.parts])
 
 
 def predicted(m: int, n: int, k: int) -> float:
@@ -136,6 +138,12 @@ def measure(name: str, chosen: Configuration | None = None, at_least_ms: float =
     return row_of("scaled_linear_few_rows", dict(M=m, N=n, K=k), vars(used), times, error, "standard normal")
 
 
+def cut(used: dict) -> str:
+    """The weights of a tile, and what is cut into parts, of a configuration."""
+    parts = used.get("parts", 0)
+    return f"64 weights in {parts} parts" if parts else f"{64 * used['consumers']} weights"
+
+
 def line(row: Row) -> str:
     """A row for people."""
     m, n, k = row.shape["M"], row.shape["N"], row.shape["K"]
@@ -143,7 +151,7 @@ def line(row: Row) -> str:
     others = "  ".join(f"{name} {ratio:.2f}" for name, ratio in row.ratios().items())
     return (f"{m:>4} x {n:<5} x {k:<5} {row.microseconds:7.2f} us (predicted {predicted(m, n, k):.2f}) {n * k * rate:5.0f} GB/s "
             f"{2 * m * n * k * rate / 1e3:5.0f} TFLOP/s  ratios: {others}  error {row.error:.1e}  "
-            f"{64 * used['consumers']} weights x {used['tm']}, {used['stages']} stages")
+            f"{cut(used)} x {used['tm']}, {used['stages']} stages")
 
 
 def main() -> None:
@@ -152,7 +160,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="*", default=[], choices=ROWS, help="only cases of so many rows")
     options = parsed(parser)
     names = options.cases or [name for name, (m, _, _) in CASES.items() if not options.rows or m in options.rows]
-    choices = {name: candidates(CASES[name][0]) if options.tune else [None] for name in names}
+    choices = {name: candidates(*CASES[name]) if options.tune else [None] for name in names}
     compiled_before(options.jobs, ours_of, [(*CASES[name], chosen) for name in names for chosen in choices[name]])
     ratios: dict[str, list[float]] = {}
     for name in each(names):

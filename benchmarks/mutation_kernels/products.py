@@ -125,15 +125,15 @@ def _library_skinny() -> tuple:
     return skinny_gemm.kernel, *made
 
 
-def _library_skinny_scaled() -> tuple:
+def _library_skinny_scaled(n: int = 128, k: int = 384, programs: int = 3, **configuration) -> tuple:
     """Two tiles of three chunks, by two programs: the second tile is cut."""
-    chosen = skinny_scaled_gemm.Configuration(tm=16, stages=2, consumers=1)
-    x, w = numbers((9, 384), (128, 384), dtype=FP8)
-    scales = numbers((3, 12), (1, 3), dtype=np.float32)
-    room, flags = (np.zeros(size, dtype) for size, dtype in zip(skinny_scaled_gemm.room_for(9, 128, 384, 3, chosen),
+    chosen = skinny_scaled_gemm.Configuration(tm=16, stages=2, **configuration)
+    x, w = numbers((9, k), (n, k), dtype=FP8)
+    scales = numbers((k // 128, 12), (-(-n // 128), k // 128), dtype=np.float32)
+    room, flags = (np.zeros(size, dtype) for size, dtype in zip(skinny_scaled_gemm.room_for(9, n, k, programs, chosen),
                                                                 (np.float32, np.int32)))
-    made = skinny_scaled_gemm.arguments(x, w, np.zeros((9, 128), ml_dtypes.bfloat16), scales[0][:, :9].T, scales[1], room, flags, 3,
-                                        chosen)
+    made = skinny_scaled_gemm.arguments(x, w, np.zeros((9, n), ml_dtypes.bfloat16), scales[0][:, :9].T, scales[1], room, flags,
+                                        programs, chosen)
     return skinny_scaled_gemm.kernel, *made
 
 
@@ -211,7 +211,10 @@ CASES = (
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Linear cross entropy", "src/mimw/kernels/linear_cross_entropy/kernel.py", _linear_cross_entropy),
     Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
-    Case("Skinny product, scales of blocks", "src/mimw/kernels/skinny_scaled_gemm/kernel.py", _library_skinny_scaled),
+    Case("Skinny product, scales of blocks", "src/mimw/kernels/skinny_scaled_gemm/kernel.py",
+         lambda: _library_skinny_scaled(consumers=1)),
+    Case("Skinny product, scales of blocks, parts of K", "src/mimw/kernels/skinny_scaled_gemm/parts.py",
+         lambda: _library_skinny_scaled(64, 640, 2, parts=2)),
     Case("Product by columns", "src/mimw/kernels/column_gemm/kernel.py", lambda: _library_columns(1)),
     Case("Product by columns, clusters", "src/mimw/kernels/column_gemm/kernel.py", lambda: _library_columns(2)),
     Case("Product in microscaling formats, ping-pong", "src/mimw/kernels/mfma_scaled_gemm/kernel.py",

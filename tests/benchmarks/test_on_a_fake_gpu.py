@@ -227,7 +227,12 @@ def test_few_rows_with_scales(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(scaled_linear_few_rows, "measure", measured)
     printed = run(scaled_linear_few_rows, monkeypatch, capsys, "64x2112x7168", "--results", tmp_path)
-    assert "10.00 us (predicted 3.69)  1514 GB/s   194 TFLOP/s  ratios: tiles 2.00  torch 1.50" in printed[0]
+    assert "11.00 us (predicted 3.69)  1376 GB/s   176 TFLOP/s  ratios: tiles 1.82  torch 1.36" in printed[0]
+    assert printed[0].endswith("64 weights in 4 parts x 64, 8 stages")
+    tuned = run(scaled_linear_few_rows, monkeypatch, capsys, "64x2112x7168", "--tune", "--results", tmp_path)
+    assert [row.split("  ")[-1] for row in tuned[:6]] == [
+        "64 weights x 64, 10 stages", "128 weights x 64, 8 stages", "192 weights x 64, 6 stages",
+        *(f"64 weights in {parts} parts x 64, 8 stages" for parts in (1, 2, 4))]
     assert set(rows(tmp_path / "scaled_linear_few_rows.jsonl")[0]) == ROW
     tuned = run(scaled_linear_few_rows, monkeypatch, capsys, "--rows", 160, "--tune", "--results", tmp_path)
     assert len(tuned) == 2 * 6 + 2 and tuned[-1] == "geometric mean of 6 ratios to torch: 1.500, lowest 1.500"

@@ -36,7 +36,8 @@ from ..gemm.tiles import Problem
 class Tiles:
     """Tiles of WN weights by TM rows of X, in chunks of BK, STAGES of which are in shared memory; CONSUMERS have 64 weights each,
     whose sums go out in PIECES. W is (K, N), or (N, K) where W_IS_NK; STREAMED weights are what L2 drops first, so that what was
-    written before need not go to memory when they come."""
+    written before need not go to memory when they come. Where K of each tile is cut into PARTS (../skinny_scaled_gemm), each is a
+    program's; else programs have equal shares of all chunks."""
     WN: tl.constexpr
     TM: tl.constexpr
     BK: tl.constexpr
@@ -45,6 +46,7 @@ class Tiles:
     CONSUMERS: tl.constexpr
     W_IS_NK: tl.constexpr
     STREAMED: tl.constexpr = False
+    PARTS: tl.constexpr = 0
 
 
 @tle.struct
@@ -174,7 +176,7 @@ def compute(inputs, out, work, me: tl.constexpr):
         if work.scales is None:
             acc = multiply(inputs, chunk, end - begin, 64 * me, tiles)
         else:
-            acc = work.scales.multiply(inputs, chunk, end - begin, 64 * me, tiles, tile // tiles_m, begin - whole)
+            acc = work.scales.multiply(inputs, chunk, chunk + end - begin, 1, 64 * me, tiles, tile // tiles_m, begin - whole)
         chunk += end - begin
         if end < whole + steps:
             for piece in tl.static_range(PIECES):

@@ -16,8 +16,7 @@ from ..contract import Contract
 from ..contract.memory import strides
 from ..descriptors import described
 from ..powers import tile
-from ..skinny_gemm.configs import fits, tiles
-from .configs import BLOCK, MOST, Configuration, configuration, suits
+from .configs import BLOCK, MOST, Configuration, configuration, programs_for, suits
 from .kernel import skinny_scaled_gemm as kernel
 
 CONTRACT = Contract("x: fp8 (M, K) tma", "w: fp8 (N, K) tma", "c: float (M, N) rows", "x_scales: fp32 (M, cdiv(K, 128))",
@@ -43,7 +42,7 @@ class Sizes(NamedTuple):
 def room_for(m: int, n: int, k: int, programs: int, chosen: Configuration | None = None) -> tuple[int, int]:
     """(fp32 numbers of room, flags) that a launch of so many programs needs for M rows and N weights of K."""
     chosen = chosen or configuration(m, n, k, programs)
-    return programs * chosen.consumers * 64 * chosen.tm, programs * chosen.consumers
+    return programs * (1 if chosen.parts else chosen.consumers) * 64 * chosen.tm, programs * chosen.consumers
 
 
 def arguments(x, w, c, x_scales, w_scales, room, flags, programs: int,
@@ -68,8 +67,10 @@ def arguments(x, w, c, x_scales, w_scales, room, flags, programs: int,
     meta = chosen.meta()
     wn = meta["TILES"].WN.value
     chunks = -(-n // wn) * -(-m // chosen.tm) * -(-k // BLOCK)
-    count = tiles(m, n, chosen.tm, chosen.consumers)
-    grid = count if fits(count, programs) else min(programs, chunks)
+    grid = programs_for(chosen, m, n, k, programs)
+    if grid > programs or chosen.parts and m > chosen.tm:
+        CONTRACT.refuse(f"{chosen.parts} parts of tiles of 64 weights by {chosen.tm} rows are {grid} programs for {n} weights and "
+                        f"{m} rows; there are {programs} programs, and one tile has to hold all rows")
     least, flags_needed = room_for(m, n, k, programs, chosen)
     enough(room=(room, least), flags=(flags, flags_needed))
     args = (described(x, [chosen.tm, BLOCK]), described(w, [wn, BLOCK]), described(lying, [1, tile(chosen.tm)]), w_scales, c, room,
