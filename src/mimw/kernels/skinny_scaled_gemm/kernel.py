@@ -8,7 +8,8 @@ Input: descriptors of X (M, K), W (N, K) and X's scales, W's scales and C as poi
 Roles, shares and the order of sums are those of ../skinny_gemm, whose chunk of 128 bytes is here one block of scales: the product
 of each is multiplied by the scales of its 64 weights and of X's rows, and added up in fp32. X's rows are the columns of a product,
 so that as few as 8 cost no more than they are; while one consumer scales, another one multiplies. The launch may begin before the
-one ahead has ended; it waits for all that is written there before it reads what counts.
+one ahead has ended; it waits for all that is written there before it reads what counts. Where tiles of 64 weights, or parts of
+their K, keep the multiprocessors busy, each program has one of them instead of a share (parts.py).
 """
 
 from typing import Any
@@ -83,7 +84,8 @@ def hint_of_shares(w_desc, work, COUNT: tl.constexpr):
 
 @mimw.jit
 def skinny_scaled_gemm(x_desc, w_desc, scales_desc, w_scales, c, room, flags, sizes, TILES: tl.constexpr):
-    """C (M, N), whose rows are `sizes.c_row` elements apart. `room` and `flags` are as those of `skinny_gemm`."""
+    """C (M, N), whose rows are `sizes.c_row` elements apart. `room` and `flags` are as those of `skinny_gemm`. With parts, a slot is
+    always the same consumer's, so STAGES are even: else the phase that one waits for may be over before the other's chunk is there."""
     STAGES: tl.constexpr = TILES.STAGES
     CONSUMERS: tl.constexpr = TILES.CONSUMERS
     PARTS: tl.constexpr = TILES.PARTS

@@ -8,7 +8,8 @@ Input: the pipe of chunks, of which each is one consumer's, and a program's `Par
 A chunk takes one consumer longer than its bytes take: the product, the wait for it and the scaling follow each other. Two that
 take turns by chunks keep up with the memory. Then each hands the other its sums of half of X's rows, through shared memory, and
 adds up the other half. Programs that share a tile do likewise through `room`: each adds up what all of them have of its slice of
-rows, in the order of parts, after it has waited for all of them, so all programs of the launch have to run at the same time.
+rows, in the order of parts. It waits for all of them, so the programs of a tile, whose numbers follow each other, have to run at
+the same time.
 """
 
 from typing import Any
@@ -77,8 +78,9 @@ def store(out, sums, row, first, problem):
 
 @mimw.jit
 def slice_of_all(sums, out, part, me: tl.constexpr, PARTS: tl.constexpr):
-    """(sums of all programs of a tile, the first row of X): this program's slice of the consumer's rows. Each leaves its sums in
-    `room`, a row of 64 weights behind the other, and tells all by their flags, of which each clears its own."""
+    """(sums of all programs of a tile, the first row of X) of this program's slice of the consumer's rows. Each leaves its sums in
+    `room`, of one row of X behind the other, and counts itself in a flag of the tile, for which all wait; a second flag counts who
+    has seen it."""
     HALF: tl.constexpr = sums.shape[1]
     SLICE: tl.constexpr = HALF // PARTS
     first, row = part.tile * PARTS, tl.arange(0, 64)[:, None]
@@ -92,7 +94,7 @@ def slice_of_all(sums, out, part, me: tl.constexpr, PARTS: tl.constexpr):
     total = tl.zeros((64, SLICE), tl.float32)
     for other in tl.static_range(PARTS):
         total += tl.load(out.room + ((first + other) * 2 + me) * (64 * HALF) + inside, cache_modifier=".cg")
-    if tl.atomic_add(here + 1, 1, sem="relaxed", scope="gpu") == PARTS - 1:     # the last one that has seen it clears both
+    if tl.atomic_add(here + 1, 1, sem="relaxed", scope="gpu") == PARTS - 1:     # the last one clears both for the next launch
         tl.atomic_store(here, 0, sem="relaxed", scope="gpu")
         tl.atomic_store(here + 1, 0, sem="relaxed", scope="gpu")
     return total, begin
