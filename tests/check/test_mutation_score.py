@@ -33,7 +33,8 @@ FORMS = (       # that stand in files of another name
     "linear_attention/by_key.py", "linear_attention/prepare.py", "linear_attention_backward/by_roles.py", "moe/few_rows.py",
     "moe/few_rows_scaled.py", "moe/gathered.py", "moe/scaled.py", "moe_dispatch/few.py", "moe_dispatch/few_rows.py",
     "moe_dispatch/rows.py", "moe_dispatch/whole_rows.py", "moe_dispatch/words.py",
-    "ring_attention/gather.py", "ring_attention_backward/collect.py", "sparse_mla/pipe.py", "sparse_mla/shared.py")
+    "ring_attention/gather.py", "ring_attention_backward/collect.py", "skinny_scaled_gemm/parts.py", "sparse_mla/pipe.py",
+    "sparse_mla/shared.py")
 
 
 def test_wrong_rings_are_noticed():

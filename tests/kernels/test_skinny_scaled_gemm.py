@@ -6,7 +6,7 @@ import pytest
 
 import mimw
 from mimw.kernels import skinny_scaled_gemm
-from mimw.kernels.skinny_scaled_gemm import Configuration, arguments, configuration, room_for
+from mimw.kernels.skinny_scaled_gemm import Configuration, arguments, configuration, room_for, suits
 from mimw.kernels.skinny_scaled_gemm.configs import parts_of, predicted, programs_for, stages_for
 from tests.kernels.test_block_scaled_gemm import exact
 from tests.lowering.assembly import assembled
@@ -97,6 +97,10 @@ def test_the_rule_predicts():
     assert [configuration(m, 4096, 7168, 132).tm for m in (1, 17, 64, 65, 128, 129)] == [16, 32, 64, 128, 128, 160]
     assert [parts_of(64, n, 7168, 132) for n in (1024, 2112, 4096, 4608, 7168, 24576)] == [8, 4, 2, 0, 1, 0]
     assert [parts_of(m, n, k, 132) for m, n, k in ((129, 4096, 7168), (64, 2112, 896), (64, 2112, 1024))] == [0, 0, 4]
+    assert [parts_of(m, 7168, 16384, 132) for m in (64, 96, 128)] == [1, 0, 1]
+    assert [suits(m, 32768, 512, 132) for m in (32, 64)] == [True, False]
+    assert [suits(m, 4096, 7168, 132) for m in (64, 128, 160, 161)] == [True, True, True, False]
+    assert [suits(m, 7168, 2048, 132) for m in (128, 160)] == [True, False]
 
 
 def test_programs_have_whole_tiles_or_equal_shares():

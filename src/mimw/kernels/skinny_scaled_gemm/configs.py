@@ -44,7 +44,8 @@ def parts_of(m: int, n: int, k: int, programs: int) -> int:
     count = -(-n // 64)
     most = 1 << max(0, (programs // count).bit_length() - 1)
     parts = min(most, MOST_PARTS)
-    suit = m <= 128 and BUSY * programs <= parts * count <= programs and -(-k // BLOCK) >= 2 * parts
+    whole = m <= 64 or 112 < m <= 128 or m <= 128 and k <= 8192     # boxes of TMA whose last rows are none cost time
+    suit = whole and BUSY * programs <= parts * count <= programs and -(-k // BLOCK) >= 2 * parts
     return parts if suit else 0
 
 
@@ -60,10 +61,11 @@ def stages_for(tm: int, consumers: int) -> int:
 
 
 def suits(m: int, n: int, k: int, programs: int) -> bool:
-    """True where this kernel is faster than tiles of 128 x 128 (../block_scaled_gemm), as measured on an H200: up to 64 rows, up to
-    128 where tiles of 64 weights or their parts keep the programs busy, and up to 160 where tiles of 128 x 128 leave half of the
-    programs idle for long (benchmarks/notes/block-scaled-gemm.md)."""
-    return m <= 64 or parts_of(m, n, k, programs) > 0 or m <= 160 and 2 * -(-n // 128) <= programs and k >= 4096
+    """True where this kernel is faster than tiles of 128 x 128 (../block_scaled_gemm), as measured on an H200: up to 64 rows, or 32
+    of a short K; up to 128 where tiles of 64 weights or their parts keep the programs busy; and up to 160 where tiles of 128 x 128
+    leave half of the programs idle for long (benchmarks/notes/block-scaled-gemm.md)."""
+    few = m <= 32 or m <= 64 and k >= 1024
+    return few or parts_of(m, n, k, programs) > 0 or m <= 160 and 2 * -(-n // 128) <= programs and k >= 4096
 
 
 def programs_for(chosen: Configuration, m: int, n: int, k: int, programs: int) -> int:

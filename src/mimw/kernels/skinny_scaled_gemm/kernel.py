@@ -84,8 +84,8 @@ def hint_of_shares(w_desc, work, COUNT: tl.constexpr):
 
 @mimw.jit
 def skinny_scaled_gemm(x_desc, w_desc, scales_desc, w_scales, c, room, flags, sizes, TILES: tl.constexpr):
-    """C (M, N), whose rows are `sizes.c_row` elements apart. `room` and `flags` are as those of `skinny_gemm`. With parts, a slot is
-    always the same consumer's, so STAGES are even: else the phase that one waits for may be over before the other's chunk is there."""
+    """C (M, N), whose rows are `sizes.c_row` elements apart. `room` and `flags` are as those of `skinny_gemm`. With parts STAGES
+    are even, so that a slot is always the same consumer's: a phase that it waits for is then never two ahead."""
     STAGES: tl.constexpr = TILES.STAGES
     CONSUMERS: tl.constexpr = TILES.CONSUMERS
     PARTS: tl.constexpr = TILES.PARTS
