@@ -35,7 +35,7 @@ class Part:
 
 @tle.struct
 class Halves:
-    """What the other consumer has of each one's half of X's rows, and a barrier for each that says so."""
+    """Sums of each consumer's half of X's rows that the other one has, and a barrier for each that says that they are there."""
     sums: Any
     ready: Any
 
