@@ -23,6 +23,7 @@ torch = pytest.importorskip("torch", reason="the benchmark is of operators of to
 
 from benchmarks import fla_ahead, linear_attention  # noqa: E402
 from mimw.compiler.triton_port.no_gpu import NoGpuDriver  # noqa: E402
+from tests.machine_code import disassembled  # noqa: E402
 from tests.processes import python  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:triton.knobs")
@@ -87,6 +88,10 @@ def test_what_is_compiled_is_what_a_launch_looks_up(tmp_path, monkeypatch, capsy
         named = json.loads(group.read_text())["child_paths"]
         assert sorted(named) == ["doubled.cubin", "doubled.json"]
         assert all(str(Path(path).relative_to(at.parent)) in names for path in named.values())
+    binary, *_ = at.glob("*/doubled.cubin")
+    whole, lean = (tmp_path / "cache" / binary.relative_to(at)).read_bytes(), binary.read_bytes()
+    assert b"ld.global" in whole and b"ld.global" not in lean and len(lean) == len(whole)
+    assert disassembled([whole], "sm_90a") == disassembled([lean], "sm_90a")
     monkeypatch.setattr(knobs.cache, "dir", str(at))
     assert looked_up() == [True, True]
 
