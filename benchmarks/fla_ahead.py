@@ -131,6 +131,7 @@ def on_an_h200() -> Iterator[dict[str, Job]]:
 
 def jobs_of(runs: list[Run]) -> dict[str, Job]:
     """What fla's launches of these runs need, and those of the small call ahead of them, by Triton's key."""
+
     def once(candidates: dict, at_least_ms: float) -> dict[str, float]:
         candidates["fla"]()
         return dict.fromkeys(candidates, 1.0)
@@ -182,6 +183,7 @@ def main() -> None:
     parser.add_argument("--triton", type=Path, help="the folder of the Triton that will look them up; by default the one here")
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile; 0 notes and packs only")
     parser.add_argument("--pack", type=Path, help="write this tar.xz of what is compiled of these runs")
+    parser.add_argument("--whole", action="store_true", help="pack the binaries with what debuggers and profilers read in them")
     parser.add_argument("--at", type=Path, default=Path("/tmp/fla-cache"), help="Triton's cache where the pack is unpacked")
     options = parser.parse_args()
     triton.knobs.cache.dir = str(options.cache.absolute())
@@ -193,7 +195,7 @@ def main() -> None:
         compile_all(jobs, options.jobs)
     if options.pack:
         keys = [key for key, job in jobs.items() if is_there(key, job)]
-        size = pack(options.cache, keys, options.at, options.pack)
+        size = pack(options.cache, keys, options.at, options.pack, options.whole)
         print(f"{options.pack}: {len(keys)} of {len(jobs)} binaries, {size / 1e6:.2f} MB", flush=True)
 
 

@@ -26,11 +26,11 @@ FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_si
 FOR_DEBUGGERS = (b".nv_debug_ptx_txt", b".nv_debug_line_sass", b".debug_line")
 
 
-def pack(cache: Path, keys: Iterable[str], at: Path, file: Path) -> int:
-    """Write the file; its size in bytes."""
+def pack(cache: Path, keys: Iterable[str], at: Path, file: Path, whole: bool = False) -> int:
+    """Write the file, its binaries `whole` or without what debuggers read; its size in bytes."""
     folders = sorted((cache / key for key in keys), key=_likeness)
     with lzma.open(file, "wb", filters=FILTERS) as written, tarfile.open(fileobj=written, mode="w") as tar:
-        for name, data in (one for folder in folders for one in _files(folder, at)):
+        for name, data in (one for folder in folders for one in _files(folder, at, whole)):
             entry = tarfile.TarInfo(f"{at.name}/{name}")
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
@@ -55,12 +55,12 @@ def _likeness(folder: Path) -> tuple[str, int]:
     return binary.name, binary.stat().st_size
 
 
-def _files(folder: Path, at: Path) -> Iterator[tuple[str, bytes]]:
+def _files(folder: Path, at: Path, whole: bool) -> Iterator[tuple[str, bytes]]:
     """The names and contents of a kernel's files."""
     group, = folder.glob(f"{GROUP}*")
     names = [name for name in json.loads(group.read_text())["child_paths"] if name.endswith(KEPT)]
     for name in names:
         data = (folder / name).read_bytes()
-        yield f"{folder.name}/{name}", without_debugging(data) if name.endswith(".cubin") else data
+        yield f"{folder.name}/{name}", data if whole or name.endswith(".json") else without_debugging(data)
     paths = {name: str(at / folder.name / name) for name in names}
     yield f"{folder.name}/{group.name}", json.dumps({"child_paths": paths}).encode()

@@ -92,6 +92,9 @@ def test_what_is_compiled_is_what_a_launch_looks_up(tmp_path, monkeypatch, capsy
     whole, lean = (tmp_path / "cache" / binary.relative_to(at)).read_bytes(), binary.read_bytes()
     assert b"ld.global" in whole and b"ld.global" not in lean and len(lean) == len(whole)
     assert disassembled([whole], "sm_90a") == disassembled([lean], "sm_90a")
+    fla_ahead.pack(tmp_path / "cache", jobs, at, tmp_path / "whole.txz", whole=True)
+    with tarfile.open(tmp_path / "whole.txz") as packed:
+        assert packed.extractfile(f"fla-cache/{binary.relative_to(at)}").read() == whole
     monkeypatch.setattr(knobs.cache, "dir", str(at))
     assert looked_up() == [True, True]
 
