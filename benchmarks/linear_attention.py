@@ -3,6 +3,7 @@
     python -m benchmarks.linear_attention gdn                       all shapes of Gated DeltaNet
     python -m benchmarks.linear_attention gdn kda --shapes 1x65536x16x128 --ms 50 --jobs 14
     python -m benchmarks.linear_attention gdn --ways forward --alone        without fla, which takes a minute to tune itself
+    python -m benchmarks.linear_attention gdn --tune-ms 20                  fla_ahead.py has the minutes of compiling before
 
 Shapes are those of fla's own benchmark (batch, rows, heads, columns of keys and values), and one long sequence; so are inputs:
 normal q, k and v, gates and betas by sigmoids, in bf16. Such gates, `random`, forget a state within few chunks, which ours then
@@ -32,7 +33,7 @@ FAMILIES = {"gdn": ("head", True, True, "gated_delta_rule", "chunk_gated_delta_r
 SHAPES = {"1x8192x96x128": (1, 8192, 96, 128), "2x16384x16x128": (2, 16384, 16, 128), "4x2048x16x128": (4, 2048, 16, 128),
           "4x4096x64x128": (4, 4096, 64, 128), "8x2048x32x256": (8, 2048, 32, 256), "8x1024x8x64": (8, 1024, 8, 64),
           "1x65536x16x128": (1, 65536, 16, 128)}
-ALLOWED = 2e-2
+SMALL, ALLOWED = (1, 150, 2, 64), 2e-2       # of the call that is checked, and its largest error
 NAMES, WAYS = ("q", "k", "v", "g", "beta"), ("forward", "training")
 GATES = {"random": lambda x: torch.nn.functional.logsigmoid(x).clamp(min=-5), "slow": lambda x: x.sigmoid() / -64}
 
@@ -70,15 +71,20 @@ def calls(family: str, alone: bool) -> dict[str, Callable]:
     return found | {"fla": fla}
 
 
+def both_ways(family: str, shape: tuple[int, ...], who: str) -> None:
+    """A call, and its backward pass from the gradients of both results, of which none is kept."""
+    given = inputs(family, *shape)
+    o, final = calls(family, who == "mimw")[who](*(given[name] for name in NAMES))
+    torch.autograd.grad((o, final), [one for one in given.values() if one is not None],
+                        (torch.empty_like(o), torch.empty_like(final)))
+
+
 def compile_ours(families: list[str], shapes: list[str], jobs: int) -> None:
     """By so many processes, what our calls launch, forward and backward."""
     def rehearse() -> None:
         for family in families:
-            for shape in ((1, 150, 2, 64), *(SHAPES[name] for name in shapes)):
-                given = inputs(family, *shape)
-                o, final = calls(family, True)["mimw"](*(given[name] for name in NAMES))
-                torch.autograd.grad((o, final), [one for one in given.values() if one is not None],
-                                    (torch.empty_like(o), torch.empty_like(final)))
+            for shape in (SMALL, *(SHAPES[name] for name in shapes)):
+                both_ways(family, shape, "mimw")
     if jobs:
         mimw.compile_ahead(rehearse, jobs=jobs)
 
@@ -86,7 +92,7 @@ def compile_ours(families: list[str], shapes: list[str], jobs: int) -> None:
 def errors_of(family: str, alone: bool) -> dict[str, float]:
     """The largest relative error of o, the final states and each gradient of a small call, against fp64."""
     from tests.kernels.linear_attention_reference import gradients, recurrence
-    given, normed = inputs(family, 1, 150, 2, 64), FAMILIES[family][2]
+    given, normed = inputs(family, *SMALL), FAMILIES[family][2]
     exact = {name: None if one is None else one.detach().cpu() for name, one in given.items()}
     o, final = recurrence(**exact, use_qk_l2norm=normed)
     do, dfinal = torch.randn(o.shape).bfloat16(), torch.randn(final.shape)
@@ -130,6 +136,17 @@ def measure(family: str, shape: str, error: float, at_least_ms: float = 50.0, wa
         yield row_of(named, of, {"gates": gates}, times, error, f"normal; gates: {gates}")
 
 
+def tune_within(ms: float) -> None:
+    """From now on Triton's autotuners take so long for a configuration, a fifth of it to warm up; by default 125 ms."""
+    from triton.runtime.autotuner import Autotuner
+    from triton.testing import do_bench
+
+    def bench(tuner: Autotuner, call: Callable, quantiles: tuple[float, ...]) -> list[float]:
+        return do_bench(call, warmup=ms / 5, rep=ms * 4 / 5, quantiles=quantiles)
+
+    Autotuner.do_bench = bench
+
+
 def line(row: Row) -> str:
     """A row for people."""
     shape = "x".join(map(str, row.shape.values()))
@@ -146,8 +163,11 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=WAYS, help="the forward pass, or it and the backward pass")
     parser.add_argument("--gates", nargs="*", choices=GATES, default=list(GATES), help="how they are drawn; by default both")
     parser.add_argument("--alone", action="store_true", help="without fla")
+    parser.add_argument("--tune-ms", type=float, help="time in which fla's autotuners try a configuration; by default Triton's")
     parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=list(SHAPES), help="some of them; by default all")
     options = parsed(parser)
+    if options.tune_ms is not None:
+        tune_within(options.tune_ms)
     ratios = []
     compile_ours(options.families or list(FAMILIES), options.shapes, options.jobs)
     for family in each(options.families or FAMILIES):
