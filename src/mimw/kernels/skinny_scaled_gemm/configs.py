@@ -42,11 +42,9 @@ def parts_of(m: int, n: int, k: int, programs: int) -> int:
     """The parts into which K of tiles of 64 weights is cut, so that nearly all programs have one: a power of two; 0 where they are
     too few or too many, or where X has over 128 rows, whose sums are too many to exchange."""
     count = -(-n // 64)
-    most = 1 << max(0, (programs // count).bit_length() - 1)
-    parts = min(most, MOST_PARTS)
+    parts = min(MOST_PARTS, 1 << max(0, (programs // count).bit_length() - 1))
     whole = m <= 64 or 112 < m <= 128 or m <= 128 and k <= 8192     # boxes of TMA whose last rows are none cost time
-    suit = whole and BUSY * programs <= parts * count <= programs and -(-k // BLOCK) >= 2 * parts
-    return parts if suit else 0
+    return parts if whole and BUSY * programs <= parts * count <= programs and -(-k // BLOCK) >= 2 * parts else 0
 
 
 def rows_of(m: int) -> int:
@@ -68,14 +66,20 @@ def suits(m: int, n: int, k: int, programs: int) -> bool:
     return few or parts_of(m, n, k, programs) > 0 or m <= 160 and 2 * -(-n // 128) <= programs and k >= 4096
 
 
+def rounds_of(count: int, programs: int) -> int:
+    """The tiles of each program, if nearly all programs have as many; else 0."""
+    rounds = -(-count // programs)
+    return rounds if fits(-(-count // rounds), programs) else 0
+
+
 def programs_for(chosen: Configuration, m: int, n: int, k: int, programs: int) -> int:
     """The programs of a launch, of `programs` at most: one for each part; as many as have equal numbers of whole tiles, if nearly
     all of them have; else all, which have equal shares of all chunks."""
     if chosen.parts:
         return chosen.parts * -(-n // 64)
     count = tiles(m, n, chosen.tm, chosen.consumers)
-    whole = -(-count // -(-count // programs))
-    return whole if fits(whole, programs) else min(programs, count * -(-k // BLOCK))
+    rounds = rounds_of(count, programs)
+    return -(-count // rounds) if rounds else min(programs, count * -(-k // BLOCK))
 
 
 def predicted(tm: int, n: int, k: int, programs: int, consumers: int) -> float:
@@ -84,8 +88,7 @@ def predicted(tm: int, n: int, k: int, programs: int, consumers: int) -> float:
     count, steps = tiles(tm, n, tm, consumers), -(-k // BLOCK)
     weights, rows = BLOCK * 64 * consumers, BLOCK * tm
     each = max(weights / MEMORY, (weights + rows) / L2)
-    rounds = -(-count // programs)
-    if fits(-(-count // rounds), programs):
+    if rounds := rounds_of(count, programs):
         return rounds * (steps * each + LATENCY)
     chunks = -(-count * steps // programs)
     others = -(-steps // chunks)

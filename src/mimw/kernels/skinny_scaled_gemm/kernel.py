@@ -23,11 +23,9 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers, one_of_consumers
 from ..gemm.tiles import Problem
 from ..skinny_gemm.kernel import Output, Work, compute, first_chunk, load
-from .parts import Halves, part_of
+from .parts import BLOCK, Halves, part_of
 from .parts import compute as compute_part
 from .parts import load as load_part
-
-BLOCK = tl.constexpr(128)       # of K, and of weights, that share a scale
 
 
 @tle.struct

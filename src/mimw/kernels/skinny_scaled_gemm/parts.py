@@ -22,7 +22,7 @@ import mimw.tlx as tlx
 
 from ..gemm.product import columns
 
-BLOCK = tl.constexpr(128)       # of K, that share a scale
+BLOCK = tl.constexpr(128)       # of K, and of weights, that share a scale
 
 
 @tle.struct
