@@ -203,10 +203,10 @@ SECTIONS = (
             All keys up to a query's own: as attention. A window of 128 keys is a few blocks of a tile, and latency bounds it:
             tiles begin and end more often than they multiply
             (benchmarks/notes/attention-forward.md, "Sinks and windows of few keys"). Eager is bound by scores in memory, which are
-            as many for heads of 128 as of 64, while our products double: so 20 x eager, which heads of 64 reach in each row, is asked
-            of the mean of `full-both`, where heads of 128 reach 18.2.""",
-            (Goal(1.2, ("Flex", ), "full", True), Goal(0.9, ("Flex", ), "window", True), Goal(20.0, ("eager", ), "forward|window", True),
-             Goal(20.0, ("eager", ), "full-both"))),
+            as many for heads of 128 as of 64, while our products double: so 20 x eager, which
+            heads of 64 reach in each row, is asked of the mean of `full-both`, where heads of 128 reach 18.2.""",
+            (Goal(1.2, ("Flex", ), "full", True), Goal(0.9, ("Flex", ), "window", True),
+             Goal(20.0, ("eager", ), "forward|window", True), Goal(20.0, ("eager", ), "full-both"))),
     Section("Attention, decoding", "python -m benchmarks.attention_decode", ("attention_decode", ), "attention_decode", work.decode,
             "GB/s", """
             The bytes of keys and values, at 4.6 TB/s, and what no byte pays for: 5 us at 1 x 1024, 6 at 1 x 8192, 8 to 11 where
